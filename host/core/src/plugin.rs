@@ -1,0 +1,1 @@
+//! What a plugin may do and how its calls end, as plain values.

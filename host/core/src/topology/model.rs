@@ -1,0 +1,210 @@
+//! The plain data of the topology rooms: what a discoverer answered and what the cluster holds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A discoverer's whole answer, decoded, before anybody has checked it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topology {
+    /// Whether what is not mentioned is gone.
+    pub coverage: Coverage,
+    /// The groups, in the discoverer's order; members refer to positions in this list.
+    pub groups: Vec<Group>,
+    /// One entry for every record that the discoverer dropped or corrected.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Whether an answer speaks for every node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Coverage {
+    /// What the answer does not mention does not exist.
+    Complete,
+    /// What the answer does not mention keeps its place (decision H13).
+    AdditionsOnly,
+}
+
+/// One group of a discoverer's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Identity: unique among the groups of one source, stable between rounds, 1 to 512 bytes.
+    pub id: Arc<str>,
+    /// The "type" in a generated name; `None` means the source's name.
+    pub kind: Option<Arc<str>>,
+    /// The object's name, only for `compat: volcano`; `None` lets the host name the object.
+    pub fixed_name: Option<Arc<str>>,
+    /// Distance class, 1 (closest) to 16.
+    pub tier: u32,
+    /// The name of that tier for users, at most 253 bytes.
+    pub tier_name: Option<Arc<str>>,
+    /// Labels that the object carries beside its source label.
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// What belongs to the group.
+    pub members: Members,
+}
+
+/// The members of one group, in the form the discoverer chose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Members {
+    /// Nodes, as row numbers of the snapshot that the call was given.
+    Rows(Vec<u32>),
+    /// Groups of a lower tier, as positions in [`Topology::groups`].
+    Groups(Vec<u32>),
+    /// Nodes by name; they need not exist.
+    Names(Vec<Arc<str>>),
+    /// Nodes by their labels, evaluated by whoever reads the HyperNode.
+    Selector(LabelSelector),
+}
+
+/// A Kubernetes label selector. An empty one selects nothing (`hypernode.md` 12).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LabelSelector {
+    /// `key = value` pairs, all of which must hold.
+    pub match_labels: BTreeMap<String, String>,
+    /// Further requirements, all of which must hold.
+    pub match_expressions: Vec<LabelRequirement>,
+}
+
+/// One requirement of a [`LabelSelector`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LabelRequirement {
+    /// The label key.
+    pub key: String,
+    /// How the values are meant.
+    pub operator: LabelOperator,
+    /// The values, in the order they were written.
+    pub values: Vec<String>,
+}
+
+/// The operator of a [`LabelRequirement`]. The API server accepts any text there, so what we do not know is kept.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LabelOperator {
+    /// The value is one of the values.
+    In,
+    /// The value is none of the values, or the key is absent.
+    NotIn,
+    /// The key is present.
+    Exists,
+    /// The key is absent.
+    DoesNotExist,
+    /// Anything else: selects nothing, is written back as it was read.
+    Unknown(String),
+}
+
+/// A record that a discoverer dropped or corrected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// A short stable word, for counting, `[a-z0-9-]`, at most 64 bytes.
+    pub code: Arc<str>,
+    /// What it is about.
+    pub subject: Subject,
+    /// A sentence for a person.
+    pub detail: String,
+}
+
+/// What a [`Diagnostic`] is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// The answer as a whole.
+    Source,
+    /// Nodes, as row numbers of the snapshot that the call was given.
+    Rows(Vec<u32>),
+    /// A group, as position in [`Topology::groups`].
+    Group(u32),
+    /// Something outside the cluster, by its own name.
+    Name(String),
+}
+
+/// A HyperNode as it was last observed in the cluster, whoever wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: Arc<str>,
+    /// `metadata.creationTimestamp`, seconds since the epoch.
+    pub created: i64,
+    /// The owning source (label `volcano.sh/network-topology-source`).
+    pub source: Option<Arc<str>>,
+    /// The identity of the group it stands for (annotation `topoloom.dev/group-id`); Volcano's objects have none.
+    pub group_id: Option<Arc<str>>,
+    /// All labels but the source label.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// The spec.
+    pub spec: Spec,
+}
+
+/// The spec of a HyperNode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// The tier as stored: any number of at least 0, since others write here too.
+    pub tier: u32,
+    /// The tier's name, if any.
+    pub tier_name: Option<Arc<str>>,
+    /// The members, in stored order.
+    pub members: Vec<Member>,
+}
+
+/// One member of a HyperNode.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// What the selector selects.
+    pub kind: MemberKind,
+    /// Which of them.
+    pub selector: Selector,
+}
+
+/// What a member's selector selects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemberKind {
+    /// Kubernetes Nodes.
+    Node,
+    /// Other HyperNodes.
+    HyperNode,
+}
+
+/// How a member says which Nodes or HyperNodes it means.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Selector {
+    /// By name.
+    Exact(Arc<str>),
+    /// By a Go regular expression over the name.
+    Regex(Arc<str>),
+    /// By labels.
+    Labels(LabelSelector),
+    /// The member carries no selector at all; the CRD allows it (`hypernode.md` 2.1).
+    Absent,
+}
+
+impl Member {
+    /// The Node of that name.
+    #[must_use]
+    pub fn node(name: Arc<str>) -> Self {
+        Self { kind: MemberKind::Node, selector: Selector::Exact(name) }
+    }
+
+    /// The HyperNode of that name.
+    #[must_use]
+    pub fn hyper_node(name: Arc<str>) -> Self {
+        Self { kind: MemberKind::HyperNode, selector: Selector::Exact(name) }
+    }
+}
+
+impl Spec {
+    /// The names of the HyperNodes that this spec lists as children: exact members only, since nobody reads others.
+    pub fn children(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.members.iter().filter_map(|member| match (member.kind, &member.selector) {
+            (MemberKind::HyperNode, Selector::Exact(name)) => Some(name),
+            _ => None,
+        })
+    }
+
+    /// The names of the Nodes that this spec lists exactly.
+    pub fn exact_nodes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.members.iter().filter_map(|member| match (member.kind, &member.selector) {
+            (MemberKind::Node, Selector::Exact(name)) => Some(name),
+            _ => None,
+        })
+    }
+}
