@@ -53,14 +53,18 @@ pub(super) fn write_kubeconfig(
     fs::write(path, serde_json::to_vec_pretty(&document)?).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Every client needs it; only the first call has an effect.
+pub(super) fn install_crypto() {
+    _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// A client that does what the kubeconfig file says.
 ///
 /// # Errors
 ///
 /// When the file cannot be read or says something impossible.
 pub async fn client_from(kubeconfig: &Path) -> Result<Client> {
-    // Fails when it was done before, by whomever.
-    _ = rustls::crypto::ring::default_provider().install_default();
+    install_crypto();
     let document = Kubeconfig::read_from(kubeconfig).context("the kubeconfig file cannot be read")?;
     let mut config = Config::from_custom_kubeconfig(document, &KubeConfigOptions::default()).await?;
     config.proxy_url = None;

@@ -100,6 +100,7 @@ pub(super) struct Gateway {
 
 impl Gateway {
     pub(super) fn new(url: &str) -> Result<Self> {
+        super::access::install_crypto();
         let http =
             reqwest::Client::builder().no_proxy().tls_certs_only([]).build().context("no HTTP client for etcd")?;
         Ok(Self { url: url.to_owned(), http })
