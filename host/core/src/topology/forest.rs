@@ -4,6 +4,8 @@
 //! existing positions with a strictly lower tier, no child has two parents, names and labels are legal, and one tier
 //! name stands for one tier. Domains are sorted by tier and id, Node names inside them by bytes.
 
+mod overlaps;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;

@@ -100,15 +100,24 @@ pub struct Changes {
     /// How many other members are dropped.
     pub dropped: usize,
     /// The tier before and after.
-    pub tier: Option<(u32, u32)>,
+    pub tier: Option<Changed<u32>>,
     /// The tier's name before and after.
-    pub tier_name: Option<(Option<Arc<str>>, Option<Arc<str>>)>,
+    pub tier_name: Option<Changed<Option<Arc<str>>>>,
     /// Label keys that are set, changed or removed, sorted.
     pub labels: Vec<Arc<str>>,
     /// Whether one of our annotations changes.
     pub annotations: Annotations,
     /// Whether this is only a part of what the object becomes, because a cycle forces a second write.
     pub part: Part,
+}
+
+/// A value before and after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed<T> {
+    /// What it was.
+    pub from: T,
+    /// What it becomes.
+    pub to: T,
 }
 
 /// Whether one of our annotations changes.

@@ -284,6 +284,6 @@ pub enum SelectorProblem {
     #[error("operator {0:?} is none of In, NotIn, Exists, DoesNotExist")]
     Operator(String),
     /// In and NotIn need values, the others must not have any.
-    #[error("{0}: In and NotIn need at least one value, Exists and DoesNotExist must have none")]
+    #[error("key {0:?}: In and NotIn need at least one value, Exists and DoesNotExist must have none")]
     Values(String),
 }
