@@ -132,7 +132,7 @@ impl Tracked {
             Some(entry) => entry + 1,
             None => match Arc::make_mut(&mut self.column.dictionary).push(value) {
                 Ok(code) => {
-                    self.index.insert(code - 1, &*self.column.dictionary);
+                    self.index.insert(code - 1, value);
                     self.users.push(0);
                     self.garbage += 1;
                     code
@@ -167,6 +167,7 @@ impl Tracked {
     fn compact(&mut self) {
         let mut dictionary = Packed::default();
         let mut users = Vec::with_capacity(self.users.len() - self.garbage);
+        let mut index = Index::default();
         let codes_by_old: Vec<u32> = self
             .column
             .dictionary
@@ -177,6 +178,7 @@ impl Tracked {
                 let code = if count == 0 { 0 } else { dictionary.push(value).unwrap_or(0) };
                 if code != 0 {
                     users.push(count);
+                    index.insert(code - 1, value);
                 }
                 code
             })
@@ -187,7 +189,7 @@ impl Tracked {
             None => 0,
         };
         let codes = self.column.codes.iter().map(new_code).collect();
-        self.index = Index::rebuild(u32::try_from(dictionary.len()).unwrap_or(u32::MAX), &dictionary);
+        self.index = index;
         self.column = Column { dictionary: Arc::new(dictionary), codes: Arc::new(codes) };
         self.users = users;
         self.garbage = 0;

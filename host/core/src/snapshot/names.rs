@@ -46,21 +46,17 @@ impl Names {
     /// Adds a name that is not there yet as the last row.
     pub(super) fn push(&mut self, name: Arc<str>) {
         self.packed.take();
-        let row = self.len();
+        self.index.insert(self.len(), &name);
         self.list.push(name);
-        self.index.insert(row, &self.list);
     }
 
     /// Takes a row out; the last row takes its place.
     pub(super) fn swap_remove(&mut self, row: u32) {
-        let Some(last) = self.len().checked_sub(1) else { return };
-        if row > last {
-            return;
-        }
+        let (Some(name), Some(last)) = (self.list.get(row as usize), self.list.last()) else { return };
         self.packed.take();
-        self.index.remove(row, &self.list);
-        if row != last {
-            self.index.renumber(last, row, &self.list);
+        self.index.remove(row, name);
+        if row + 1 != self.len() {
+            self.index.renumber(self.len() - 1, row, last);
         }
         self.list.swap_remove(row as usize);
     }
