@@ -1,1 +1,22 @@
 //! What a plugin may do and how its calls end, as plain values.
+//!
+//! Owns the words that the runtime (which needs an engine), the supervisor (which needs a clock) and the configuration
+//! (which needs a cluster) share: [`Limits`], [`Permissions`] and what [`grant`] makes of them, what a discoverer says
+//! about itself ([`Description`], [`Requirements`]), and the one way a call ends ([`Answer`] or [`CallError`]).
+//! Never runs a plugin, never reads a clock.
+//!
+//! Failure story: every way in which a call can end without an answer is a variant of [`CallError`], which knows its
+//! word for metrics ([`CallError::reason`]) and what trying again is good for ([`CallError::retry`]).
+
+pub mod call_error;
+pub mod grant;
+pub mod limits;
+pub mod model;
+
+pub use call_error::{CallError, Retry, Transfer, TrapKind, TrapReport, Usage};
+pub use grant::{EndpointPermission, Granted, GrantedEndpoint, KeyPattern, Origin, Permissions, Refusal, grant};
+pub use limits::{CallLimits, Limits, ScanLimits, StoreLimits};
+pub use model::{
+    Answer, Answered, ConfigMapKey, CredentialKind, Description, Endpoint, Failure, Location, Method, Problem,
+    Requirements, Tls, Trigger,
+};

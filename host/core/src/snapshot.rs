@@ -1,1 +1,71 @@
-//! Placeholder, replaced by the room.
+//! The nodes of the cluster as dictionary-coded columns.
+//!
+//! Owns the one copy of node names, labels and annotations that the host keeps: only for the keys that somebody asked
+//! for, updated per event, readable at any moment as an immutable [`View`]. Columns have the form in which a
+//! discoverer reads them (one text of distinct values, one code per row), so a call costs a copy and no conversion.
+//!
+//! Never talks to the API server and never decides what a change means: [`Change`] says exactly what differs, by value,
+//! and whoever asked for a key compares.
+//!
+//! # Failure story
+//!
+//! Lost events are healed by a relist ([`Store::begin_relist`]): readers keep the old contents until it is committed,
+//! and the difference is reported as if it had come as events. A relist that ends half-way is forgotten by the next
+//! one. A key that is wanted anew has no column before a relist has seen it on every node: a [`View`] names it under
+//! [`View::missing`] and never shows it half filled, since half a column looks like lost nodes.
+
+mod change;
+mod packed;
+mod store;
+mod view;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use change::Change;
+pub use packed::Packed;
+pub use store::Store;
+pub use view::{Column, View};
+
+/// What a column holds: the values of one label or annotation key over all nodes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ColumnKey {
+    /// A label key.
+    Label(Arc<str>),
+    /// An annotation key.
+    Annotation(Arc<str>),
+}
+
+impl ColumnKey {
+    /// The column of a label key.
+    #[must_use]
+    pub fn label(key: &str) -> Self {
+        Self::Label(key.into())
+    }
+
+    /// The column of an annotation key.
+    #[must_use]
+    pub fn annotation(key: &str) -> Self {
+        Self::Annotation(key.into())
+    }
+}
+
+impl fmt::Display for ColumnKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Label(key) => write!(f, "label {key}"),
+            Self::Annotation(key) => write!(f, "annotation {key}"),
+        }
+    }
+}
+
+/// What the store reads of one node. Keys that nobody wants are skipped without a copy.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeMeta<'a, L, A> {
+    /// `metadata.name`.
+    pub name: &'a str,
+    /// `metadata.labels`, as pairs of key and value.
+    pub labels: L,
+    /// `metadata.annotations`, as pairs of key and value.
+    pub annotations: A,
+}

@@ -9,6 +9,7 @@
 //! Owns the types on that line and the functions between them. Never reads or writes the cluster: [`Object`] is a copy
 //! of what somebody else observed, [`Plan`](plan) a value that somebody else executes.
 
+pub mod guard;
 pub mod model;
 
 pub use model::{

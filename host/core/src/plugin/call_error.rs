@@ -1,0 +1,239 @@
+//! How a call ends when it does not end with an answer.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::model::{Failure, Problem};
+
+/// Why a call has no answer. Complete in itself: printing it prints the whole chain, once.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The discoverer says why.
+    #[error(transparent)]
+    Failure(Failure),
+    /// `configure` found mistakes.
+    #[error("the configuration has {}: {}", mistakes(.0.len()), join(.0))]
+    InvalidConfig(Vec<Problem>),
+    /// The guest crashed.
+    #[error("the plugin crashed ({kind}): {report}")]
+    Trap {
+        /// What the engine saw.
+        kind: TrapKind,
+        /// Where, and what the plugin last said.
+        report: TrapReport,
+    },
+    /// The guest computed for longer than it may.
+    #[error("the plugin computed for {used:?} and may for {limit:?}")]
+    CpuDeadline {
+        /// Guest time used, waiting not counted.
+        used: Duration,
+        /// The limit.
+        limit: Duration,
+        /// What it was busy with.
+        report: TrapReport,
+    },
+    /// The call took longer than it may, waiting included.
+    #[error("the call did not end within {limit:?}, of which the plugin computed {used:?}")]
+    WallClock {
+        /// Guest time used.
+        used: Duration,
+        /// The limit.
+        limit: Duration,
+    },
+    /// The guest asked for more memory than it may have and gave up.
+    #[error("the plugin needs more than {limit} bytes of memory (it asked for {asked}): {report}")]
+    OutOfMemory {
+        /// The limit on all memories together.
+        limit: usize,
+        /// The sum that it asked for.
+        asked: usize,
+        /// Where.
+        report: TrapReport,
+    },
+    /// The guest ran into a limit on something other than memory and time.
+    #[error("the plugin exceeded a limit: {what}")]
+    LimitExceeded {
+        /// Which, with its number.
+        what: String,
+    },
+    /// What the guest sent is larger than it may be.
+    #[error("{what} is larger than {limit} bytes")]
+    TooLarge {
+        /// What.
+        what: Transfer,
+        /// The limit.
+        limit: usize,
+    },
+    /// The answer breaks the rules of its own shape.
+    #[error("the answer is not valid: {0}")]
+    InvalidResult(String),
+    /// The plugin could not be started although it was loaded.
+    #[error("the plugin could not be started: {0}")]
+    Start(String),
+    /// The host's own fault: a bug. The call is over, the host goes on.
+    #[error("the host failed while it served the plugin: {0}")]
+    Host(String),
+}
+
+/// What was too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// The arguments of one host call, or the answer.
+    Message,
+    /// The state of an answer.
+    State,
+}
+
+impl fmt::Display for Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Message => "what the plugin sent in one piece",
+            Self::State => "the state of the answer",
+        })
+    }
+}
+
+/// What kind of crash it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TrapKind {
+    /// `unreachable`: a panic or an abort.
+    Unreachable,
+    /// Access outside its memory. A Rust guest that recurses too deep runs into this first.
+    Memory,
+    /// The engine's stack is full.
+    Stack,
+    /// Arithmetic: division by zero, overflow, bad conversion.
+    Arithmetic,
+    /// A call through a table that leads nowhere.
+    Table,
+    /// A rule of the component model was broken: bad pointer, bad string, bad handle.
+    Abi,
+    /// Anything else.
+    Other,
+}
+
+impl fmt::Display for TrapKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreachable => "unreachable",
+            Self::Memory => "memory",
+            Self::Stack => "stack",
+            Self::Arithmetic => "arithmetic",
+            Self::Table => "table",
+            Self::Abi => "abi",
+            Self::Other => "other",
+        })
+    }
+}
+
+/// What is known about a crash.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TrapReport {
+    /// The cause: the innermost message of the error chain.
+    pub message: String,
+    /// Guest functions, innermost first, at most 20.
+    pub frames: Vec<String>,
+    /// The last lines that the plugin wrote, oldest first, at most 5: a Rust panic arrives this way.
+    pub log_tail: Vec<String>,
+}
+
+impl fmt::Display for TrapReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if !self.frames.is_empty() {
+            write!(f, "; in {}", self.frames.join(" < "))?;
+        }
+        if let Some(last) = self.log_tail.last() {
+            write!(f, "; its last words: {last}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What trying again is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// May pass by itself: try again with the usual pauses, not before the given time if there is one.
+    Later(Option<Duration>),
+    /// Same inputs, same end: only with other bytes, other configuration, other grants or other nodes.
+    OnChange,
+}
+
+impl CallError {
+    /// The word for conditions, events and metric labels.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Failure(Failure::Config(_)) => "ConfigFailure",
+            Self::Failure(Failure::Denied(_)) => "Denied",
+            Self::Failure(Failure::Unauthorized(_)) => "Unauthorized",
+            Self::Failure(Failure::Upstream { .. }) => "Upstream",
+            Self::Failure(Failure::Internal(_)) => "PluginFault",
+            Self::InvalidConfig(_) => "InvalidConfig",
+            Self::Trap { .. } => "Trap",
+            Self::CpuDeadline { .. } => "CpuDeadline",
+            Self::WallClock { .. } => "Timeout",
+            Self::OutOfMemory { .. } => "OutOfMemory",
+            Self::LimitExceeded { .. } => "LimitExceeded",
+            Self::TooLarge { .. } => "TooLarge",
+            Self::InvalidResult(_) => "InvalidResult",
+            Self::Start(_) => "StartFailed",
+            Self::Host(_) => "HostFault",
+        }
+    }
+
+    /// What trying again is good for. A discoverer is a function of its inputs, but those include the world behind its
+    /// endpoints and the load of this machine: only what its configuration alone decides is final.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Failure(Failure::Config(_) | Failure::Denied(_)) | Self::InvalidConfig(_) => Retry::OnChange,
+            Self::Failure(Failure::Upstream { retry_after, .. }) => Retry::Later(*retry_after),
+            Self::Failure(Failure::Unauthorized(_) | Failure::Internal(_))
+            | Self::Trap { .. }
+            | Self::CpuDeadline { .. }
+            | Self::WallClock { .. }
+            | Self::OutOfMemory { .. }
+            | Self::LimitExceeded { .. }
+            | Self::TooLarge { .. }
+            | Self::InvalidResult(_)
+            | Self::Start(_)
+            | Self::Host(_) => Retry::Later(None),
+        }
+    }
+
+    /// Whether the plugin, rather than its configuration or the world, is at fault: what earns a strike.
+    #[must_use]
+    pub fn is_fault_of_plugin(&self) -> bool {
+        match self {
+            Self::Failure(Failure::Internal(_)) => true,
+            Self::Failure(_) | Self::InvalidConfig(_) | Self::Host(_) => false,
+            _ => true,
+        }
+    }
+}
+
+/// What one call used, whatever its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Time until the call had its turn.
+    pub queued: Duration,
+    /// Time by the clock from its turn to its end.
+    pub wall: Duration,
+    /// Time in which the guest computed.
+    pub cpu: Duration,
+    /// The most memory that the guest held, bytes.
+    pub peak_memory: usize,
+    /// Log lines written.
+    pub log_lines: usize,
+    /// Log lines beyond the limit, not written.
+    pub log_dropped: usize,
+}
+
+fn mistakes(count: usize) -> String {
+    if count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") }
+}
+
+fn join(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,382 @@
+//! What a plugin asks for, against what the operator gave (decision H16).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::model::{Endpoint, Method, Requirements};
+
+/// Where the bytes of a plugin come from, as far as trust is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Embedded in this binary, by digest: what it requires is granted as it is.
+    Embedded,
+    /// Anywhere else: nothing is granted that the operator did not write down.
+    Foreign,
+}
+
+/// A label or annotation key, or all keys below a prefix (`acme.example/*`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum KeyPattern {
+    /// This key.
+    Exact(String),
+    /// Every key that begins with this text, which ends with a slash.
+    Prefix(String),
+}
+
+impl KeyPattern {
+    /// Reads `key` or `prefix/*`. `None` for anything else with an asterisk: a pattern that looks as if it meant
+    /// something and means something else would be a wrong grant.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(prefix) = text.strip_suffix('*') {
+            let usable = prefix.len() > 1 && prefix.ends_with('/') && !prefix.contains('*');
+            return usable.then(|| Self::Prefix(prefix.to_owned()));
+        }
+        (!text.is_empty() && !text.contains('*')).then(|| Self::Exact(text.to_owned()))
+    }
+
+    /// Whether the key is meant.
+    #[must_use]
+    pub fn matches(&self, key: &str) -> bool {
+        match self {
+            Self::Exact(exact) => exact == key,
+            Self::Prefix(prefix) => key.len() > prefix.len() && key.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+/// The `permissions` of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Permissions {
+    /// Label keys that may become columns.
+    pub node_labels: Vec<KeyPattern>,
+    /// Annotation keys that may become columns.
+    pub node_annotations: Vec<KeyPattern>,
+    /// Endpoints by name.
+    pub endpoints: BTreeMap<String, EndpointPermission>,
+}
+
+/// What requests to an endpoint may look like. Where it is and how it is reached stays with the host's HTTP room.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EndpointPermission {
+    /// Methods that may be used.
+    pub methods: BTreeSet<Method>,
+    /// Path prefixes below the base URL; empty: all.
+    pub paths: Vec<String>,
+}
+
+/// What one plugin may see and do with one configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Granted {
+    /// Label keys that were required and granted.
+    pub labels: BTreeSet<Arc<str>>,
+    /// Annotation keys that were required and granted.
+    pub annotations: BTreeSet<Arc<str>>,
+    /// Endpoints that were required and granted.
+    pub endpoints: BTreeMap<String, GrantedEndpoint>,
+}
+
+/// One endpoint that a plugin may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantedEndpoint {
+    /// What the plugin asked for.
+    pub required: Endpoint,
+    /// What requests may look like: never more than what was asked for.
+    pub permission: EndpointPermission,
+}
+
+/// Something that a plugin requires and the operator did not grant. Prints a sentence; [`Refusal::yaml`] the cure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// A label key.
+    NodeLabel(String),
+    /// An annotation key.
+    NodeAnnotation(String),
+    /// An endpoint as a whole.
+    Endpoint {
+        /// Its name.
+        name: String,
+        /// What it is for, in the plugin's words.
+        purpose: String,
+        /// What it would use.
+        methods: Vec<Method>,
+        /// Where it would go.
+        paths: Vec<String>,
+    },
+    /// Methods of an endpoint that is granted otherwise.
+    Methods {
+        /// The endpoint.
+        name: String,
+        /// All methods that the plugin uses.
+        methods: Vec<Method>,
+    },
+    /// Paths of an endpoint that is granted otherwise.
+    Paths {
+        /// The endpoint.
+        name: String,
+        /// The paths that are not covered; empty: the plugin wants all.
+        paths: Vec<String>,
+    },
+}
+
+/// What the plugin may see and do.
+///
+/// Embedded bytes get what they require. All others get what they require as far as the operator permits it.
+///
+/// # Errors
+///
+/// Everything that is missing, at once: a plugin that runs with half of its grants would answer with half a topology.
+pub fn grant(requirements: &Requirements, permissions: &Permissions, origin: Origin) -> Result<Granted, Vec<Refusal>> {
+    let mut granted = Granted::default();
+    let mut refused = Vec::new();
+    let embedded = origin == Origin::Embedded;
+    for key in &requirements.node_labels {
+        if embedded || permissions.node_labels.iter().any(|pattern| pattern.matches(key)) {
+            granted.labels.insert(key.as_str().into());
+        } else {
+            refused.push(Refusal::NodeLabel(key.clone()));
+        }
+    }
+    for key in &requirements.node_annotations {
+        if embedded || permissions.node_annotations.iter().any(|pattern| pattern.matches(key)) {
+            granted.annotations.insert(key.as_str().into());
+        } else {
+            refused.push(Refusal::NodeAnnotation(key.clone()));
+        }
+    }
+    for endpoint in &requirements.endpoints {
+        let permission = if embedded { Ok(as_required(endpoint)) } else { cover(endpoint, permissions) };
+        match permission {
+            Ok(permission) => {
+                let required = endpoint.clone();
+                granted.endpoints.insert(endpoint.name.clone(), GrantedEndpoint { required, permission });
+            }
+            Err(refusals) => refused.extend(refusals),
+        }
+    }
+    if refused.is_empty() { Ok(granted) } else { Err(refused) }
+}
+
+fn as_required(endpoint: &Endpoint) -> EndpointPermission {
+    EndpointPermission { methods: endpoint.methods.iter().copied().collect(), paths: endpoint.paths.clone() }
+}
+
+/// What the plugin asked for, if the operator's permission covers it.
+fn cover(endpoint: &Endpoint, permissions: &Permissions) -> Result<EndpointPermission, Vec<Refusal>> {
+    let name = &endpoint.name;
+    let Some(permitted) = permissions.endpoints.get(name) else {
+        return Err(vec![Refusal::Endpoint {
+            name: name.clone(),
+            purpose: endpoint.purpose.clone(),
+            methods: endpoint.methods.clone(),
+            paths: endpoint.paths.clone(),
+        }]);
+    };
+    let mut refused = Vec::new();
+    if !endpoint.methods.iter().all(|method| permitted.methods.contains(method)) {
+        refused.push(Refusal::Methods { name: name.clone(), methods: endpoint.methods.clone() });
+    }
+    let uncovered: Vec<String> =
+        endpoint.paths.iter().filter(|path| !permitted.paths.iter().any(|at| is_below(path, at))).cloned().collect();
+    let wants_all = endpoint.paths.is_empty();
+    if !permitted.paths.is_empty() && (wants_all || !uncovered.is_empty()) {
+        refused.push(Refusal::Paths { name: name.clone(), paths: uncovered });
+    }
+    if refused.is_empty() { Ok(as_required(endpoint)) } else { Err(refused) }
+}
+
+/// Whether a path is the prefix itself or lies below it, by whole segments: `/api` covers `/api/x`, not `/apiary`.
+fn is_below(path: &str, prefix: &str) -> bool {
+    match path.strip_prefix(prefix) {
+        Some(rest) => rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/'),
+        None => false,
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NodeLabel(key) => write!(f, "the plugin reads the node label {key}, which is not permitted"),
+            Self::NodeAnnotation(key) => {
+                write!(f, "the plugin reads the node annotation {key}, which is not permitted")
+            }
+            Self::Endpoint { name, purpose, .. } => {
+                write!(f, "the plugin calls the endpoint {name} ({purpose}), which is not permitted")
+            }
+            Self::Methods { name, methods } => {
+                write!(f, "the plugin uses {} on the endpoint {name}, which is not permitted", words(methods))
+            }
+            Self::Paths { name, paths } if paths.is_empty() => {
+                write!(f, "the plugin uses all paths of the endpoint {name}, which is not permitted")
+            }
+            Self::Paths { name, paths } => {
+                write!(f, "the plugin uses {} of the endpoint {name}, which is not permitted", paths.join(", "))
+            }
+        }
+    }
+}
+
+impl Refusal {
+    /// The lines that grant all of these, to be put into the entry. Existing lists are to be extended by them.
+    #[must_use]
+    pub fn yaml(refusals: &[Self]) -> String {
+        let mut labels = Vec::new();
+        let mut annotations = Vec::new();
+        let mut endpoints: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for refusal in refusals {
+            match refusal {
+                Self::NodeLabel(key) => labels.push(quoted(key)),
+                Self::NodeAnnotation(key) => annotations.push(quoted(key)),
+                Self::Endpoint { name, purpose, methods, paths } => {
+                    let lines = endpoints.entry(name).or_default();
+                    lines.push(format!("url: \"https://...\"  # {}", one_line(purpose)));
+                    lines.push(format!("methods: [{}]", words(methods)));
+                    if !paths.is_empty() {
+                        lines.push(format!("paths: [{}]", list(paths)));
+                    }
+                }
+                Self::Methods { name, methods } => {
+                    endpoints.entry(name).or_default().push(format!("methods: [{}]", words(methods)));
+                }
+                Self::Paths { name, paths } => {
+                    endpoints.entry(name).or_default().push(format!("paths: [{}]", list(paths)));
+                }
+            }
+        }
+        let mut yaml = String::from("permissions:\n");
+        if !labels.is_empty() {
+            yaml.push_str(&format!("  nodeLabels: [{}]\n", labels.join(", ")));
+        }
+        if !annotations.is_empty() {
+            yaml.push_str(&format!("  nodeAnnotations: [{}]\n", annotations.join(", ")));
+        }
+        if !endpoints.is_empty() {
+            yaml.push_str("  endpoints:\n");
+        }
+        for (name, lines) in endpoints {
+            yaml.push_str(&format!("    {}:\n", quoted(name)));
+            for line in lines {
+                yaml.push_str(&format!("      {line}\n"));
+            }
+        }
+        yaml
+    }
+}
+
+fn words(methods: &[Method]) -> String {
+    methods.iter().map(|method| method.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn list(texts: &[String]) -> String {
+    texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")
+}
+
+/// A YAML double-quoted scalar. The text comes from the plugin: it must not be able to add lines to what an operator is
+/// told to paste.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.escape_default())
+}
+
+/// The text as a comment that ends where the line ends.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Location, Tls};
+    use super::*;
+
+    fn endpoint(methods: &[Method], paths: &[&str]) -> Endpoint {
+        Endpoint {
+            name: "fabric".into(),
+            purpose: "reads\nthe fabric".into(),
+            location: Location::Granted,
+            methods: methods.to_vec(),
+            paths: paths.iter().map(|&p| p.into()).collect(),
+            tls: Tls::default(),
+            credentials: Vec::new(),
+        }
+    }
+
+    fn permit(methods: &[Method], paths: &[&str]) -> Permissions {
+        let permission = EndpointPermission {
+            methods: methods.iter().copied().collect(),
+            paths: paths.iter().map(|&p| p.into()).collect(),
+        };
+        Permissions { endpoints: [("fabric".to_owned(), permission)].into(), ..Permissions::default() }
+    }
+
+    fn wants(endpoint: Endpoint) -> Requirements {
+        Requirements { endpoints: vec![endpoint], ..Requirements::default() }
+    }
+
+    #[test]
+    fn embedded_bytes_get_what_they_require() {
+        let requirements = Requirements { node_labels: vec!["a/b".into()], ..wants(endpoint(&[Method::Get], &["/x"])) };
+        let granted = grant(&requirements, &Permissions::default(), Origin::Embedded).unwrap();
+        assert!(granted.labels.contains("a/b"));
+        assert_eq!(granted.endpoints["fabric"].permission.paths, ["/x"]);
+    }
+
+    #[test]
+    fn foreign_bytes_get_nothing_by_default_and_the_cure_is_printed() {
+        let requirements = Requirements {
+            node_labels: vec!["acme.example/rack".into()],
+            node_annotations: vec!["acme.example/switch".into()],
+            ..wants(endpoint(&[Method::Get, Method::Post], &["/api"]))
+        };
+        let refused = grant(&requirements, &Permissions::default(), Origin::Foreign).unwrap_err();
+        assert_eq!(refused.len(), 3);
+        assert_eq!(
+            Refusal::yaml(&refused),
+            "permissions:\n  nodeLabels: [\"acme.example/rack\"]\n  nodeAnnotations: [\"acme.example/switch\"]\n  \
+             endpoints:\n    \"fabric\":\n      url: \"https://...\"  # reads the fabric\n      methods: [GET, POST]\n      \
+             paths: [\"/api\"]\n"
+        );
+    }
+
+    #[test]
+    fn a_prefix_grants_what_is_below_it_and_only_that() {
+        let pattern = KeyPattern::parse("acme.example/*").unwrap();
+        assert!(pattern.matches("acme.example/rack"));
+        assert!(!pattern.matches("acme.example/"));
+        assert!(!pattern.matches("acme.example.evil/rack"));
+        for bad in ["*", "/*", "acme*", "a*/b", "", "*/*"] {
+            assert_eq!(KeyPattern::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_covered_by_whole_segments() {
+        let check = |wanted: &[&str], permitted: &[&str]| {
+            grant(&wants(endpoint(&[Method::Get], wanted)), &permit(&[Method::Get], permitted), Origin::Foreign).is_ok()
+        };
+        assert!(check(&["/api/v1"], &["/api"]));
+        assert!(check(&["/api"], &["/api"]));
+        assert!(check(&["/api/x"], &["/api/"]));
+        assert!(check(&["/anything"], &[]));
+        assert!(check(&[], &[]));
+        assert!(!check(&["/apiary"], &["/api"]));
+        assert!(!check(&["/api", "/etc"], &["/api"]));
+        assert!(!check(&[], &["/api"]), "all paths are more than one prefix");
+    }
+
+    #[test]
+    fn a_missing_method_is_named() {
+        let refused =
+            grant(&wants(endpoint(&[Method::Get, Method::Delete], &[])), &permit(&[Method::Get], &[]), Origin::Foreign)
+                .unwrap_err();
+        assert_eq!(
+            refused.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["the plugin uses GET, DELETE on the endpoint fabric, which is not permitted"]
+        );
+    }
+
+    #[test]
+    fn text_of_a_plugin_cannot_add_lines_to_the_yaml() {
+        let refusal = Refusal::NodeLabel("a\"]\nendpoints: {}".into());
+        assert_eq!(Refusal::yaml(&[refusal]).lines().count(), 2);
+    }
+}
