@@ -1,0 +1,235 @@
+//! Conditions: one type that reads whatever others wrote, and the words we use in ours.
+//!
+//! `lastTransitionTime` is text on purpose: the API server accepts more spellings of a date than an RFC 3339 parser
+//! does, and a condition of another program must not stop the watch.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// One condition of an object's status, as Kubernetes defines it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// What the condition is about; unique in its list.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// The `metadata.generation` that was looked at.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::lenient::optional_integer")]
+    pub observed_generation: Option<i64>,
+    /// When `status` last changed, RFC 3339.
+    pub last_transition_time: String,
+    /// One CamelCase word for programs.
+    pub reason: String,
+    /// One sentence for people.
+    pub message: String,
+}
+
+/// The three values of a condition's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It could not be found out.
+    Unknown,
+}
+
+impl ConditionStatus {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
+/// Declares an enum of CamelCase words and their text, so that no word is written twice.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$word_meta:meta])* $word:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$word_meta])* $word,)*
+        }
+
+        impl $name {
+            /// All words, in the order in which they are declared.
+            pub const ALL: &'static [Self] = &[$(Self::$word,)*];
+
+            /// The word on the wire.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$word => stringify!($word),)*
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// The types of conditions that we write.
+    ConditionType {
+        /// The entry of the configuration is valid and is what runs.
+        Configured,
+        /// A plugin is loaded, compiled and allowed to do what it asks for.
+        Loaded,
+        /// The last round produced a result.
+        Discovered,
+        /// The last result is what the cluster holds.
+        Applied,
+        /// A result waits for confirmation; nothing of it is written.
+        Held,
+        /// What the cluster holds is older than it should be.
+        Stale,
+        /// Some Node is in two groups of one tier.
+        Overlap,
+        /// Another program keeps changing our objects, or Volcano's own controller is alive.
+        SecondWriter,
+        /// Some HyperNode names members that do not exist.
+        MissingMembers,
+        /// A tier name already stands for another tier.
+        TierNameConflict,
+        /// A name that must be used is taken by an object of someone else.
+        NameConflict,
+        /// The result differs from what Volcano makes of the same document, or its form was chosen for compatibility.
+        Compatibility,
+        /// An endpoint is called without checking its certificate.
+        InsecureTls,
+    }
+}
+
+words! {
+    /// The reasons that we give in conditions and Events.
+    Reason {
+        /// All is as it should be.
+        Ok,
+        /// Not there yet; will change without anyone's help.
+        Pending,
+        /// The entry of the configuration is invalid; the last good one runs on.
+        InvalidConfig,
+        /// The document of the configuration cannot be read at all.
+        InvalidDocument,
+        /// The ConfigMap, or its key, does not exist.
+        ConfigMissing,
+        /// The entry says `enabled: false`, or is gone.
+        Disabled,
+        /// The operator paused the source.
+        Paused,
+        /// The host does everything but write.
+        Observing,
+        /// No plugin of that name, or no such file or key.
+        PluginNotFound,
+        /// The bytes do not have the digest that is pinned.
+        DigestMismatch,
+        /// The bytes are no plugin for this host.
+        PluginInvalid,
+        /// The plugin asks for something that is not granted.
+        PermissionDenied,
+        /// A plugin waits for the operator before it takes over.
+        CanaryHeld,
+        /// The plugin failed too often and is left alone for a while.
+        Quarantined,
+        /// The plugin said that it failed.
+        GuestError,
+        /// The plugin crashed.
+        Trap,
+        /// The plugin used up its time.
+        Deadline,
+        /// The plugin used up its memory.
+        OutOfMemory,
+        /// The result breaks a rule of topologies.
+        InvalidResult,
+        /// An endpoint is unreachable or answers nonsense.
+        Upstream,
+        /// An endpoint does not accept the credentials.
+        Unauthorized,
+        /// A Secret is missing or lacks a key.
+        CredentialsMissing,
+        /// The round would delete too many HyperNodes.
+        TooManyDeletions,
+        /// The round would take the placement from too many Nodes.
+        TooManyNodesLost,
+        /// The round is empty while the source has objects.
+        EmptyResult,
+        /// The operator, or time, confirmed a held round.
+        Confirmed,
+        /// Some writes failed and will be tried again.
+        WriteFailed,
+        /// A name is taken by an object that is not ours.
+        NameTaken,
+        /// Another program writes the same objects.
+        ForeignWriter,
+        /// A fresh lease of Volcano's controller exists.
+        VolcanoActive,
+        /// Two sources, or two types, place one Node in one tier.
+        SharedNodes,
+        /// A member does not exist.
+        MemberNotFound,
+        /// One tier name would stand for two tiers.
+        TierNameTaken,
+        /// `compat: volcano` was assumed because of the objects found.
+        CompatAssumed,
+        /// Volcano's result for the same document is another one.
+        DiffersFromVolcano,
+        /// `insecureSkipVerify` is set.
+        VerificationOff,
+    }
+}
+
+impl Condition {
+    /// A condition without a transition time; [`set_condition`] gives it one.
+    #[must_use]
+    pub fn new(type_: ConditionType, status: ConditionStatus, reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            type_: type_.as_str().to_owned(),
+            status: status.as_str().to_owned(),
+            reason: reason.as_str().to_owned(),
+            message: message.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The same condition with the generation that was looked at.
+    #[must_use]
+    pub fn observed(mut self, generation: Option<i64>) -> Self {
+        self.observed_generation = generation;
+        self
+    }
+}
+
+/// Puts `condition` into the list, in place of the one of its type, and says whether anything changed.
+///
+/// `now` (RFC 3339) becomes the transition time only where the status changes; what is equal stays untouched, so that
+/// an unchanged round writes nothing.
+pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, now: &str) -> bool {
+    let Some(old) = conditions.iter_mut().find(|old| old.type_ == condition.type_) else {
+        condition.last_transition_time = now.to_owned();
+        conditions.push(condition);
+        return true;
+    };
+    condition.last_transition_time =
+        if old.status == condition.status { old.last_transition_time.clone() } else { now.to_owned() };
+    let changed = *old != condition;
+    *old = condition;
+    changed
+}

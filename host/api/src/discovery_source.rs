@@ -1,0 +1,127 @@
+//! `DiscoverySource`, `topoloom.dev/v1alpha1`: what one source is doing.
+//!
+//! Owns: the shape of the object and its definition. It has no spec: what a source should do stands in the ConfigMap,
+//! and the only thing an operator writes here are annotations ([`crate::names`]). Cluster-scoped, one per source.
+//!
+//! The status says what an operator asks first: which plugin, in which state, how many nodes, since when, and why not.
+//! It holds no list that grows with the cluster; details come from the command line and the admin endpoint.
+//!
+//! Failure story: version N − 1 reads what version N wrote, so unknown words read as their `Unknown` and missing fields
+//! as empty.
+
+mod definition;
+mod name;
+mod status;
+
+pub use definition::definition;
+pub use name::object_name;
+pub use status::{
+    Diagnostic, DiscoverySourceStatus, Held, HeldRule, NodeCoverage, OnRemoval, PluginOrigin, PluginStatus, State,
+    TierConflict, TierGroups,
+};
+
+use crate::lenient;
+use crate::names::{CONFIRM_ANNOTATION, GROUP};
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// API version of the resource.
+pub const VERSION: &str = "v1alpha1";
+/// `apiVersion` of every object.
+pub const API_VERSION: &str = "topoloom.dev/v1alpha1";
+/// `kind` of every object.
+pub const KIND: &str = "DiscoverySource";
+/// The plural, as it stands in URLs.
+pub const PLURAL: &str = "discoverysources";
+/// The short name; `ds` belongs to DaemonSets.
+pub const SHORT_NAME: &str = "dsrc";
+
+/// What one source of the configuration is doing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiscoverySource {
+    /// Always [`API_VERSION`]; items of a list come without it.
+    #[serde(default = "api_version")]
+    pub api_version: String,
+    /// Always [`KIND`]; items of a list come without it.
+    #[serde(default = "kind")]
+    pub kind: String,
+    /// Standard metadata; the name comes from [`object_name`].
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// All there is to say.
+    #[serde(default, deserialize_with = "lenient::null_is_default", skip_serializing_if = "is_empty")]
+    pub status: DiscoverySourceStatus,
+}
+
+impl DiscoverySource {
+    /// The object of that source, with an empty status that only names it.
+    #[must_use]
+    pub fn new(source: &str) -> Self {
+        Self {
+            api_version: api_version(),
+            kind: kind(),
+            metadata: ObjectMeta { name: Some(object_name(source)), ..ObjectMeta::default() },
+            status: DiscoverySourceStatus { source: source.to_owned(), ..DiscoverySourceStatus::default() },
+        }
+    }
+
+    /// The result hash that the operator confirmed, if any.
+    #[must_use]
+    pub fn confirmed(&self) -> Option<&str> {
+        self.annotation(CONFIRM_ANNOTATION)
+    }
+
+    /// The value of one annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+}
+
+impl kube::Resource for DiscoverySource {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind(_: &()) -> Cow<'_, str> {
+        KIND.into()
+    }
+
+    fn group(_: &()) -> Cow<'_, str> {
+        GROUP.into()
+    }
+
+    fn version(_: &()) -> Cow<'_, str> {
+        VERSION.into()
+    }
+
+    fn api_version(_: &()) -> Cow<'_, str> {
+        API_VERSION.into()
+    }
+
+    fn plural(_: &()) -> Cow<'_, str> {
+        PLURAL.into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+fn api_version() -> String {
+    API_VERSION.to_owned()
+}
+
+fn kind() -> String {
+    KIND.to_owned()
+}
+
+fn is_empty(status: &DiscoverySourceStatus) -> bool {
+    *status == DiscoverySourceStatus::default()
+}

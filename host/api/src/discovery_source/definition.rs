@@ -1,0 +1,156 @@
+//! The CustomResourceDefinition of DiscoverySource.
+//!
+//! Written by hand like its neighbour, so that both read alike. Enumerations are not closed here: a host of version
+//! N − 1 and a definition of version N live together during an upgrade, and a refused status helps nobody.
+
+use crate::crd::conditions_schema;
+use crate::names::GROUP;
+use serde_json::{Value, json};
+
+/// The definition as the API server takes it.
+#[must_use]
+pub fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "discoverysources.topoloom.dev",
+            // What a source should do when it is removed is remembered in its object.
+            "annotations": { "helm.sh/resource-policy": "keep" },
+        },
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": super::KIND,
+                "listKind": "DiscoverySourceList",
+                "plural": super::PLURAL,
+                "singular": "discoverysource",
+                "shortNames": [super::SHORT_NAME],
+            },
+            "scope": "Cluster",
+            "versions": [{
+                "name": super::VERSION,
+                "served": true,
+                "storage": true,
+                "subresources": { "status": {} },
+                "additionalPrinterColumns": [
+                    { "name": "Source", "type": "string", "jsonPath": ".status.source" },
+                    { "name": "Plugin", "type": "string", "jsonPath": ".status.plugin.name" },
+                    { "name": "Version", "type": "string", "jsonPath": ".status.plugin.version" },
+                    { "name": "State", "type": "string", "jsonPath": ".status.state" },
+                    { "name": "Nodes", "type": "integer", "jsonPath": ".status.nodes.covered" },
+                    { "name": "Groups", "type": "integer", "jsonPath": ".status.groups" },
+                    { "name": "LastSuccess", "type": "date", "jsonPath": ".status.lastSuccess" },
+                    { "name": "Message", "type": "string", "jsonPath": ".status.message" },
+                ],
+                "schema": { "openAPIV3Schema": {
+                    "description": "What one source of the discovery configuration is doing.",
+                    "type": "object",
+                    "properties": {
+                        "apiVersion": { "type": "string" },
+                        "kind": { "type": "string" },
+                        "metadata": { "type": "object" },
+                        "status": status(),
+                    },
+                } },
+            }],
+        },
+    })
+}
+
+fn status() -> Value {
+    json!({
+        "description": "All there is to say; written by topoloom alone.",
+        "type": "object",
+        "properties": {
+            "source": text("The source as the configuration names it."),
+            "state": text("What it is doing: Waiting, Serving, Held, Stale, Failed, Paused, Disabled or Observing."),
+            "message": text("Why, in one sentence."),
+            "plugin": plugin(),
+            "nodes": object("How much of the cluster the applied result covers.", json!({
+                "covered": count("Existing Nodes that have a place in it."),
+                "total": count("Existing Nodes."),
+            })),
+            "groups": count("HyperNodes of the applied result."),
+            "groupsByTier": list("The same per tier, lowest first.", "tier", json!({
+                "tier": count("The tier, from 1."),
+                "groups": count("HyperNodes in it."),
+            })),
+            "overlaps": count("Nodes that are in two groups of one tier."),
+            "lastSuccess": time("When a round last succeeded."),
+            "resultHash": text("Hash of the applied result."),
+            "configHash": text("Hash of the configuration that the applied result came from."),
+            "held": held(),
+            "onRemoval": text("What happens to the HyperNodes when the source goes: keep or delete."),
+            "diagnostics": list("What the last round dropped or corrected, per code.", "code", json!({
+                "code": text("The plugin's word for it."),
+                "count": count("How often in the last round."),
+                "example": text("One case."),
+            })),
+            "tierConflicts": list("Tier names left out because another source uses them for another tier.", "tierName", json!({
+                "tierName": text("The name."),
+                "tier": count("The tier that wanted it."),
+                "takenBy": text("The source that has it."),
+                "theirTier": count("The tier it stands for there."),
+            })),
+            "conditions": keyed(conditions_schema(), "type"),
+        },
+    })
+}
+
+fn plugin() -> Value {
+    object(
+        "The plugin that serves.",
+        json!({
+            "name": text("The plugin's own name."),
+            "version": text("The plugin's own version."),
+            "vendor": text("Who made it, as it says itself."),
+            "digest": text("sha256 of the bytes."),
+            "origin": text("Where the bytes came from: Builtin, File or ConfigMap."),
+        }),
+    )
+}
+
+fn held() -> Value {
+    object(
+        "The result that waits for confirmation.",
+        json!({
+            "rule": text("Which rule holds it: Deletions, LostNodes or Empty."),
+            "sentence": text("What would happen, with numbers."),
+            "hash": text("The result; what an operator confirms with the annotation topoloom.dev/confirm."),
+            "since": time("Since when."),
+            "confirmations": count("Agreeing rounds so far, this one included."),
+            "nextRound": time("When the next one runs."),
+        }),
+    )
+}
+
+fn text(description: &str) -> Value {
+    json!({ "description": description, "type": "string" })
+}
+
+fn time(description: &str) -> Value {
+    json!({ "description": description, "type": "string", "format": "date-time" })
+}
+
+fn count(description: &str) -> Value {
+    json!({ "description": description, "type": "integer", "format": "int64", "minimum": 0 })
+}
+
+fn object(description: &str, properties: Value) -> Value {
+    json!({ "description": description, "type": "object", "properties": properties })
+}
+
+/// A list of objects, one per value of `key`.
+fn list(description: &str, key: &str, properties: Value) -> Value {
+    let items = json!({ "type": "object", "required": [key], "properties": properties });
+    keyed(json!({ "description": description, "type": "array", "items": items }), key)
+}
+
+fn keyed(mut schema: Value, key: &str) -> Value {
+    if let Some(fields) = schema.as_object_mut() {
+        fields.insert("x-kubernetes-list-type".to_owned(), json!("map"));
+        fields.insert("x-kubernetes-list-map-keys".to_owned(), json!([key]));
+    }
+    schema
+}

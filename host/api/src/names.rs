@@ -1,0 +1,40 @@
+//! Every key and fixed name that the cluster sees, once.
+//!
+//! A label or annotation key is an interface: other programs, dashboards and operators' habits depend on it. Nothing
+//! here is ever renamed; a new meaning gets a new key.
+
+/// Prefix of all keys that are ours; also the API group of our resources.
+pub const GROUP: &str = "topoloom.dev";
+
+/// API group of HyperNode, which is Volcano's.
+pub const VOLCANO_TOPOLOGY_GROUP: &str = "topology.volcano.sh";
+
+/// Label on a HyperNode: the source that owns it. Ownership, listing and deletion are decided by this label alone.
+pub const SOURCE_LABEL: &str = "volcano.sh/network-topology-source";
+
+/// Annotation on a HyperNode: the opaque identity of the group it stands for, unique in its source.
+pub const GROUP_ID_ANNOTATION: &str = "topoloom.dev/group-id";
+
+/// Annotation on a DiscoverySource: apply the held result with exactly this hash.
+pub const CONFIRM_ANNOTATION: &str = "topoloom.dev/confirm";
+
+/// Annotation on a DiscoverySource: let the waiting plugin with this digest take over.
+pub const CONTINUE_ANNOTATION: &str = "topoloom.dev/continue";
+
+/// Annotation on a DiscoverySource: serve with the plugin of this digest, an earlier one included.
+pub const SERVE_ANNOTATION: &str = "topoloom.dev/serve";
+
+/// Annotation on a DiscoverySource: run a round now. Any value that was not seen before counts as a new request.
+pub const RUN_ANNOTATION: &str = "topoloom.dev/run";
+
+/// Annotation on a DiscoverySource: while it is `true`, no round runs and nothing is written.
+pub const PAUSE_ANNOTATION: &str = "topoloom.dev/pause";
+
+/// The field manager of every server-side apply.
+pub const FIELD_MANAGER: &str = "topoloom";
+
+/// The reporting component of every Event.
+pub const EVENT_COMPONENT: &str = "topoloom";
+
+/// Node label whose value is the Node's own name; as the last level of a label list it stands for the Node itself.
+pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";

@@ -1,0 +1,228 @@
+//! What an error of the API server means.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::client::chain;
+
+/// One reading of an error of the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The kind.
+    pub reason: Reason,
+    /// What the other side said, and for [`Reason::Forbidden`] the rule that would allow it.
+    pub message: String,
+    /// How long the server asked us to wait.
+    pub retry_after: Option<Duration>,
+}
+
+/// The kinds of refusal: a closed set, used as condition reason and metric label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// 409: what we decided on is not what is stored any more. Observe and decide again.
+    Conflict,
+    /// 409 on a create: the name is taken.
+    AlreadyExists,
+    /// 404 for an object.
+    NotFound,
+    /// 404 for the whole resource: its CRD is not installed.
+    NoSuchResource,
+    /// 403 by RBAC.
+    Forbidden,
+    /// 401.
+    Unauthorized,
+    /// 422 or 400: the schema refuses what we sent.
+    Invalid,
+    /// An admission webhook or policy said no.
+    DeniedByAdmission,
+    /// An admission webhook could not be asked: every write fails until it is back.
+    WebhookUnreachable,
+    /// 429.
+    TooManyRequests,
+    /// 410: the history we asked for is gone.
+    Expired,
+    /// 5xx.
+    ServerError,
+    /// No answer at all.
+    Unreachable,
+}
+
+impl Reason {
+    /// The word for conditions, events and metric labels.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Conflict => "Conflict",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::NotFound => "NotFound",
+            Self::NoSuchResource => "CrdNotInstalled",
+            Self::Forbidden => "Forbidden",
+            Self::Unauthorized => "Unauthorized",
+            Self::Invalid => "Invalid",
+            Self::DeniedByAdmission => "DeniedByAdmission",
+            Self::WebhookUnreachable => "WebhookUnreachable",
+            Self::TooManyRequests => "TooManyRequests",
+            Self::Expired => "Expired",
+            Self::ServerError => "ServerError",
+            Self::Unreachable => "Unreachable",
+        }
+    }
+
+    /// Whether every other write would meet the same refusal now, so that trying them only makes noise.
+    #[must_use]
+    pub fn stops_everything(self) -> bool {
+        matches!(
+            self,
+            Self::NoSuchResource
+                | Self::Forbidden
+                | Self::Unauthorized
+                | Self::WebhookUnreachable
+                | Self::TooManyRequests
+                | Self::Unreachable
+        )
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Refusal {
+    /// Reads an error of the client.
+    #[must_use]
+    pub fn of(error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::of_status(
+                status.code,
+                &status.reason,
+                &status.message,
+                status.details.as_ref().map_or(0, |details| u64::from(details.retry_after_seconds)),
+            ),
+            other => Self {
+                reason: Reason::Unreachable,
+                message: format!("the API server did not answer: {}", chain(other)),
+                retry_after: None,
+            },
+        }
+    }
+
+    /// Reads an error of a watch.
+    #[must_use]
+    pub fn of_watch(error: &kube::runtime::watcher::Error) -> Self {
+        use kube::runtime::watcher::Error as Watch;
+        match error {
+            Watch::InitialListFailed(error) | Watch::WatchStartFailed(error) | Watch::WatchFailed(error) => Self::of(error),
+            Watch::WatchError(status) => Self::of_status(status.code, &status.reason, &status.message, 0),
+            other => Self { reason: Reason::ServerError, message: chain(other), retry_after: None },
+        }
+    }
+
+    fn of_status(code: u16, word: &str, message: &str, retry_after_seconds: u64) -> Self {
+        let webhook = message.contains("failed calling webhook") || message.contains("failed to call webhook");
+        let admission = message.contains("admission webhook") || message.contains("ValidatingAdmissionPolicy");
+        let reason = match code {
+            _ if webhook => Reason::WebhookUnreachable,
+            _ if admission => Reason::DeniedByAdmission,
+            401 => Reason::Unauthorized,
+            403 => Reason::Forbidden,
+            404 if message.contains("could not find the requested resource") || message.contains("page not found") => {
+                Reason::NoSuchResource
+            }
+            404 => Reason::NotFound,
+            409 if word == "AlreadyExists" => Reason::AlreadyExists,
+            409 => Reason::Conflict,
+            410 => Reason::Expired,
+            400 | 422 => Reason::Invalid,
+            429 => Reason::TooManyRequests,
+            _ => Reason::ServerError,
+        };
+        let message = match reason {
+            Reason::Forbidden => match missing_rule(message) {
+                Some(rule) => format!("{message}. The missing rule: {rule}"),
+                None => message.to_owned(),
+            },
+            Reason::WebhookUnreachable => format!(
+                "an admission webhook cannot be reached, so the API server refuses every write of this kind: {message}. Bring the webhook back or remove its configuration"
+            ),
+            Reason::NoSuchResource => format!("{message} (its CRD is not installed: `topoloom crd | kubectl apply --server-side -f -`)"),
+            _ if message.is_empty() => format!("the API server answered {code} {word}"),
+            _ => message.to_owned(),
+        };
+        let retry_after = (retry_after_seconds > 0).then(|| Duration::from_secs(retry_after_seconds));
+        Self { reason, message, retry_after }
+    }
+}
+
+/// The RBAC rule that a 403 asks for, from the sentence that every Kubernetes release since 1.8 prints:
+/// `… cannot VERB resource "R" in API group "G" (at the cluster scope | in the namespace "N")`.
+fn missing_rule(message: &str) -> Option<String> {
+    let (_, after) = message.split_once(" cannot ")?;
+    let (verb, after) = after.split_once(" resource ")?;
+    let resource = quoted(after)?;
+    let group = after.split_once("API group ").and_then(|(_, rest)| quoted(rest)).unwrap_or_default();
+    let place = match after.split_once("in the namespace ").and_then(|(_, rest)| quoted(rest)) {
+        Some(namespace) => format!("Role in namespace {namespace}"),
+        None => "ClusterRole".to_owned(),
+    };
+    Some(format!("{place}: {{apiGroups: [\"{group}\"], resources: [\"{resource}\"], verbs: [\"{verb}\"]}}"))
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once('"')?;
+    rest.split_once('"').map(|(inner, _)| inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(code: u16, word: &str, message: &str, reason: Reason, part: &str) {
+        let refusal = Refusal::of_status(code, word, message, 0);
+        assert_eq!(refusal.reason, reason, "{refusal:?}");
+        assert!(refusal.message.contains(part), "{refusal:?}");
+    }
+
+    #[test]
+    fn a_forbidden_answer_names_the_rule_that_would_allow_it() {
+        check(
+            403,
+            "Forbidden",
+            "hypernodes.topology.volcano.sh is forbidden: User \"system:serviceaccount:t:t\" cannot list resource \"hypernodes\" in API group \"topology.volcano.sh\" at the cluster scope",
+            Reason::Forbidden,
+            "ClusterRole: {apiGroups: [\"topology.volcano.sh\"], resources: [\"hypernodes\"], verbs: [\"list\"]}",
+        );
+        check(
+            403,
+            "Forbidden",
+            "configmaps is forbidden: User \"x\" cannot watch resource \"configmaps\" in API group \"\" in the namespace \"volcano-system\"",
+            Reason::Forbidden,
+            "Role in namespace volcano-system: {apiGroups: [\"\"], resources: [\"configmaps\"], verbs: [\"watch\"]}",
+        );
+    }
+
+    #[test]
+    fn a_webhook_that_is_gone_is_its_own_reason_whatever_the_code() {
+        check(
+            500,
+            "InternalError",
+            "Internal error occurred: failed calling webhook \"validatehypernodes.volcano.sh\": failed to call webhook: Post \"https://x\": dial tcp: refused",
+            Reason::WebhookUnreachable,
+            "Bring the webhook back",
+        );
+        check(403, "Forbidden", "admission webhook \"x\" denied the request: no", Reason::DeniedByAdmission, "denied");
+    }
+
+    #[test]
+    fn the_two_kinds_of_not_found_and_of_conflict_differ() {
+        check(404, "NotFound", "the server could not find the requested resource", Reason::NoSuchResource, "topoloom crd");
+        check(404, "NotFound", "hypernodes.topology.volcano.sh \"x\" not found", Reason::NotFound, "\"x\"");
+        check(409, "AlreadyExists", "already exists", Reason::AlreadyExists, "");
+        check(409, "Conflict", "modified", Reason::Conflict, "");
+        check(429, "TooManyRequests", "", Reason::TooManyRequests, "429");
+    }
+}

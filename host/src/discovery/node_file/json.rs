@@ -1,0 +1,160 @@
+//! The JSON form, by serde: unknown parts are skipped without being built.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io::BufRead;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::{Collector, Error, FileNode, is_list_kind, is_node_kind};
+
+pub(super) fn read<F: FnMut(FileNode)>(reader: impl BufRead, collector: &mut Collector<F>) -> Result<(), Error> {
+    // An own error cannot travel through serde's error type: it waits here while serde unwinds.
+    let own: RefCell<Option<Error>> = RefCell::new(None);
+    let mut parser = serde_json::Deserializer::from_reader(reader);
+    let result = Document { collector, own: &own }.deserialize(&mut parser).and_then(|()| parser.end());
+    match (own.into_inner(), result) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) if error.is_data() => Err(Error::NotNodes(error.to_string())),
+        (None, Err(error)) => Err(Error::Syntax(error.to_string())),
+        (None, Ok(())) => Ok(()),
+    }
+}
+
+/// The whole file: a list object, one node, or a bare array of nodes.
+struct Document<'a, F> {
+    collector: &'a mut Collector<F>,
+    own: &'a RefCell<Option<Error>>,
+}
+
+impl<'de, F: FnMut(FileNode)> DeserializeSeed<'de> for Document<'_, F> {
+    type Value = ();
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, F: FnMut(FileNode)> Visitor<'de> for Document<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of nodes")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(item) = seq.next_element::<Item>()? {
+            take(self.collector, self.own, item).map_err(A::Error::custom)?;
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let (mut kind, mut metadata, mut list) = (None::<String>, None::<Metadata>, false);
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "kind" => kind = Some(map.next_value()?),
+                "items" => {
+                    list = true;
+                    map.next_value_seed(Document { collector: self.collector, own: self.own })?;
+                }
+                "metadata" => metadata = Some(map.next_value()?),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        let kind = kind.unwrap_or_default();
+        if list {
+            return match kind.is_empty() || is_list_kind(&kind) {
+                true => Ok(()),
+                false => Err(A::Error::custom(format_args!("its kind is {kind:?}"))),
+            };
+        }
+        match metadata {
+            Some(metadata) if is_node_kind(&kind) => {
+                take(self.collector, self.own, Item { kind, metadata }).map_err(A::Error::custom)
+            }
+            _ if is_list_kind(&kind) => Err(A::Error::custom("its `items` are missing")),
+            _ => Err(A::Error::custom(format_args!("its kind is {kind:?}"))),
+        }
+    }
+}
+
+fn take<F: FnMut(FileNode)>(
+    collector: &mut Collector<F>,
+    own: &RefCell<Option<Error>>,
+    item: Item,
+) -> Result<(), String> {
+    if !item.kind.is_empty() && !is_node_kind(&item.kind) {
+        return Err(format!("items[{}].kind is {:?}", collector.count, item.kind));
+    }
+    let Metadata { name, labels: Pairs(labels), annotations: Pairs(annotations) } = item.metadata;
+    collector.node(FileNode { name, labels, annotations }).map_err(|error| {
+        let text = error.to_string();
+        own.replace(Some(error));
+        text
+    })
+}
+
+#[derive(Deserialize)]
+struct Item {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default)]
+struct Metadata {
+    name: String,
+    labels: Pairs,
+    annotations: Pairs,
+}
+
+impl<'de> Deserialize<'de> for Metadata {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Raw {
+            #[serde(default, deserialize_with = "name")]
+            name: String,
+            #[serde(default)]
+            labels: Option<Pairs>,
+            #[serde(default)]
+            annotations: Option<Pairs>,
+        }
+        fn name<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+            String::deserialize(deserializer).map_err(|error| D::Error::custom(format_args!("metadata.name: {error}")))
+        }
+        let raw = Raw::deserialize(deserializer)?;
+        Ok(Self {
+            name: raw.name,
+            labels: raw.labels.unwrap_or_default(),
+            annotations: raw.annotations.unwrap_or_default(),
+        })
+    }
+}
+
+/// A mapping of strings, in the order of the file.
+#[derive(Default)]
+struct Pairs(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PairsVisitor;
+        impl<'de> Visitor<'de> for PairsVisitor {
+            type Value = Pairs;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mapping of strings")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
