@@ -1,1 +1,3 @@
-//! Placeholder module doc, replaced by the first real change.
+//! The host: discoverers in, HyperNodes out.
+
+pub mod plugin;

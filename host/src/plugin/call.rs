@@ -69,11 +69,7 @@ pub(super) trait Question: Send + 'static {
     fn inputs(&self) -> Inputs;
 
     /// Instantiates and calls. Everything in here is guest time.
-    fn ask(
-        &self,
-        pre: &Pre,
-        store: &mut Store<Guest>,
-    ) -> impl Future<Output = Result<Self::Answer, NoAnswer>> + Send;
+    fn ask(&self, pre: &Pre, store: &mut Store<Guest>) -> impl Future<Output = Result<Self::Answer, NoAnswer>> + Send;
 }
 
 /// Why a question has no answer, before anybody looked for the cause.

@@ -123,11 +123,11 @@ async fn converse(child: &mut Child, bytes: &[u8]) -> io::Result<(ExitStatus, Ve
 fn judge(status: ExitStatus, complaint: &str) -> Result<(), LoadError> {
     match status.signal() {
         _ if status.success() => Ok(()),
-        Some(SIGXCPU) => {
-            Err(LoadError::CompileLimit { limit: CompileLimit::Cpu(Duration::from_secs(CPU_SECONDS)) })
-        }
+        Some(SIGXCPU) => Err(LoadError::CompileLimit { limit: CompileLimit::Cpu(Duration::from_secs(CPU_SECONDS)) }),
         Some(signal) => Err(LoadError::CompileLimit { limit: CompileLimit::Killed { signal } }),
-        None if complaint.is_empty() => Err(LoadError::Compile { message: format!("the compiler ended with {status}") }),
+        None if complaint.is_empty() => {
+            Err(LoadError::Compile { message: format!("the compiler ended with {status}") })
+        }
         None => Err(LoadError::Compile { message: complaint.to_owned() }),
     }
 }

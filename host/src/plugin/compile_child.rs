@@ -86,9 +86,8 @@ fn left_in_cgroup() -> Option<u64> {
         let used = number(&std::fs::read_to_string(used).ok()?)?;
         Some(limit.saturating_sub(used))
     };
-    left("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current").or_else(|| {
-        left("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
-    })
+    left("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
+        .or_else(|| left("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"))
 }
 
 /// `max`, which means no limit, is no number.

@@ -199,7 +199,9 @@ impl LoadError {
     #[must_use]
     pub fn retry(&self) -> Retry {
         match self {
-            Self::CompileLimit { .. } | Self::Compiler { .. } | Self::Host(_) | Self::Image { .. } => Retry::Later(None),
+            Self::CompileLimit { .. } | Self::Compiler { .. } | Self::Host(_) | Self::Image { .. } => {
+                Retry::Later(None)
+            }
             _ => Retry::OnChange,
         }
     }

@@ -81,7 +81,11 @@ fn clean(message: &str, max: usize) -> String {
     let mut line = String::with_capacity(message.len().min(max));
     for c in message.chars() {
         let before = line.len();
-        if is_unsafe(c) { line.extend(c.escape_default()) } else { line.push(c) }
+        if is_unsafe(c) {
+            line.extend(c.escape_default())
+        } else {
+            line.push(c)
+        }
         if line.len() > max {
             line.truncate(before);
             line.push('…');

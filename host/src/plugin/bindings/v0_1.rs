@@ -13,13 +13,19 @@ use super::super::guest::Guest;
 
 pub(in super::super) use generated::PluginPre;
 
-/// The host's side of `nodes.snapshot`. The nodes themselves are in the store: a call has one snapshot.
-pub(in super::super) struct Snapshot;
+/// What the handles of a guest stand for. Public because the generated code exports them again.
+#[allow(unreachable_pub, reason = "the generated code needs them to be public and nothing else does")]
+mod handles {
+    /// The host's side of `nodes.snapshot`. The nodes themselves are in the store: a call has one snapshot.
+    pub struct Snapshot;
 
-/// The host's side of `http.response`.
-pub(in super::super) struct Response;
+    /// The host's side of `http.response`.
+    pub struct Response;
+}
 
-#[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all, reason = "generated")]
+use handles::{Response, Snapshot};
+
+#[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
 mod generated {
     wasmtime::component::bindgen!({
         path: "../wit/discovery-0.1.0",
@@ -27,8 +33,8 @@ mod generated {
         exports: { default: async },
         imports: { default: async | trappable },
         with: {
-            "topoloom:discovery/nodes.snapshot": super::Snapshot,
-            "topoloom:discovery/http.response": super::Response,
+            "topoloom:discovery/nodes.snapshot": super::handles::Snapshot,
+            "topoloom:discovery/http.response": super::handles::Response,
         },
     });
 }

@@ -68,8 +68,7 @@ fn topology(said: types::Topology, bounds: &Bounds) -> Result<Topology, CallErro
         .enumerate()
         .map(|(position, said)| group(position, said, &levels, &mut labels, bounds, count))
         .collect::<Result<_, _>>()?;
-    let diagnostics =
-        diagnostics.into_iter().map(|said| diagnostic(said, bounds, count)).collect::<Result<_, _>>()?;
+    let diagnostics = diagnostics.into_iter().map(|said| diagnostic(said, bounds, count)).collect::<Result<_, _>>()?;
     let coverage = match coverage {
         types::Coverage::Complete => Coverage::Complete,
         types::Coverage::AdditionsOnly => Coverage::AdditionsOnly,

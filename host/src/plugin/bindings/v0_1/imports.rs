@@ -187,7 +187,11 @@ impl http::HostResponse for Guest {
         Err(no_response())
     }
 
-    async fn read(&mut self, _response: Resource<Response>, _max: u32) -> wasmtime::Result<Result<Vec<u8>, http::Error>> {
+    async fn read(
+        &mut self,
+        _response: Resource<Response>,
+        _max: u32,
+    ) -> wasmtime::Result<Result<Vec<u8>, http::Error>> {
         Err(no_response())
     }
 
