@@ -63,17 +63,10 @@ pub struct Interest {
 impl Drop for Interest {
     fn drop(&mut self) {
         let mut inner = self.nodes.lock();
-        inner.interests.remove(&self.id);
-        inner.forget_unwanted();
-    }
-}
-
-impl Inner {
-    fn forget_unwanted(&mut self) {
-        let wanted: BTreeSet<&ColumnKey> = self.interests.values().flat_map(|interest| &interest.keys).collect();
-        let unwanted: Vec<ColumnKey> =
-            self.store.wanted().into_iter().filter(|key| !wanted.contains(key)).collect();
-        self.store.forget(&unwanted);
+        let Some(gone) = inner.interests.remove(&self.id) else { return };
+        let wanted: BTreeSet<&ColumnKey> = inner.interests.values().flat_map(|interest| &interest.keys).collect();
+        let unwanted: Vec<ColumnKey> = gone.keys.into_iter().filter(|key| !wanted.contains(key)).collect();
+        inner.store.forget(&unwanted);
     }
 }
 
