@@ -2,6 +2,7 @@
 
 use super::{Document, Error, parse};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The data key, as Volcano names it.
 pub const KEY: &str = "volcano-controller.conf";
@@ -22,6 +23,12 @@ pub struct Location {
     pub name: String,
     /// The key in its data.
     pub key: String,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}[{}]", self.namespace, self.name, self.key)
+    }
 }
 
 impl Location {

@@ -157,14 +157,14 @@ impl Nodes {
     fn event(&self, event: Event<PartialObjectMeta<Node>>, check: &Check) {
         let mut inner = self.lock();
         let (change, committed) = match event {
-            Event::Apply(node) => (with_meta(&node, |meta| inner.store.apply(meta)), false),
+            Event::Apply(node) => (inner.store.apply(meta(&node)), false),
             Event::Delete(node) => (inner.store.remove(node.metadata.name.as_deref().unwrap_or_default()), false),
             Event::Init => {
                 inner.store.begin_relist();
                 return;
             }
             Event::InitApply(node) => {
-                with_meta(&node, |meta| inner.store.relist(meta));
+                inner.store.relist(meta(&node));
                 return;
             }
             Event::InitDone => (inner.store.commit_relist(), true),
@@ -197,16 +197,13 @@ impl Nodes {
     }
 }
 
-/// Hands name, labels and annotations of a watched node to the store without a copy.
-fn with_meta<R>(
-    node: &PartialObjectMeta<Node>,
-    take: impl FnOnce(NodeMeta<'_, Pairs<'_>, Pairs<'_>>) -> R,
-) -> R {
-    take(NodeMeta {
+/// Name, labels and annotations of a watched node, without a copy.
+fn meta(node: &PartialObjectMeta<Node>) -> NodeMeta<'_, Pairs<'_>, Pairs<'_>> {
+    NodeMeta {
         name: node.metadata.name.as_deref().unwrap_or_default(),
         labels: pairs(node.metadata.labels.as_ref()),
         annotations: pairs(node.metadata.annotations.as_ref()),
-    })
+    }
 }
 
 type Pairs<'a> = Box<dyn Iterator<Item = (&'a str, &'a str)> + 'a>;

@@ -29,7 +29,7 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
 use topoloom_core::plugin::{Answered, Retry};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::guard::{self, Confirmation, Hold, Standing, Verdict};
-use topoloom_core::topology::{Forest, Object, TierNames};
+use topoloom_core::topology::{Forest, Named, Object, TierNames, diff};
 
 use super::decide::{Decision, Inputs, accept, decide};
 use super::nodes::{Interest, Nodes};
@@ -37,6 +37,7 @@ use super::pacing::Pacing;
 use super::report::Reports;
 use super::revision::{Revision, call_reason, prepare};
 use crate::cluster::events::Events;
+use crate::config::tuning::EmptyResult;
 use crate::config::{EntryConfig, Mode};
 use crate::manager::metrics::RoundMetrics;
 use crate::plugin::{Round, Runtime};
@@ -415,7 +416,7 @@ impl Supervisor {
             };
             let observed = self.observed();
             let elsewhere = self.shared.tiers.before(&self.source, self.order);
-            let safety = revision.entry.safety.to_guard(revision.rhythm.remote);
+            let safety = safety(&revision.entry.safety, revision.rhythm.remote);
             let config_hash = revision.entry.config_hash.to_string();
             let inputs = Inputs {
                 source: &self.source,
@@ -557,7 +558,7 @@ pub async fn remove(shared: &Shared, source: &Arc<str>) -> Outcome {
     for _ in 0..=QUICK_CONFLICTS {
         let observed: Vec<Object> =
             shared.hyper_nodes.objects().iter().map(|object| Object::clone(object)).collect();
-        let plan = topoloom_core::topology::diff(&observed, &topoloom_core::topology::Named::nothing(source));
+        let plan = diff(&observed, &nothing(source));
         outcome = shared.writer.execute(source, &plan).await;
         if outcome.complete() || !outcome.only_conflicts() {
             break;
@@ -572,4 +573,28 @@ pub fn describe_invalid(source: &str, message: String) -> DiscoverySourceStatus 
     let mut report = Report::new(source, OnRemoval::Keep);
     report.invalid(Reason::InvalidConfig, message, false);
     report.status(false, false)
+}
+
+/// The wish of a source that wants no object.
+fn nothing(source: &Arc<str>) -> Named {
+    Named {
+        source: Arc::clone(source),
+        objects: std::collections::BTreeMap::new(),
+        held: Vec::new(),
+        name_conflicts: Vec::new(),
+        tier_name_conflicts: Vec::new(),
+    }
+}
+
+/// The guard's limits of an entry; a source that calls endpoints is held for longer.
+#[must_use]
+pub fn safety(given: &crate::config::Safety, remote: bool) -> guard::Safety {
+    let hold_for = if remote { guard::Safety::HOLD_FOR_REMOTE } else { guard::Safety::HOLD_FOR };
+    guard::Safety {
+        max_delete_percent: given.max_delete_percent,
+        max_lose_percent: given.max_lose_percent,
+        confirmations: given.confirmations,
+        hold_for: given.hold_for.unwrap_or(hold_for),
+        allow_empty: given.empty == EmptyResult::ConfirmByTime,
+    }
 }

@@ -3,13 +3,13 @@
 //! Reading is total: whatever the API server accepted has a model. Writing makes the body of one server-side apply with
 //! exactly the fields that are ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde_json::{Value, json};
 use topoloom_api::hyper_node::{self, HyperNode, MemberType};
-use topoloom_api::names::{GROUP_ID_ANNOTATION, SOURCE_LABEL, SPLIT_FROM_ANNOTATION};
+use topoloom_api::names::{FIELD_MANAGER, GROUP_ID_ANNOTATION, SOURCE_LABEL, SPLIT_FROM_ANNOTATION};
 use topoloom_core::topology::{
     LabelOperator, LabelRequirement, LabelSelector, Member, MemberKind, Object, Selector, Spec,
 };
@@ -38,8 +38,20 @@ pub fn object(from: &HyperNode) -> Object {
         group_id: annotation(GROUP_ID_ANNOTATION),
         split_from: annotation(SPLIT_FROM_ANNOTATION),
         labels,
+        owned_labels: owned_labels(metadata),
         spec: spec(&from.spec),
     }
+}
+
+/// The label keys that our field manager owns: `f:metadata.f:labels.f:KEY` of our entry for the object itself.
+fn owned_labels(metadata: &meta::ObjectMeta) -> BTreeSet<Arc<str>> {
+    let ours = metadata.managed_fields.iter().flatten().filter(|entry| {
+        entry.manager.as_deref() == Some(FIELD_MANAGER) && entry.subresource.as_deref().unwrap_or_default().is_empty()
+    });
+    let labels = ours
+        .filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:metadata")?.get("f:labels")?.as_object())
+        .flat_map(|labels| labels.keys());
+    labels.filter_map(|key| key.strip_prefix("f:")).map(Arc::from).collect()
 }
 
 /// The model of a stored spec.
