@@ -1,0 +1,1 @@
+//! A plan as an operator reads it.
