@@ -15,7 +15,7 @@ pub struct Document {
     /// What stands for each source, in the order of the document; no source is there twice.
     ///
     /// Of several entries for one source the first that is enabled, or that might be, stands for it; else the first.
-    /// Entries whose source cannot be read stand for nothing and are here so that they can be shown.
+    /// Entries that may be enabled and whose source cannot be read are here too: they stand for a source nobody knows.
     pub entries: Vec<Entry>,
     /// What is odd without being an error: unknown keys, repeated keys, entries that do not count.
     pub warnings: Vec<Problem>,
@@ -64,7 +64,7 @@ impl Document {
         self.entries.iter().filter_map(|entry| entry.config.as_ref().ok()).filter(|config| config.enabled)
     }
 
-    /// Whether every entry names its source. If not, an absent source may be the one that could not be read, and must
+    /// Whether every entry that may be enabled names its source. If not, an absent source may be the one that could not be read, and must
     /// not be taken for removed.
     #[must_use]
     pub fn names_all_sources(&self) -> bool {
@@ -123,47 +123,49 @@ struct Candidate {
 }
 
 fn read_entries(list: &At<'_>, report: &mut Report) -> Vec<Candidate> {
-    list.items().into_iter().enumerate().map(|(index, at)| read_entry(index, at, report)).collect()
+    let items = list.items().into_iter().enumerate();
+    items.filter_map(|(index, at)| read_entry(index, at, report)).collect()
 }
 
-fn read_entry(index: usize, at: At<'_>, warnings: &mut Report) -> Candidate {
-    let (line, place) = (at.node.line, at.place());
-    let found = at.node.kind();
-    let mut report = Report::default();
+/// Reads one entry; nothing where it has no source and is not enabled, so that it stands for nothing whatever it means.
+fn read_entry(index: usize, at: At<'_>, warnings: &mut Report) -> Option<Candidate> {
+    let (place, kind) = (at.place(), at.node.kind());
+    let line = place.line;
     let Some(mut fields) = at.into_fields() else {
-        let message = format!("an entry must be a mapping with a source, not {}", found.words());
+        let message = format!("an entry must be a mapping with a source, not {}", kind.words());
+        if kind == Kind::Null {
+            warnings.warning(place, message);
+            return None;
+        }
         let config = Err(vec![Problem { path: place.path, line, message }]);
-        return Candidate { entry: Entry { index, line, source: None, config }, claims: false };
+        return Some(Candidate { entry: Entry { index, line, source: None, config }, claims: true });
     };
-    let has_source = fields.has("source");
-    // The hash covers source and enabled too, so they are only looked at here and taken below.
+    let mut report = Report::default();
+    // Left in the mapping, since the hash covers both.
     let source = fields.peek("source", &mut report, entry::source);
-    if !has_source {
-        report.error(fields.place("source"), "is missing: every entry needs one".to_owned());
+    if !fields.has("source") {
+        report.error(fields.place("source"), "is missing; every entry needs one".to_owned());
     }
-    let broken_enabled = report.errors.len();
+    let before = report.errors.len();
     let enabled = fields.peek("enabled", &mut report, At::boolean);
-    let claims = enabled == Some(true) || report.errors.len() > broken_enabled;
+    let claims = enabled == Some(true) || report.errors.len() > before;
     let config = entry::read(&mut fields, source.as_deref().unwrap_or_default(), claims, &mut report);
     fields.warn_unknown(&entry::KEYS, &mut report);
     warnings.warnings.append(&mut report.warnings);
-    let disabled = !claims && source.is_some();
-    let config = if report.errors.is_empty() {
-        Ok(config)
-    } else if disabled {
-        // What is switched off is off; what else is wrong with it is worth a warning.
+    if !claims {
+        // What is switched off is off; what else is wrong with it is only worth saying.
         warnings.warnings.append(&mut report.errors);
-        Ok(config)
-    } else {
-        Err(report.errors)
-    };
-    Candidate { entry: Entry { index, line, source, config }, claims }
+        source.as_ref()?;
+    }
+    let config = if report.errors.is_empty() { Ok(config) } else { Err(report.errors) };
+    Some(Candidate { entry: Entry { index, line, source, config }, claims })
 }
 
 /// Leaves one entry per source and reports the enabled ones that do not count.
 fn choose(candidates: Vec<Candidate>, report: &mut Report) -> Vec<Entry> {
+    // Per source the index of the entry that stands for it, and whether that one claims it.
     let mut chosen: BTreeMap<String, (usize, bool)> = BTreeMap::new();
-    for (position, Candidate { entry, claims }) in candidates.iter().enumerate() {
+    for Candidate { entry, claims } in &candidates {
         let Some(source) = &entry.source else { continue };
         match chosen.get(source) {
             Some((first, true)) if *claims => {
@@ -176,14 +178,13 @@ fn choose(candidates: Vec<Candidate>, report: &mut Report) -> Vec<Entry> {
             Some((_, true)) => {}
             Some((_, false)) if !*claims => {}
             Some(_) | None => {
-                chosen.insert(source.clone(), (position, *claims));
+                chosen.insert(source.clone(), (entry.index, *claims));
             }
         }
     }
-    let stands = |position: usize, entry: &Entry| match &entry.source {
-        Some(source) => chosen.get(source).is_some_and(|(first, _)| *first == position),
+    let stands = |entry: &Entry| match &entry.source {
+        Some(source) => chosen.get(source).is_some_and(|(index, _)| *index == entry.index),
         None => true,
     };
-    let entries = candidates.into_iter().map(|candidate| candidate.entry).enumerate();
-    entries.filter(|(position, entry)| stands(*position, entry)).map(|(_, entry)| entry).collect()
+    candidates.into_iter().map(|candidate| candidate.entry).filter(stands).collect()
 }

@@ -6,6 +6,7 @@ use super::permissions::{self, Permissions};
 use super::plugin::{self, Digest, PluginRef};
 use super::read::{At, Fields, Report};
 use super::tuning::{Limits, Safety, read_limits, read_safety};
+use super::yaml::Kind;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -219,7 +220,8 @@ pub(super) fn source(at: &At<'_>) -> Result<String, String> {
 /// The content that counts, as JSON. A number that JSON cannot carry is reported where it is read.
 fn canonical(fields: &Fields<'_>) -> Value {
     let ignored = |key: &str| VERB_KEYS.contains(&key) || key == "tierBase" || !KEYS.contains(&key);
-    let counted = fields.entries().filter(|(key, _)| !ignored(key));
+    // Null and absent are the same.
+    let counted = fields.entries().filter(|(key, node)| !ignored(key) && node.kind() != Kind::Null);
     Value::Object(counted.map(|(key, node)| (key.to_owned(), node.to_json_lossy())).collect())
 }
 

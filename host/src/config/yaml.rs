@@ -14,7 +14,7 @@ mod tree;
 
 pub(super) use build::load;
 pub(super) use scalar::Resolved;
-pub(super) use tree::{Kind, Node, Tree};
+pub(super) use tree::{Kind, Node};
 
 /// Deepest nesting. A discovery document has about ten levels.
 pub(super) const MAX_DEPTH: usize = 64;

@@ -118,9 +118,10 @@ impl Builder {
 
     /// Puts a finished value where it belongs.
     fn put(&mut self, node: Rc<Node>, start: Marker) -> Result<(), Error> {
-        let line = start.line() + self.lines_before;
-        let no_key = self.syntax_at(start, "a key must be a text, a number or a boolean");
-        let no_merge = self.syntax_at(start, "`<<` takes a mapping or a list of mappings");
+        let (line, column) = (start.line() + self.lines_before, start.col() + 1);
+        let wrong = |message: &str| Error::Syntax { line, column, message: message.to_owned() };
+        let no_key = || wrong("a key must be a text, a number or a boolean");
+        let no_merge = || wrong("`<<` takes a mapping or a list of mappings");
         let Some(frame) = self.stack.last_mut() else {
             self.root = Some(node);
             return Ok(());
@@ -133,11 +134,11 @@ impl Builder {
             Open::List(items) => items.push(node),
             Open::Map { own, index, merged, key } => match key.take() {
                 None => {
-                    let Content::Scalar(scalar) = &node.content else { return Err(no_key) };
+                    let Content::Scalar(scalar) = &node.content else { return Err(no_key()) };
                     *key = Some(if scalar.is_merge() {
                         Key::Merge
                     } else {
-                        Key::Named { key: scalar.key().ok_or(no_key)?, line }
+                        Key::Named { key: scalar.key().ok_or_else(no_key)?, line }
                     });
                 }
                 Some(Key::Merge) => match &node.content {
@@ -145,7 +146,7 @@ impl Builder {
                     Content::List(items) if items.iter().all(|item| item.map().is_some()) => {
                         merged.extend(items.iter().cloned());
                     }
-                    _ => return Err(no_merge),
+                    _ => return Err(no_merge()),
                 },
                 Some(Key::Named { key, line }) => {
                     let field = Field { key: key.clone(), value: node };

@@ -118,8 +118,11 @@ impl Node {
     pub(in crate::config) fn embedded_document(&self) -> Option<(&str, usize)> {
         match &self.content {
             Content::Scalar(scalar) if scalar.resolve() == Resolved::Text => {
-                // Only the lines of a literal block are the lines of the outer text.
-                Some((&scalar.text, if scalar.is_literal() { self.line } else { 0 }))
+                // Only the lines of a literal block are the lines of the outer text, and the parser places a block at
+                // its first line that is not blank.
+                let blank = scalar.text.bytes().take_while(|byte| *byte == b'\n').count();
+                let lines_before = if scalar.is_literal() { self.line.saturating_sub(1 + blank) } else { 0 };
+                Some((&scalar.text, lines_before))
             }
             _ => None,
         }
