@@ -1,5 +1,7 @@
 //! The definitions: what they say, that the checked-in files are they, and that typed objects fit them.
 
+#![allow(clippy::panic, clippy::indexing_slicing, clippy::unwrap_used, reason = "a panic of a test is its report")]
+
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use topoloom_api::discovery_source::State;

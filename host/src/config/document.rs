@@ -17,7 +17,7 @@ pub struct Document {
     /// Of several entries for one source the first that is enabled, or that might be, stands for it; else the first.
     /// Entries that may be enabled and whose source cannot be read are here too: they stand for a source nobody knows.
     pub entries: Vec<Entry>,
-    /// What is odd without being an error: unknown keys, repeated keys, entries that do not count.
+    /// What is odd without being an error: unknown keys, repeated keys, entries that do not count. A bounded number.
     pub warnings: Vec<Problem>,
 }
 
@@ -151,10 +151,10 @@ fn read_entry(index: usize, at: At<'_>, warnings: &mut Report) -> Option<Candida
     let claims = enabled == Some(true) || report.errors.len() > before;
     let config = entry::read(&mut fields, source.as_deref().unwrap_or_default(), claims, &mut report);
     fields.warn_unknown(&entry::KEYS, &mut report);
-    warnings.warnings.append(&mut report.warnings);
+    warnings.warn_all(std::mem::take(&mut report.warnings));
     if !claims {
         // What is switched off is off; what else is wrong with it is only worth saying.
-        warnings.warnings.append(&mut report.errors);
+        warnings.warn_all(std::mem::take(&mut report.errors));
         source.as_ref()?;
     }
     let config = if report.errors.is_empty() { Ok(config) } else { Err(report.errors) };

@@ -29,29 +29,23 @@ pub enum NodeNames {
     Visible,
 }
 
-/// A label or annotation key, or all keys that begin with a text.
+/// A label or annotation key, or all keys of one domain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyPattern {
     /// This key alone.
     Exact(String),
-    /// Every key that begins so; written with a `*` at the end. Empty means every key.
+    /// Every key that begins so; ends with a slash, and is written with a `*` behind it.
     Prefix(String),
 }
 
 impl KeyPattern {
-    /// Reads a key, or a prefix followed by `*`: `*`, `example.com/*` or `example.com/rack-*`.
+    /// Reads a key, or a domain followed by `/*`. A `*` anywhere else would look as if it meant something.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let Some(prefix) = text.strip_suffix('*') else {
-            return is_label_key(text).then(|| Self::Exact(text.to_owned()));
-        };
-        let legal = match prefix.split_once('/') {
-            _ if prefix.is_empty() => true,
-            Some((domain, "")) => is_dns_subdomain(domain),
-            // A letter stands for the rest, so that a prefix may end with a hyphen.
-            _ => is_label_key(&format!("{prefix}x")),
-        };
-        legal.then(|| Self::Prefix(prefix.to_owned()))
+        match text.strip_suffix("/*") {
+            Some(domain) => is_dns_subdomain(domain).then(|| Self::Prefix(format!("{domain}/"))),
+            None => is_label_key(text).then(|| Self::Exact(text.to_owned())),
+        }
     }
 
     /// Whether `key` is granted.
@@ -103,5 +97,5 @@ fn read_endpoints(fields: &mut Fields<'_>, report: &mut Report) -> BTreeMap<Stri
 fn key_pattern(at: &At<'_>) -> Result<KeyPattern, String> {
     let text = at.text()?;
     KeyPattern::parse(&text)
-        .ok_or_else(|| format!("must be a label key, or a prefix of one followed by `*`, not {}", at.describe()))
+        .ok_or_else(|| format!("must be a label key, or a domain followed by `/*`, not {}", at.describe()))
 }

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Longest value that a problem repeats; the rest is cut off.
 const MAX_SHOWN: usize = 64;
 
+/// Most problems of one kind that are kept: more than anyone reads, and a document of typing mistakes stays small.
+pub(super) const MAX_PROBLEMS: usize = 100;
+
 /// Everything that was found wrong so far.
 #[derive(Debug, Default)]
 pub(super) struct Report {
@@ -37,12 +40,28 @@ pub(super) struct Place {
 
 impl Report {
     pub(super) fn error(&mut self, place: Place, message: String) {
-        self.errors.push(Problem { path: place.path, line: place.line, message });
+        push(&mut self.errors, place, message);
     }
 
     pub(super) fn warning(&mut self, place: Place, message: String) {
-        self.warnings.push(Problem { path: place.path, line: place.line, message });
+        push(&mut self.warnings, place, message);
     }
+
+    /// Takes over warnings that were found elsewhere.
+    pub(super) fn warn_all(&mut self, problems: Vec<Problem>) {
+        for Problem { path, line, message } in problems {
+            self.warning(Place { path, line }, message);
+        }
+    }
+}
+
+fn push(problems: &mut Vec<Problem>, place: Place, message: String) {
+    let message = match problems.len() {
+        0..MAX_PROBLEMS => message,
+        MAX_PROBLEMS => "and more that are not shown".to_owned(),
+        _ => return,
+    };
+    problems.push(Problem { path: place.path, line: place.line, message });
 }
 
 /// A value and its place.

@@ -29,7 +29,7 @@ fn config(lines: &str) -> EntryConfig {
 
 /// What is wrong with the only entry of that document, as text, one problem per line.
 fn errors(lines: &str) -> Vec<String> {
-    document(&entry_with(lines)).errors().map(|problem| short(problem)).collect()
+    document(&entry_with(lines)).errors().map(short).collect()
 }
 
 /// The warnings of that document, as text.

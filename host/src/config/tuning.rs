@@ -96,6 +96,8 @@ pub(super) fn read_limits(fields: &mut Fields<'_>, report: &mut Report) -> Limit
 /// Reads `safety`.
 pub(super) fn read_safety(fields: &mut Fields<'_>, report: &mut Report) -> Safety {
     let default = Safety::default();
+    // One round cannot confirm itself; ten are as good as never.
+    let confirmations = 2..=10;
     let percent = |at: &At<'_>| at.integer(0..=100).map(|value| u8::try_from(value).unwrap_or(100));
     // A week: longer than a held result can be of use.
     let hold_for = Duration::ZERO..=Duration::from_secs(7 * 24 * 3600);
@@ -103,7 +105,7 @@ pub(super) fn read_safety(fields: &mut Fields<'_>, report: &mut Report) -> Safet
         max_delete_percent: fields.read("maxDeletePercent", report, percent).unwrap_or(default.max_delete_percent),
         max_lose_percent: fields.read("maxLosePercent", report, percent).unwrap_or(default.max_lose_percent),
         confirmations: fields
-            .read("confirmations", report, |at| at.integer(1..=100))
+            .read("confirmations", report, |at| at.integer(confirmations))
             .and_then(|value| u32::try_from(value).ok())
             .unwrap_or(default.confirmations),
         hold_for: fields.read("holdFor", report, |at| at.duration(&hold_for)),

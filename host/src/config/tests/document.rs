@@ -77,7 +77,7 @@ fn a_document_that_is_a_text_holding_the_mapping_is_unwrapped() {
     for text in [
         format!("|\n{indented}"),
         format!("|-\n{indented}"),
-        format!(">-\n  {{networkTopologyDiscovery: [{{source: label, enabled: true}}]}}\n"),
+        ">-\n  {networkTopologyDiscovery: [{source: label, enabled: true}]}\n".to_owned(),
         format!("{:?}", LABEL),
         "'networkTopologyDiscovery: [{source: label, enabled: true}]'".to_owned(),
     ] {

@@ -49,15 +49,12 @@ fn key_patterns_are_keys_or_prefixes() {
         ("example.com/rack", "example.com/rack2", false),
         ("example.com/*", "example.com/rack", true),
         ("example.com/*", "example.com", false),
-        ("example.com/rack-*", "example.com/rack-1", true),
-        ("zone*", "zone1", true),
-        ("*", "anything/at-all", true),
     ] {
         let parsed = KeyPattern::parse(pattern).unwrap_or_else(|| panic!("{pattern}"));
         assert_eq!(parsed.matches(key), granted, "{pattern} {key}");
         assert_eq!(parsed.to_string(), pattern);
     }
-    for pattern in ["", "a b", "*/a", "a*b", "**", "a/b/*", "Example.com/*", "/*"] {
+    for pattern in ["", "a b", "*", "zone*", "*/a", "a*b", "**", "a/b/*", "a/b*", "Example.com/*", "/*"] {
         assert_eq!(KeyPattern::parse(pattern), None, "{pattern}");
     }
 }
@@ -225,7 +222,7 @@ fn safety_has_ranges() {
     );
     refused("safety: {maxDeletePercent: 50%}", &["safety.maxDeletePercent", "\"50%\""]);
     refused("safety: {maxLosePercent: -1}", &["safety.maxLosePercent"]);
-    refused("safety: {confirmations: 0}", &["safety.confirmations: must be an integer between 1 and 100"]);
+    refused("safety: {confirmations: 1}", &["safety.confirmations: must be an integer between 2 and 10"]);
     refused("safety: {holdFor: 1000h}", &["safety.holdFor: must be between 0s and 168h"]);
     refused("safety: {allowEmpty: 'true'}", &["safety.allowEmpty: must be true or false without quotes"]);
     refused("safety: {maxDeletPercent: 10}", &["safety.maxDeletPercent: is not known here"]);
