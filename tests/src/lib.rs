@@ -1,1 +1,11 @@
 //! The harness of the end-to-end and component tests.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "test code: a panic is the report of a failed test, and progress goes to the terminal"
+)]
+
+pub mod controlplane;

@@ -10,12 +10,15 @@ use std::time::Duration;
 
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::PluginOrigin as StatusOrigin;
-use topoloom_core::plugin::{CallError, Description, Granted, Limits, Requirements, grant};
+use topoloom_core::plugin::{
+    CallError, Description, EndpointPermission, Granted, KeyPattern, Limits, Method, Permissions, Requirements, Retry, grant,
+};
 use topoloom_core::snapshot::ColumnKey;
 
 use super::pacing::Rhythm;
 use crate::config::{EntryConfig, PluginOrigin, Profile};
-use crate::plugin::{Digest, Load, Plugin, Runtime, builtin};
+use crate::config;
+use crate::plugin::{Digest, Load, LoadError, Plugin, Runtime, builtin};
 
 /// Largest file that is read as a plugin at all; the scan's own bound is lower and gives the better sentence.
 const MAX_FILE: u64 = 64 << 20;
@@ -72,8 +75,11 @@ pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>) -> Result<Revis
     let pinned = entry.plugin.digest.map(|digest| Digest::from_bytes(*digest.as_bytes()));
     let load = Load { bytes, pinned, limits: limits(&entry) };
     let plugin = runtime.load(load).await.map_err(|error| {
-        let reason = if error.is_digest() { Reason::DigestMismatch } else { Reason::PluginInvalid };
-        Refused::loading(reason, error.to_string(), error.retry())
+        let reason = match error {
+            LoadError::Digest { .. } => Reason::DigestMismatch,
+            _ => Reason::PluginInvalid,
+        };
+        Refused::loading(reason, error.to_string(), matches!(error.retry(), Retry::Later(_)))
     })?;
     let description = plugin.describe(&source).await.end.map_err(|error| call_refused("describe", &error))?;
     if let Some(expected) = entry.plugin.expected_name.as_ref().filter(|expected| **expected != description.name) {
@@ -90,8 +96,8 @@ pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>) -> Result<Revis
         },
         other => call_refused("configure", &other),
     })?;
-    let permissions = entry.permissions.as_ref().map(|given| given.to_core()).unwrap_or_default();
-    let granted = grant(&requirements, &permissions, plugin.origin()).map_err(|refusals| {
+    let given = entry.permissions.as_ref().map(permissions).unwrap_or_default();
+    let granted = grant(&requirements, &given, plugin.origin()).map_err(|refusals| {
         let wanted = topoloom_core::plugin::Refusal::yaml(&refusals);
         let what = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         Refused::loading(
@@ -137,11 +143,11 @@ async fn bytes(entry: &EntryConfig) -> Result<(Arc<[u8]>, StatusOrigin), Refused
     let missing = |message: String, again| Refused::loading(Reason::PluginNotFound, message, again);
     match &entry.plugin.origin {
         PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) => match builtin::find(name) {
-            Some(bytes) => Ok((bytes, StatusOrigin::Builtin)),
+            Some(builtin) => Ok((Arc::clone(&builtin.bytes), StatusOrigin::Builtin)),
             None => Err(missing(
                 format!(
                     "unknown plugin {name:?}: builtin are {}; name a file with `plugin: {{file: PATH}}`",
-                    builtin::names().collect::<Vec<_>>().join(", ")
+                    builtin::all().iter().map(|builtin| builtin.name).collect::<Vec<_>>().join(", ")
                 ),
                 false,
             )),
@@ -177,15 +183,42 @@ fn limits(entry: &EntryConfig) -> Limits {
         Profile::Standard => Limits::default(),
         Profile::Large => Limits::large(),
     };
-    let size = |size: &crate::config::size::ByteSize| usize::try_from(size.bytes()).unwrap_or(usize::MAX);
-    if let Some(memory) = &given.memory {
-        limits.store.memory = size(memory);
+    if let Some(memory) = given.memory {
+        limits.store.memory = memory.as_usize();
     }
-    if let Some(result) = &given.max_result {
-        limits.call.transfer = size(result);
+    if let Some(result) = given.max_result {
+        limits.call.transfer = result.as_usize();
     }
     let set = |limit: &mut Duration, given: Option<Duration>| *limit = given.unwrap_or(*limit);
     set(&mut limits.call.cpu, given.cpu);
     set(&mut limits.call.wall, given.timeout);
     limits
+}
+
+/// The grants of an entry, as the decision about them reads them.
+fn permissions(given: &config::Permissions) -> Permissions {
+    let pattern = |pattern: &config::permissions::KeyPattern| match pattern {
+        config::permissions::KeyPattern::Exact(key) => KeyPattern::Exact(key.clone()),
+        config::permissions::KeyPattern::Prefix(prefix) => KeyPattern::Prefix(prefix.clone()),
+    };
+    let method = |method: &config::endpoint::Method| match method {
+        config::endpoint::Method::Get => Method::Get,
+        config::endpoint::Method::Head => Method::Head,
+        config::endpoint::Method::Post => Method::Post,
+        config::endpoint::Method::Put => Method::Put,
+        config::endpoint::Method::Patch => Method::Patch,
+        config::endpoint::Method::Delete => Method::Delete,
+    };
+    Permissions {
+        node_labels: given.node_labels.iter().map(pattern).collect(),
+        node_annotations: given.node_annotations.iter().map(pattern).collect(),
+        endpoints: given
+            .endpoints
+            .iter()
+            .map(|(name, endpoint)| {
+                let methods = endpoint.methods.iter().map(method).collect();
+                (name.clone(), EndpointPermission { methods, paths: endpoint.paths.clone() })
+            })
+            .collect(),
+    }
 }

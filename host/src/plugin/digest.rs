@@ -15,6 +15,12 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// The digest of these 32 bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// Reads `sha256:<hex>`, lower case only: one digest has one spelling.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

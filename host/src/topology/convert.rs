@@ -3,13 +3,13 @@
 //! Reading is total: whatever the API server accepted has a model. Writing makes the body of one server-side apply with
 //! exactly the fields that are ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde_json::{Value, json};
 use topoloom_api::hyper_node::{self, HyperNode, MemberType};
-use topoloom_api::names::{GROUP_ID_ANNOTATION, SOURCE_LABEL};
+use topoloom_api::names::{FIELD_MANAGER, GROUP_ID_ANNOTATION, SOURCE_LABEL, SPLIT_FROM_ANNOTATION};
 use topoloom_core::topology::{
     LabelOperator, LabelRequirement, LabelSelector, Member, MemberKind, Object, Selector, Spec,
 };
@@ -28,17 +28,30 @@ pub fn object(from: &HyperNode) -> Object {
             labels.insert(key.as_str().into(), value.as_str().into());
         }
     }
-    let group_id = metadata.annotations.as_ref().and_then(|all| all.get(GROUP_ID_ANNOTATION)).map(|id| id.as_str().into());
+    let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(|value| Arc::from(value.as_str()));
     Object {
         name: text(&metadata.name),
         uid: text(&metadata.uid),
         resource_version: text(&metadata.resource_version),
         created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
         source,
-        group_id,
+        group_id: annotation(GROUP_ID_ANNOTATION),
+        split_from: annotation(SPLIT_FROM_ANNOTATION),
         labels,
+        owned_labels: owned_labels(metadata),
         spec: spec(&from.spec),
     }
+}
+
+/// The label keys that our field manager owns: `f:metadata.f:labels.f:KEY` of our entry for the object itself.
+fn owned_labels(metadata: &meta::ObjectMeta) -> BTreeSet<Arc<str>> {
+    let ours = metadata.managed_fields.iter().flatten().filter(|entry| {
+        entry.manager.as_deref() == Some(FIELD_MANAGER) && entry.subresource.as_deref().unwrap_or_default().is_empty()
+    });
+    let labels = ours
+        .filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:metadata")?.get("f:labels")?.as_object())
+        .flat_map(|labels| labels.keys());
+    labels.filter_map(|key| key.strip_prefix("f:")).map(Arc::from).collect()
 }
 
 /// The model of a stored spec.
@@ -137,7 +150,9 @@ pub struct Wanted<'a> {
     /// The owning source.
     pub source: &'a str,
     /// The group's identity.
-    pub group_id: &'a str,
+    pub group_id: Option<&'a str>,
+    /// The object whose Nodes this one was first made of.
+    pub split_from: Option<&'a str>,
     /// Labels beside the source label.
     pub labels: &'a BTreeMap<Arc<str>, Arc<str>>,
     /// The spec.
@@ -152,8 +167,12 @@ pub fn apply_body(wanted: Wanted<'_>, precondition: Option<(&str, &str)>) -> Val
     let mut metadata = json!({
         "name": wanted.name,
         "labels": labels,
-        "annotations": {GROUP_ID_ANNOTATION: wanted.group_id},
     });
+    let annotations = [(GROUP_ID_ANNOTATION, wanted.group_id), (SPLIT_FROM_ANNOTATION, wanted.split_from)];
+    let annotations: BTreeMap<&str, &str> = annotations.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+    if let (Some(metadata), false) = (metadata.as_object_mut(), annotations.is_empty()) {
+        metadata.insert("annotations".into(), json!(annotations));
+    }
     let mut spec = json!({"tier": wanted.spec.tier, "members": members_json(wanted.spec)});
     if let (Some(spec), Some(name)) = (spec.as_object_mut(), &wanted.spec.tier_name) {
         spec.insert("tierName".into(), json!(&**name));
@@ -197,7 +216,7 @@ mod tests {
             ],
         };
         let labels = BTreeMap::from([(Arc::from("ex.io/rack"), Arc::from("7"))]);
-        let wanted = Wanted { name: "x", source: "label", group_id: "id", labels: &labels, spec: &spec };
+        let wanted = Wanted { name: "x", source: "label", group_id: Some("id"), split_from: None, labels: &labels, spec: &spec };
         let read = read(apply_body(wanted, Some(("u", "5"))));
         assert_eq!(read.spec, spec);
         assert_eq!(read.labels, labels);

@@ -223,6 +223,8 @@ impl Inner {
                 && old.labels == object.labels
                 && old.source == object.source
                 && old.group_id == object.group_id
+                && old.split_from == object.split_from
+                && old.owned_labels == object.owned_labels
         });
         let owner = old.and_then(|old| old.object.source.clone()).or_else(|| object.source.clone());
         let drift = match (same, owner) {

@@ -1,0 +1,62 @@
+// Command controlplane is a Kubernetes control plane for tests in one binary: the first argument names the program to be.
+//
+// With TOPOLOOM_DIE_WITH_STDIN=1 a server ends when its standard input does, so that a killed test run leaves no process
+// behind: the kernel closes the pipe whatever happened to the process at its other end.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	manager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+const usage = "usage: controlplane etcd|kube-apiserver|kube-scheduler|kube-controller-manager|kubectl [ARGUMENT...]"
+
+// exitOrphaned tells an end by a closed input from a failure of the server.
+const exitOrphaned = 3
+
+func dieWithStdin() {
+	if os.Getenv("TOPOLOOM_DIE_WITH_STDIN") != "1" {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(exitOrphaned)
+	}()
+}
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, usage)
+		os.Exit(2)
+	}
+	// The programs read os.Args themselves: each has to find its own name in front.
+	program := os.Args[1]
+	os.Args = os.Args[1:]
+	switch program {
+	case "etcd":
+		dieWithStdin()
+		etcdmain.Main(os.Args)
+	case "kube-apiserver":
+		dieWithStdin()
+		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+	case "kube-scheduler":
+		dieWithStdin()
+		os.Exit(cli.Run(scheduler.NewSchedulerCommand()))
+	case "kube-controller-manager":
+		dieWithStdin()
+		os.Exit(cli.Run(manager.NewControllerManagerCommand()))
+	case "kubectl":
+		os.Exit(cli.Run(cmd.NewDefaultKubectlCommand()))
+	default:
+		fmt.Fprintf(os.Stderr, "unknown program %q\n%s\n", program, usage)
+		os.Exit(2)
+	}
+}

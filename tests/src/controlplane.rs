@@ -1,0 +1,239 @@
+//! A Kubernetes control plane for one test: its own etcd and kube-apiserver.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use topoloom_tests::controlplane::ControlPlane;
+//! let plane = ControlPlane::start().await?;
+//! plane.create_nodes((0..8).map(|i| (format!("node-{i}"), [("rack", "r1")]))).await?;
+//! plane.stop().await
+//! # }
+//! ```
+//!
+//! It lives in a temporary folder and on free ports of 127.0.0.1, and it ends with the test, also with one that panics or
+//! is killed. `TOPOLOOM_KEEP=1` keeps the folder with all logs. At most two run in a process at a time.
+
+mod access;
+mod binary;
+mod etcd;
+mod eventually;
+mod launch;
+mod objects;
+mod process;
+mod requests;
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::SemaphorePermit;
+
+pub use access::client_from;
+pub use binary::{Programs, find_or_build};
+pub use etcd::{Write, WriteKind};
+pub use eventually::eventually;
+pub use launch::Builder;
+pub use requests::{Request, Requests};
+
+use etcd::Gateway;
+use launch::Launch;
+use process::Server;
+
+/// The apiserver needs about 3 s to end.
+const APISERVER_DEADLINE: Duration = Duration::from_secs(10);
+const ETCD_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A running control plane. Dropping it kills the servers and removes the folder; [`stop`](Self::stop) asks them first.
+pub struct ControlPlane {
+    // The order of the fields is the order of their end.
+    apiserver: Option<Server>,
+    etcd: Server,
+    launch: Launch,
+    client: kube::Client,
+    gateway: Gateway,
+    folder: TempDir,
+    _permit: SemaphorePermit<'static>,
+}
+
+impl std::fmt::Debug for ControlPlane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { apiserver, etcd, launch, .. } = self;
+        f.debug_struct("ControlPlane")
+            .field("launch", launch)
+            .field("servers", &(apiserver, etcd))
+            .finish_non_exhaustive()
+    }
+}
+
+impl ControlPlane {
+    /// A control plane with other settings than the default.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Starts one with the default settings and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// Says what did not start, with the end of its log.
+    pub async fn start() -> Result<Self> {
+        Builder::default().start().await
+    }
+
+    /// A client with all rights.
+    pub fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    /// The kubeconfig file with all rights.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder().join("kubeconfig")
+    }
+
+    /// The folder with the data, the logs (`etcd.log`, `kube-apiserver.log`) and the kubeconfig files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The address of the apiserver.
+    pub fn server_url(&self) -> String {
+        self.launch.server_url()
+    }
+
+    /// The certificate with which the apiserver proves itself, in PEM.
+    pub fn certificate(&self) -> PathBuf {
+        self.launch.certificate()
+    }
+
+    /// The ids of the processes that run.
+    pub fn process_ids(&self) -> Vec<u32> {
+        self.apiserver.iter().chain([&self.etcd]).map(Server::id).collect()
+    }
+
+    /// The answer to a GET, as text.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or a refusal.
+    pub async fn get(&self, path: &str) -> Result<String> {
+        let request = http::Request::get(path).body(Vec::new()).context("this is no path")?;
+        self.client().request_text(request).await.with_context(|| format!("no answer to GET {path}"))
+    }
+
+    /// How often the apiserver answered which request since it started.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer.
+    pub async fn requests(&self) -> Result<Requests> {
+        Ok(Requests::parse(&self.get("/metrics").await?))
+    }
+
+    /// Every write under a prefix (`/registry/minions/`, `/registry/<group>/<plural>/`) since the start, in commit order.
+    ///
+    /// # Errors
+    ///
+    /// When etcd does not answer, or when the history was compacted: then use [`writes_since`](Self::writes_since).
+    pub async fn writes_in_order(&self, prefix: &str) -> Result<Vec<Write>> {
+        self.gateway.writes(prefix, 1).await
+    }
+
+    /// As [`writes_in_order`](Self::writes_in_order), from a revision on.
+    ///
+    /// # Errors
+    ///
+    /// When etcd does not answer, or when the revision is older than the last compaction.
+    pub async fn writes_since(&self, prefix: &str, revision: u64) -> Result<Vec<Write>> {
+        self.gateway.writes(prefix, revision).await
+    }
+
+    /// The revision of the last write.
+    ///
+    /// # Errors
+    ///
+    /// When etcd does not answer.
+    pub async fn revision(&self) -> Result<u64> {
+        self.gateway.revision().await
+    }
+
+    /// Forgets the history before now and gives the revision of now. The apiserver remembers the last events by itself: a
+    /// watch from an older revision fails with 410 only after it was stopped and started again.
+    ///
+    /// # Errors
+    ///
+    /// When etcd does not answer or was compacted at this very revision already.
+    pub async fn compact(&self) -> Result<u64> {
+        self.gateway.compact().await
+    }
+
+    /// The audit log (one [event](https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/) per answer).
+    ///
+    /// # Errors
+    ///
+    /// When it was not asked for with [`Builder::audit`].
+    pub fn audit_log(&self) -> Result<Vec<Value>> {
+        let log = std::fs::read_to_string(self.launch.audit_log()).context("there is no audit log")?;
+        log.lines().map(|line| serde_json::from_str(line).context("the audit log is not JSON")).collect()
+    }
+
+    /// Runs kubectl with all rights and gives its output.
+    ///
+    /// # Errors
+    ///
+    /// With what it wrote to standard error, when it fails.
+    pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
+        let mut command = tokio::process::Command::from(self.launch.programs.command("kubectl"));
+        command.args(args).current_dir(self.folder()).stdin(Stdio::null()).kill_on_drop(true);
+        command.env("KUBECONFIG", self.kubeconfig()).env("KUBECACHEDIR", self.folder().join("kubectl"));
+        let output = command.output().await.context("kubectl cannot be started")?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("kubectl {} ended with {}: {}", args.join(" "), output.status, said.trim());
+        }
+        String::from_utf8(output.stdout).context("the output of kubectl is not text")
+    }
+
+    /// Ends the apiserver; etcd stays.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be signalled.
+    pub async fn stop_apiserver(&mut self) -> Result<()> {
+        match self.apiserver.take() {
+            Some(server) => server.stop(APISERVER_DEADLINE).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Starts the apiserver again, on the same port, with the same certificate and data, and waits until it is ready.
+    /// Clients and kubeconfig files stay valid; a running one is left alone.
+    ///
+    /// # Errors
+    ///
+    /// When it does not become ready.
+    pub async fn start_apiserver(&mut self) -> Result<()> {
+        if self.apiserver.is_none() {
+            let (server, _) = self.launch.apiserver().await?;
+            self.apiserver = Some(server);
+        }
+        Ok(())
+    }
+
+    /// Ends everything in order and removes the folder.
+    ///
+    /// # Errors
+    ///
+    /// When a process cannot be signalled or the folder cannot be removed.
+    pub async fn stop(mut self) -> Result<()> {
+        // The other way round the apiserver hangs until its timeouts.
+        self.stop_apiserver().await?;
+        let Self { etcd, folder, launch, .. } = self;
+        etcd.stop(ETCD_DEADLINE).await?;
+        if launch.keep {
+            return Ok(());
+        }
+        folder.close().context("the folder of the control plane cannot be removed")
+    }
+}

@@ -1,0 +1,87 @@
+//! Who may talk to the apiserver and how: the admin's token, kubeconfig files and clients.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::PostParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::json;
+
+use super::ControlPlane;
+
+/// The name under which every kubeconfig file here knows cluster, user and context.
+const NAME: &str = "topoloom-test";
+const TOKEN_SECONDS: i64 = 24 * 60 * 60;
+
+pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).context("no random bytes")?;
+    Ok(bytes)
+}
+
+/// A new admin token, in a file as the apiserver reads it.
+pub(super) fn write_admin_token(path: &Path) -> Result<String> {
+    let token: String = random_bytes::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+    fs::write(path, format!("{token},admin,admin,\"system:masters\"\n")).context("cannot write the token file")?;
+    Ok(token)
+}
+
+/// Writes a kubeconfig file that trusts exactly the certificate in `certificate`.
+pub(super) fn write_kubeconfig(
+    path: &Path,
+    server: &str,
+    certificate: &Path,
+    namespace: &str,
+    token: &str,
+) -> Result<()> {
+    let certificate = ByteString(fs::read(certificate).context("the apiserver has no certificate")?);
+    let document = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": NAME,
+        "clusters": [{"name": NAME, "cluster": {"server": server, "certificate-authority-data": certificate}}],
+        "users": [{"name": NAME, "user": {"token": token}}],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": namespace}}],
+    });
+    // JSON is YAML.
+    fs::write(path, serde_json::to_vec_pretty(&document)?).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A client that does what the kubeconfig file says.
+///
+/// # Errors
+///
+/// When the file cannot be read or says something impossible.
+pub async fn client_from(kubeconfig: &Path) -> Result<Client> {
+    // Fails when it was done before, by whomever.
+    _ = rustls::crypto::ring::default_provider().install_default();
+    let document = Kubeconfig::read_from(kubeconfig).context("the kubeconfig file cannot be read")?;
+    let mut config = Config::from_custom_kubeconfig(document, &KubeConfigOptions::default()).await?;
+    config.proxy_url = None;
+    Client::try_from(config).context("no client from the kubeconfig file")
+}
+
+impl ControlPlane {
+    /// A kubeconfig file for a ServiceAccount that exists, with a fresh token: what it may do is what RBAC says.
+    ///
+    /// # Errors
+    ///
+    /// When the apiserver issues no token.
+    pub async fn kubeconfig_for(&self, namespace: &str, service_account: &str) -> Result<PathBuf> {
+        let api: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
+        let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
+        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let issued = api.create_token_request(service_account, &PostParams::default(), &request).await;
+        let issued = issued.with_context(|| format!("no token for ServiceAccount {namespace}/{service_account}"))?;
+        let token = issued.status.context("the TokenRequest has no status")?.token;
+        let path = self.folder().join(format!("kubeconfig-{namespace}-{service_account}"));
+        write_kubeconfig(&path, &self.server_url(), &self.certificate(), namespace, &token)?;
+        Ok(path)
+    }
+}

@@ -1,0 +1,175 @@
+//! etcd through its JSON gateway: compaction, and every write in commit order.
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::ByteString;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What a write did to its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteKind {
+    /// Created or changed.
+    Put,
+    /// Removed.
+    Delete,
+}
+
+/// One write as etcd committed it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Write {
+    /// Grows with every transaction; the `resourceVersion` of the object.
+    pub revision: u64,
+    /// For instance `/registry/minions/node-1`.
+    pub key: String,
+    /// What it did.
+    pub kind: WriteKind,
+    /// Whether the key did not exist before.
+    pub created: bool,
+    /// The object; null for a deletion and for what is not JSON.
+    pub value: Value,
+}
+
+/// etcd's answers write 64-bit numbers as strings and leave out what is zero.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Header {
+    revision: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Answer {
+    header: Header,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Frame {
+    result: Batch,
+    error: Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Batch {
+    canceled: bool,
+    cancel_reason: String,
+    compact_revision: String,
+    events: Vec<Event>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    kv: KeyValue,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct KeyValue {
+    key: ByteString,
+    value: ByteString,
+    create_revision: String,
+    mod_revision: String,
+}
+
+impl From<Event> for Write {
+    fn from(Event { kind, kv }: Event) -> Self {
+        let kind = if kind == "DELETE" { WriteKind::Delete } else { WriteKind::Put };
+        Self {
+            revision: number(&kv.mod_revision),
+            key: String::from_utf8_lossy(&kv.key.0).into_owned(),
+            kind,
+            created: kind == WriteKind::Put && kv.create_revision == kv.mod_revision,
+            value: serde_json::from_slice(&kv.value.0).unwrap_or(Value::Null),
+        }
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or(0)
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Gateway {
+    url: String,
+    http: reqwest::Client,
+}
+
+impl Gateway {
+    pub(super) fn new(url: &str) -> Result<Self> {
+        let http =
+            reqwest::Client::builder().no_proxy().tls_certs_only([]).build().context("no HTTP client for etcd")?;
+        Ok(Self { url: url.to_owned(), http })
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Result<reqwest::Response> {
+        let answer = self.http.post(format!("{}{path}", self.url)).json(body).send().await;
+        let answer = answer.with_context(|| format!("etcd does not answer {path}"))?;
+        let status = answer.status();
+        if !status.is_success() {
+            bail!("etcd answers {path} with {status}: {}", answer.text().await.unwrap_or_default());
+        }
+        Ok(answer)
+    }
+
+    /// The revision of the last write. Fails as long as etcd has no leader, so it is also the readiness check.
+    pub(super) async fn revision(&self) -> Result<u64> {
+        // A range over one key that never exists: only the header matters.
+        let answer = self.post("/v3/kv/range", &json!({"key": encoded(b"\0")})).await?;
+        let answer: Answer = answer.json().await.context("etcd's range answer is not understood")?;
+        Ok(number(&answer.header.revision))
+    }
+
+    /// Forgets all history before now, and says which revision that is.
+    pub(super) async fn compact(&self) -> Result<u64> {
+        let revision = self.revision().await?;
+        self.post("/v3/kv/compaction", &json!({"revision": revision.to_string(), "physical": true})).await?;
+        Ok(revision)
+    }
+
+    /// The writes from revision `from` up to the one that is the last when this is called.
+    pub(super) async fn writes(&self, prefix: &str, from: u64) -> Result<Vec<Write>> {
+        let last = self.revision().await?;
+        let mut writes = Vec::new();
+        if from > last {
+            return Ok(writes);
+        }
+        // The watch covers all keys, so that the event of the last revision is sure to come and ends it.
+        let create = json!({"key": encoded(b"\0"), "range_end": encoded(b"\0"), "start_revision": from.to_string()});
+        let mut answer = self.post("/v3/watch", &json!({"create_request": create})).await?;
+        let mut pending = Vec::new();
+        while let Some(chunk) = answer.chunk().await.context("etcd's watch broke")? {
+            pending.extend_from_slice(&chunk);
+            // One JSON document in a line.
+            let Some(end) = pending.iter().rposition(|&byte| byte == b'\n') else { continue };
+            let rest = pending.split_off(end + 1);
+            let lines = std::mem::replace(&mut pending, rest);
+            for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+                let frame: Frame = serde_json::from_slice(line).context("etcd's watch answer is not understood")?;
+                ensure!(frame.error.is_null(), "etcd refuses the watch: {}", frame.error);
+                let batch = frame.result;
+                ensure!(
+                    !batch.canceled,
+                    "etcd ends the watch from revision {from}: {} (compacted up to {})",
+                    batch.cancel_reason,
+                    batch.compact_revision,
+                );
+                // All events of one revision arrive in one batch.
+                let reached = batch.events.last().is_some_and(|event| number(&event.kv.mod_revision) >= last);
+                writes.extend(batch.events.into_iter().map(Write::from));
+                if reached {
+                    writes.retain(|write| write.revision <= last && write.key.starts_with(prefix));
+                    return Ok(writes);
+                }
+            }
+        }
+        bail!("etcd closed the watch before revision {last}")
+    }
+}
+
+fn encoded(bytes: &[u8]) -> Value {
+    serde_json::to_value(ByteString(bytes.to_vec())).expect("base64 is a string")
+}

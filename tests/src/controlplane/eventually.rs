@@ -1,0 +1,56 @@
+//! Waiting for a condition: the only place of the tests that pauses.
+
+use std::panic::Location;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Calls `probe` until it gives a value.
+///
+/// # Panics
+///
+/// When it gave none within `timeout`: with `what` was awaited, the last error, and the place of the call.
+#[track_caller]
+pub fn eventually<T>(
+    what: &str,
+    timeout: Duration,
+    mut probe: impl AsyncFnMut() -> Result<T, String>,
+) -> impl Future<Output = T> {
+    let place = Location::caller();
+    async move {
+        let deadline = Instant::now() + timeout;
+        let mut last = "nothing, the first probe did not end".to_owned();
+        loop {
+            match timeout_at(deadline, probe()).await {
+                Ok(Ok(value)) => return value,
+                Ok(Err(state)) => last = state,
+                Err(_) => panic!("{place}: not within {timeout:?}: {what}; the last probe hung, before it: {last}"),
+            }
+            assert!(Instant::now() < deadline, "{place}: not within {timeout:?}: {what}; last seen: {last}");
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_value_ends_it() {
+        let mut calls = 0;
+        let value = eventually("three calls", Duration::from_secs(5), async || {
+            calls += 1;
+            if calls == 3 { Ok(calls) } else { Err(format!("{calls} calls")) }
+        });
+        assert_eq!(value.await, 3);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "the sun; last seen: clouds")]
+    async fn the_last_state_is_reported() {
+        eventually::<()>("the sun", Duration::ZERO, async || Err("clouds".into())).await;
+    }
+}

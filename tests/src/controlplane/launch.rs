@@ -1,0 +1,234 @@
+//! Starting the two servers: settings, ports, arguments, readiness.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
+
+use super::ControlPlane;
+use super::access::{client_from, random_bytes, write_admin_token, write_kubeconfig};
+use super::binary::{Programs, find_or_build};
+use super::etcd::Gateway;
+use super::process::Server;
+
+/// Two cores and the memory of one machine hold no more.
+static RUNNING: Semaphore = Semaphore::const_new(2);
+const STARTS: usize = 4;
+const POLL: Duration = Duration::from_millis(50);
+const ETCD_TIMEOUT: Duration = Duration::from_secs(30);
+const APISERVER_TIMEOUT: Duration = Duration::from_secs(120);
+/// Below the ports that the kernel gives to outgoing connections: a client that tries to reach a stopped server on one of
+/// those can be connected to itself, and then the server finds its port taken.
+const PORTS: std::ops::Range<u16> = 10_000..32_000;
+const PORT_TAKEN: &str = "address already in use";
+const AUDIT_POLICY: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+"rules": [{"level": "RequestResponse"}]}"#;
+
+/// Settings of a control plane.
+#[derive(Debug, Clone, Default)]
+pub struct Builder {
+    audit: bool,
+    apiserver_args: Vec<String>,
+}
+
+impl Builder {
+    /// Whether every request and answer is logged, for [`ControlPlane::audit_log`].
+    #[must_use]
+    pub fn audit(mut self, audit: bool) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// One more argument of kube-apiserver, after the others: `--name=value`.
+    #[must_use]
+    pub fn apiserver_arg(mut self, arg: impl Into<String>) -> Self {
+        self.apiserver_args.push(arg.into());
+        self
+    }
+
+    /// Starts it and waits until it is ready. Waits before that while two others run in this process.
+    ///
+    /// # Errors
+    ///
+    /// Says what did not start, with the end of its log.
+    pub async fn start(self) -> Result<ControlPlane> {
+        let programs = tokio::task::spawn_blocking(find_or_build).await.context("the build panicked")??;
+        let permit = RUNNING.acquire().await.context("it is never closed")?;
+        let keep = std::env::var_os("TOPOLOOM_KEEP").is_some_and(|value| value == "1");
+        let mut failures = 0;
+        loop {
+            let mut folder = tempfile::Builder::new().prefix("topoloom-controlplane-").tempdir()?;
+            if keep {
+                folder.disable_cleanup(true);
+                eprintln!("controlplane: keeping {}", folder.path().display());
+            }
+            match Launch::new(programs.clone(), &self, &folder, keep)?.run().await {
+                Ok((launch, etcd, gateway, apiserver, client)) => {
+                    let apiserver = Some(apiserver);
+                    return Ok(ControlPlane { apiserver, etcd, launch, client, gateway, folder, _permit: permit });
+                }
+                // Between the choice of a port and its use somebody else may take it.
+                Err(error) if failures < STARTS && format!("{error:#}").contains(PORT_TAKEN) => failures += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What is needed to start a server again.
+#[derive(Debug)]
+pub(super) struct Launch {
+    pub(super) programs: Programs,
+    pub(super) keep: bool,
+    folder: PathBuf,
+    token: String,
+    audit: bool,
+    apiserver_args: Vec<String>,
+    apiserver_port: u16,
+    etcd_port: u16,
+    etcd_peer_port: u16,
+}
+
+impl Launch {
+    fn new(programs: Programs, builder: &Builder, folder: &TempDir, keep: bool) -> Result<Self> {
+        let folder = folder.path().to_owned();
+        let token = write_admin_token(&folder.join("tokens.csv"))?;
+        fs::write(folder.join("audit-policy.yaml"), AUDIT_POLICY).context("cannot write the audit policy")?;
+        let [apiserver_port, etcd_port, etcd_peer_port] = free_ports()?;
+        let Builder { audit, apiserver_args } = builder.clone();
+        Ok(Self { programs, keep, folder, token, audit, apiserver_args, apiserver_port, etcd_port, etcd_peer_port })
+    }
+
+    pub(super) fn server_url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.apiserver_port)
+    }
+
+    pub(super) fn certificate(&self) -> PathBuf {
+        self.folder.join("certificates/apiserver.crt")
+    }
+
+    pub(super) fn audit_log(&self) -> PathBuf {
+        self.folder.join("audit.log")
+    }
+
+    fn etcd_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.etcd_port)
+    }
+
+    async fn run(self) -> Result<(Self, Server, Gateway, Server, kube::Client)> {
+        let (etcd, gateway) = self.etcd().await?;
+        let (apiserver, client) = self.apiserver().await?;
+        Ok((self, etcd, gateway, apiserver, client))
+    }
+
+    async fn etcd(&self) -> Result<(Server, Gateway)> {
+        let (url, peer) = (self.etcd_url(), format!("http://127.0.0.1:{}", self.etcd_peer_port));
+        let args = [
+            "--name=etcd".to_owned(),
+            format!("--data-dir={}", self.folder.join("etcd").display()),
+            format!("--listen-client-urls={url}"),
+            format!("--advertise-client-urls={url}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=etcd={peer}"),
+            "--unsafe-no-fsync".to_owned(),
+            "--log-level=warn".to_owned(),
+        ];
+        let mut server = Server::start(&self.programs, "etcd", &args, &self.folder)?;
+        let gateway = Gateway::new(&url)?;
+        ready("etcd", &mut server, ETCD_TIMEOUT, async || gateway.revision().await).await?;
+        Ok((server, gateway))
+    }
+
+    /// Starts the apiserver over the data that is there, and writes the kubeconfig file with all rights.
+    pub(super) async fn apiserver(&self) -> Result<(Server, kube::Client)> {
+        let certificates = self.folder.join("certificates");
+        // It is made with the serving certificate before anything reads it, and stays over restarts: it signs the tokens of
+        // ServiceAccounts too, so that no key has to be stored or made here.
+        let key = certificates.join("apiserver.key");
+        let mut args = vec![
+            format!("--etcd-servers={}", self.etcd_url()),
+            format!("--secure-port={}", self.apiserver_port),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--advertise-address=127.0.0.1".to_owned(),
+            // Nobody reaches the apiserver through its Service, whose endpoint may not be a loopback address.
+            "--endpoint-reconciler-type=none".to_owned(),
+            format!("--cert-dir={}", certificates.display()),
+            format!("--service-account-key-file={}", key.display()),
+            format!("--service-account-signing-key-file={}", key.display()),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
+            "--authorization-mode=RBAC".to_owned(),
+            format!("--token-auth-file={}", self.folder.join("tokens.csv").display()),
+            // Without a controller for tokens and one for taints, pods are refused and every node stays not ready.
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".to_owned(),
+            // So that the writes can be read from etcd; its history is kept until a test compacts it.
+            "--storage-media-type=application/json".to_owned(),
+            "--etcd-compaction-interval=0".to_owned(),
+        ];
+        if self.audit {
+            args.push(format!("--audit-policy-file={}", self.folder.join("audit-policy.yaml").display()));
+            args.push(format!("--audit-log-path={}", self.audit_log().display()));
+            args.push("--audit-log-mode=blocking".to_owned());
+        }
+        args.extend(self.apiserver_args.iter().cloned());
+        let mut server = Server::start(&self.programs, "kube-apiserver", &args, &self.folder)?;
+        let kubeconfig = self.folder.join("kubeconfig");
+        let client = ready("kube-apiserver", &mut server, APISERVER_TIMEOUT, async || {
+            // Its certificate appears while it starts.
+            write_kubeconfig(&kubeconfig, &self.server_url(), &self.certificate(), "default", &self.token)?;
+            let client = client_from(&kubeconfig).await?;
+            let answer = client.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
+            if answer == "ok" { Ok(client) } else { bail!("/readyz says {answer}") }
+        });
+        let client = client.await?;
+        Ok((server, client))
+    }
+}
+
+/// Polls until `probe` succeeds, the server ends or the time is over.
+async fn ready<T>(
+    name: &str,
+    server: &mut Server,
+    timeout: Duration,
+    mut probe: impl AsyncFnMut() -> Result<T>,
+) -> Result<T> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let state = match tokio::time::timeout_at(deadline, probe()).await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => format!("{error:#}"),
+            Err(_) => "no answer".to_owned(),
+        };
+        if let Some(status) = server.ended()? {
+            bail!("{name} ended with {status}\n{}", server.tail());
+        }
+        if Instant::now() >= deadline {
+            bail!("{name} is not ready after {timeout:?}: {state}\n{}", server.tail());
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Different ports of 127.0.0.1 that nobody listens on.
+fn free_ports<const N: usize>() -> Result<[u16; N]> {
+    // All are held until the last is found, so that they differ.
+    let mut held = Vec::with_capacity(N);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = loop {
+            let candidate = PORTS.start + u16::from_le_bytes(random_bytes()?) % (PORTS.end - PORTS.start);
+            if let Ok(listener) = TcpListener::bind(("127.0.0.1", candidate)) {
+                break listener;
+            }
+        };
+        *port = listener.local_addr().context("a bound socket has an address")?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}

@@ -1,0 +1,95 @@
+//! Objects that most tests need: nodes, and resource definitions that are ready to use.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+
+use super::{ControlPlane, eventually};
+
+const AT_ONCE: usize = 16;
+const MANAGER: &str = "test";
+const CRD_TIMEOUT: Duration = Duration::from_secs(20);
+
+impl ControlPlane {
+    /// Creates one node for each (name, labels). They have no kubelet and no status.
+    ///
+    /// # Errors
+    ///
+    /// The first refusal.
+    pub async fn create_nodes<N, L, K, V>(&self, nodes: impl IntoIterator<Item = (N, L)>) -> Result<()>
+    where
+        N: Into<String>,
+        L: IntoIterator<Item = (K, V)>,
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let api: Api<Node> = Api::all(self.client());
+        let create = |(name, labels): (N, L)| {
+            let labels = labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+            let metadata = ObjectMeta { name: Some(name.into()), labels: Some(labels), ..ObjectMeta::default() };
+            let node = Node { metadata, ..Node::default() };
+            let api = api.clone();
+            async move { api.create(&PostParams::default(), &node).await }
+        };
+        stream::iter(nodes)
+            .map(create)
+            .buffer_unordered(AT_ONCE)
+            .try_for_each(async |_| Ok(()))
+            .await
+            .context("a node cannot be created")
+    }
+
+    /// Sets a label of a node, or with `None` removes it.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    pub async fn relabel<'a>(&self, node: &str, key: &str, value: impl Into<Option<&'a str>>) -> Result<Node> {
+        let patch = json!({"metadata": {"labels": {key: value.into()}}});
+        let api: Api<Node> = Api::all(self.client());
+        let patched = api.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.with_context(|| format!("node {node} cannot be relabelled"))
+    }
+
+    /// Applies a CustomResourceDefinition and waits until every served version of it can be listed.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    ///
+    /// # Panics
+    ///
+    /// When it does not become usable.
+    pub async fn apply_crd(&self, definition: Value) -> Result<()> {
+        let crd: CustomResourceDefinition =
+            serde_json::from_value(definition.clone()).context("this is not a CustomResourceDefinition")?;
+        let name = crd.metadata.name.clone().context("the CustomResourceDefinition has no name")?;
+        let api: Api<CustomResourceDefinition> = Api::all(self.client());
+        let params = PatchParams::apply(MANAGER).force();
+        api.patch(&name, &params, &Patch::Apply(definition)).await.with_context(|| format!("CRD {name} is refused"))?;
+        eventually(&format!("CRD {name} is established"), CRD_TIMEOUT, async || {
+            let stored = api.get(&name).await.map_err(|error| error.to_string())?;
+            let conditions = stored.status.and_then(|status| status.conditions).unwrap_or_default();
+            let established = conditions.iter().any(|it| it.type_ == "Established" && it.status == "True");
+            if established { Ok(()) } else { Err(format!("{conditions:?}")) }
+        })
+        .await;
+        // Storage is initialised a moment later.
+        for version in crd.spec.versions.iter().filter(|version| version.served) {
+            let kind = GroupVersionKind::gvk(&crd.spec.group, &version.name, &crd.spec.names.kind);
+            let resource = ApiResource::from_gvk_with_plural(&kind, &crd.spec.names.plural);
+            let api: Api<DynamicObject> = Api::all_with(self.client(), &resource);
+            eventually(&format!("{name} can be listed as {}", version.name), CRD_TIMEOUT, async || {
+                api.list(&ListParams::default().limit(1)).await.map(drop).map_err(|error| error.to_string())
+            })
+            .await;
+        }
+        Ok(())
+    }
+}
