@@ -15,16 +15,8 @@ async fn refused(bytes: Arc<[u8]>, limits: Limits) -> LoadError {
 #[tokio::test]
 async fn each_refusal_has_its_words() {
     for (guest, reason, words) in [
-        (
-            "wasi.wat",
-            "ForeignImport",
-            "plugin imports wasi:cli/stdout@0.2.0; topoloom plugins use no WASI",
-        ),
-        (
-            "newer.wat",
-            "InterfaceVersion",
-            "plugin needs topoloom:discovery 0.3, this host speaks 0.1",
-        ),
+        ("wasi.wat", "ForeignImport", "plugin imports wasi:cli/stdout@0.2.0; topoloom plugins use no WASI"),
+        ("newer.wat", "InterfaceVersion", "plugin needs topoloom:discovery 0.3, this host speaks 0.1"),
         (
             "world.wat",
             "WrongWorld",
@@ -99,7 +91,8 @@ async fn bounds_of_the_file_are_kept() {
 #[tokio::test]
 async fn a_pinned_digest_must_be_that_of_the_bytes() {
     let pinned = Some(Digest::of(b"something else"));
-    let error = RUNTIME.load(Load { bytes: Arc::clone(&VILLAIN), pinned, limits: Limits::default() }).await.unwrap_err();
+    let error =
+        RUNTIME.load(Load { bytes: Arc::clone(&VILLAIN), pinned, limits: Limits::default() }).await.unwrap_err();
     assert_eq!(error.reason(), "DigestMismatch");
     let pinned = Some(Digest::of(&VILLAIN));
     assert!(RUNTIME.load(Load { bytes: Arc::clone(&VILLAIN), pinned, limits: Limits::default() }).await.is_ok());
