@@ -53,11 +53,10 @@ fn check_target() -> Result<(), Box<dyn Error>> {
     .into())
 }
 
-/// Where guests are built, shared by all profiles of the host: `<target>/guests`. `OUT_DIR` is
-/// `<target>/[<triple>/]<profile>/build/<package>-<hash>/out`, and only cargo's marker tells where `<target>` is.
+/// Where guests are built, shared by all profiles and feature sets of the host: beside the directory of the profile.
+/// `OUT_DIR` is `<target>/[<triple>/]<profile>/build/<package>-<hash>/out`.
 fn guests_dir(out: &Path) -> PathBuf {
-    let target = out.ancestors().skip(1).find(|dir| dir.join("CACHEDIR.TAG").is_file());
-    target.unwrap_or(out).join("guests")
+    out.ancestors().nth(4).unwrap_or(out).join("guests")
 }
 
 fn compile(workspace: &Path, guests: &Path, package: &str) -> Result<PathBuf, Box<dyn Error>> {
