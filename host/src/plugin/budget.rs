@@ -68,7 +68,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = false)]
+    #[tokio::test]
     async fn waiting_is_not_counted() {
         let budget = Budget::new(Duration::from_secs(1));
         let started = Instant::now();

@@ -51,14 +51,19 @@ pub struct Round {
 /// A call that waits for its turn.
 pub(super) struct Job {
     pub(super) pre: Arc<Pre>,
+    pub(super) frame: Frame,
+    pub(super) turn: Arc<Semaphore>,
+    pub(super) turns: Arc<Semaphore>,
+}
+
+/// What a call may use and under which name it speaks.
+pub(super) struct Frame {
     pub(super) engine: Engine,
     pub(super) limits: Limits,
     pub(super) cpu: Duration,
     pub(super) source: Arc<str>,
     pub(super) digest: Arc<str>,
     pub(super) number: u64,
-    pub(super) turn: Arc<Semaphore>,
-    pub(super) turns: Arc<Semaphore>,
 }
 
 /// One of the three functions of a discoverer, with its arguments.
@@ -144,14 +149,16 @@ impl Job {
             return Call::broken("the queue of calls is closed".to_owned());
         };
         let started = Instant::now();
-        let budget = Arc::new(Budget::new(self.cpu));
-        let mut store = self.store(&budget, question.inputs());
+        let frame = &self.frame;
+        let wall = frame.limits.call.wall;
+        let budget = Arc::new(Budget::new(frame.cpu));
+        let mut store = frame.store(&budget, question.inputs());
         let asking = budget.meter(question.ask(&self.pre, &mut store));
-        let end = match tokio::time::timeout(self.limits.call.wall, asking).await {
+        let end = match tokio::time::timeout(wall, asking).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(NoAnswer::Known(error))) => Err(error),
             Ok(Err(NoAnswer::Stopped(error))) => Err(trap::classify(&error, store.data(), &budget)),
-            Err(_elapsed) => Err(CallError::WallClock { used: budget.used(), limit: self.limits.call.wall }),
+            Err(_elapsed) => Err(CallError::WallClock { used: budget.used(), limit: wall }),
         };
         let guest = store.data();
         let (log_lines, log_dropped) = guest.voice.end();
@@ -165,7 +172,9 @@ impl Job {
         };
         Call { end, usage }
     }
+}
 
+impl Frame {
     /// The only place that makes stores, so that none is without its limits. A store with epochs and without a
     /// deadline would trap at once.
     fn store(&self, budget: &Arc<Budget>, inputs: Inputs) -> Store<Guest> {
@@ -188,3 +197,6 @@ impl Job {
         store
     }
 }
+
+#[cfg(test)]
+mod tests;

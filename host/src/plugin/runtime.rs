@@ -11,7 +11,7 @@ use topoloom_core::plugin::{Answer, Description, Limits, Requirements};
 use wasmtime::Engine;
 
 use super::bindings::{Linkers, Pre};
-use super::call::{Call, Configure, Describe, Job, Question, Round};
+use super::call::{Call, Configure, Describe, Frame, Job, Question, Round};
 use super::compile::{self, Compiler};
 use super::engine::{self, Optimise};
 use super::load::LoadError;
@@ -229,17 +229,16 @@ impl Plugin {
     }
 
     fn job(&self, source: &Arc<str>, cpu: std::time::Duration) -> Job {
-        Job {
-            pre: self.loaded.pre.load_full(),
+        let frame = Frame {
             engine: self.shared.engine.clone(),
             limits: self.loaded.limits.clone(),
             cpu,
             source: Arc::clone(source),
             digest: Arc::clone(&self.loaded.short),
             number: self.shared.calls.fetch_add(1, Ordering::Relaxed),
-            turn: Arc::clone(&self.loaded.turn),
-            turns: Arc::clone(&self.shared.turns),
-        }
+        };
+        let (turn, turns) = (Arc::clone(&self.loaded.turn), Arc::clone(&self.shared.turns));
+        Job { pre: self.loaded.pre.load_full(), frame, turn, turns }
     }
 }
 
