@@ -29,11 +29,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             _ => {}
         }
     }
+    // Components inside this one have imports too; only the outermost ones ask the host for something.
+    let mut depth = 0_u32;
     for payload in wasmparser::Parser::new(0).parse_all(&component) {
-        if let wasmparser::Payload::ComponentImportSection(imports) = payload? {
-            for import in imports {
-                println!("component import {:?}", import?.name.name);
+        match payload? {
+            wasmparser::Payload::ModuleSection { .. } | wasmparser::Payload::ComponentSection { .. } => depth += 1,
+            wasmparser::Payload::End(_) => depth = depth.saturating_sub(1),
+            wasmparser::Payload::ComponentImportSection(imports) if depth == 0 => {
+                for import in imports {
+                    println!("component import {}", import?.name.name);
+                }
             }
+            _ => {}
         }
     }
     if let Some(out) = arguments.next() {
