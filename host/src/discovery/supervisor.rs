@@ -580,7 +580,7 @@ fn nothing(source: &Arc<str>) -> Named {
     Named {
         source: Arc::clone(source),
         objects: std::collections::BTreeMap::new(),
-        held: Vec::new(),
+        held: std::collections::BTreeSet::new(),
         name_conflicts: Vec::new(),
         tier_name_conflicts: Vec::new(),
     }
