@@ -6,6 +6,7 @@
 //! | [`node_file`] | the same out of a file |
 //! | [`revision`] | an entry made ready: bytes, configuration, grants |
 //! | [`decide`] | one answer, judged: names, guard, plan. Pure |
+//! | [`oneshot`] | one round of every entry without a supervisor, for the command line |
 //! | [`pacing`] | when the next round is due. Pure |
 //! | [`supervisor`] | one source: its rounds, its state, its writes |
 //! | [`report`] | what every source is doing, in memory and as DiscoverySource objects |
@@ -16,6 +17,7 @@
 pub mod decide;
 pub mod node_file;
 pub mod nodes;
+pub mod oneshot;
 pub mod pacing;
 pub mod report;
 pub mod revision;

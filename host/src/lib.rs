@@ -13,6 +13,7 @@
 //! | [`topology`] | HyperNodes: observed, written, counted |
 //! | [`plugin`] | the sandbox |
 
+pub mod cli;
 pub mod cluster;
 pub mod config;
 pub mod discovery;

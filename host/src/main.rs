@@ -1,13 +1,16 @@
-//! The binary `topoloom`.
+//! The binary `topoloom`: parse, run, exit code.
 
 use std::process::ExitCode;
 
 use topoloom::plugin::compile_child;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    match arguments.next() {
-        Some(word) if word == compile_child::SUBCOMMAND => compile_child::main(&arguments.collect::<Vec<_>>()),
-        _ => ExitCode::FAILURE,
+    let arguments: Vec<String> = std::env::args().skip(1).take(1).collect();
+    match arguments.first() {
+        // The compiler's own process never sees the rest of the host: no flags, no environment, no threads.
+        Some(word) if word == compile_child::SUBCOMMAND => {
+            compile_child::main(&std::env::args().skip(2).collect::<Vec<_>>())
+        }
+        _ => topoloom::cli::main(),
     }
 }

@@ -540,7 +540,8 @@ impl Supervisor {
         self.shared.hyper_nodes.disown(&self.source);
         self.shared.tiers.forget(&self.source);
         if on_removal == OnRemoval::Delete {
-            let outcome = remove(&self.shared, &self.source).await;
+            self.shared.hyper_nodes.synced().await;
+            let outcome = remove(&self.shared.writer, &self.source).await;
             self.report.removed(&outcome);
         } else {
             self.report.disabled();
@@ -552,14 +553,13 @@ impl Supervisor {
 }
 
 /// Deletes every HyperNode of a source, in a safe order.
-pub async fn remove(shared: &Shared, source: &Arc<str>) -> Outcome {
-    shared.hyper_nodes.synced().await;
+pub async fn remove(writer: &Writer, source: &Arc<str>) -> Outcome {
     let mut outcome = Outcome::default();
     for _ in 0..=QUICK_CONFLICTS {
         let observed: Vec<Object> =
-            shared.hyper_nodes.objects().iter().map(|object| Object::clone(object)).collect();
+            writer.hyper_nodes.objects().iter().map(|object| Object::clone(object)).collect();
         let plan = diff(&observed, &nothing(source));
-        outcome = shared.writer.execute(source, &plan).await;
+        outcome = writer.execute(source, &plan).await;
         if outcome.complete() || !outcome.only_conflicts() {
             break;
         }
@@ -580,7 +580,7 @@ fn nothing(source: &Arc<str>) -> Named {
     Named {
         source: Arc::clone(source),
         objects: std::collections::BTreeMap::new(),
-        held: Vec::new(),
+        held: std::collections::BTreeSet::new(),
         name_conflicts: Vec::new(),
         tier_name_conflicts: Vec::new(),
     }

@@ -222,7 +222,8 @@ impl Sources {
             }
             let (shared, source) = (Arc::clone(&self.shared), source.clone());
             self.tasks.spawn(async move {
-                let outcome = remove(&shared, &source.as_str().into()).await;
+                shared.hyper_nodes.synced().await;
+                let outcome = remove(&shared.writer, &source.as_str().into()).await;
                 status.message = match outcome.complete() {
                     true => "removed while the host was down, and its HyperNodes with it (onRemoval: delete)".to_owned(),
                     false => "removed while the host was down; some of its HyperNodes could not be deleted".to_owned(),

@@ -152,12 +152,12 @@ impl Writer {
         base: Option<Version>,
     ) -> (usize, Result<Option<Version>, Refusal>) {
         let verb = match step.action {
-            Action::Create(_) => "create",
+            Action::Create { .. } => "create",
             Action::Update { .. } => "update",
             Action::Delete { .. } => "delete",
         };
         let result = match &step.action {
-            Action::Create(write) => self.create(api, source, &step.name, write).await.map(Some),
+            Action::Create { write, .. } => self.create(api, source, &step.name, write).await.map(Some),
             Action::Update { write, .. } => match base {
                 Some(base) => self.update(api, source, &step.name, write, base).await.map(Some),
                 None => Err(no_base(&step.name)),
@@ -249,8 +249,8 @@ impl Writer {
 
 fn base(step: &Step, versions: &BTreeMap<StepId, Version>) -> Option<Version> {
     let base = match &step.action {
-        Action::Create(_) => return None,
-        Action::Update { base, .. } | Action::Delete { base } => base,
+        Action::Create { .. } => return None,
+        Action::Update { base, .. } | Action::Delete { base, .. } => base,
     };
     match base {
         Base::Observed { uid, resource_version } => Some((Arc::clone(uid), Arc::clone(resource_version))),

@@ -153,6 +153,19 @@ impl Forest {
         self.domains.iter().flat_map(|domain| &domain.nodes).collect()
     }
 
+    /// Per domain, the position of its parent.
+    pub(super) fn parents(&self) -> Vec<Option<usize>> {
+        let mut parents = vec![None; self.domains.len()];
+        for (at, domain) in self.domains.iter().enumerate() {
+            for child in &domain.children {
+                if let Some(parent) = parents.get_mut(*child) {
+                    *parent = Some(at);
+                }
+            }
+        }
+        parents
+    }
+
     /// The short name of the content.
     #[must_use]
     pub fn hash(&self) -> ResultHash {

@@ -159,7 +159,7 @@ impl fmt::Display for Tier {
 ///
 /// The cleaning is Volcano's (`hypernode.md` 9.3) wherever Volcano's gives a legal name, because the result is also the
 /// prefix by which Volcano's objects are recognised. A `.` that has no letter or digit on both sides becomes a `-`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Kind(Arc<str>);
 
 impl Kind {

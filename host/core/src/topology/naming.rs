@@ -1,7 +1,21 @@
 //! Names: which stored object a domain continues, and what a new one is called (decisions H2, H3, H8, H15).
+//!
+//! Running jobs are remembered by the name of their HyperNode, so a name is worth more than an identity: a domain that
+//! is in essence the old one keeps the old object, whoever made it and whatever it is called now.
+//!
+//! Owns the matching (`adopt`), the format of new names (`suffix`) and what follows from a name that somebody else
+//! has. Never writes and never judges how much changes; that is the guard's work. The result depends on the forest and
+//! the stored objects alone: not on the order of either.
 
-use std::collections::BTreeMap;
+mod adopt;
+mod build;
+mod overlap;
+mod suffix;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+pub(super) use adopt::{Adoption, own_by_age};
 
 use super::forest::Forest;
 use super::model::{Object, Spec};
@@ -38,7 +52,7 @@ pub struct Named {
     /// What is to be written, by name.
     pub objects: BTreeMap<Arc<str>, Desired>,
     /// Stored objects that stay exactly as they are, because something below them cannot be named.
-    pub held: Vec<Arc<str>>,
+    pub held: BTreeSet<Arc<str>>,
     /// Fixed names that foreign objects have taken, sorted by name.
     pub name_conflicts: Vec<NameConflict>,
     /// Tier names that were dropped, sorted by name and tier.
@@ -90,19 +104,37 @@ impl Named {
     /// The tier names that this source uses, for the entries after it.
     #[must_use]
     pub fn tier_names(&self) -> TierNames {
-        TierNames::new()
+        let mut names = TierNames::new();
+        for spec in self.objects.values().map(|desired| &desired.spec) {
+            if let Some(name) = &spec.tier_name
+                && !names.contains_key(name)
+            {
+                let tier = Tier::nearest(spec.tier);
+                names.insert(Arc::clone(name), TierNameUse { tier, source: Arc::clone(&self.source) });
+            }
+        }
+        names
     }
 }
 
 /// Gives every domain its object.
+///
+/// A domain is matched to a stored object of the source, one to one, in this order:
+///
+/// 1. what `merge` has found already, and a fixed name by that very name;
+/// 2. the annotation with the group's id (same tier first, then the oldest object);
+/// 3. objects without that annotation, which Volcano made: same tier, the group's labels among theirs, name beginning
+///    with `hypernode-<kind>-tier<t>-`; of several the one that shares most Nodes, then the oldest;
+/// 4. a domain whose object was split from one that no domain continues any more takes that one back, if most of its
+///    Nodes come with it: this ends a node-by-node relabel with the original name;
+/// 5. the same tier and the largest overlap in Nodes below, if it is more than half of *the object's* Nodes: the name
+///    follows the Nodes that running jobs know by it. Ties go to the oldest object, then to the first domain.
+///
+/// What is left is new and gets a generated name that nobody has.
 #[must_use]
 pub fn name(forest: &Forest, input: &NameInput<'_>) -> Named {
-    let _ = forest;
-    Named {
-        source: Arc::clone(input.source),
-        objects: BTreeMap::new(),
-        held: Vec::new(),
-        name_conflicts: Vec::new(),
-        tier_name_conflicts: Vec::new(),
-    }
+    build::build(forest, input)
 }
+
+#[cfg(test)]
+mod tests;

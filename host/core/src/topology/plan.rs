@@ -40,7 +40,12 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// The object does not exist and must not exist yet.
-    Create(Write),
+    Create {
+        /// What is written.
+        write: Write,
+        /// Whether that is all of it.
+        part: Part,
+    },
     /// The object exists as the base says.
     Update {
         /// What is written.
@@ -54,6 +59,8 @@ pub enum Action {
     Delete {
         /// The version that it was decided on.
         base: Base,
+        /// Whether it stays away, or is created again under its name by a later step.
+        part: Part,
     },
 }
 
@@ -206,8 +213,8 @@ pub enum Obstacle {
     TierOf(Arc<str>),
     /// No member is left that it may have.
     NoMembers,
-    /// It, or something below it, has a fixed name that a foreign object has taken (decision H8).
-    HeldBack,
+    /// An object of that name belongs to somebody else.
+    Foreign,
     /// No order was found. This does not happen; it is here so that an error would be seen and nothing unsafe written.
     NoOrder,
 }

@@ -317,7 +317,7 @@ impl Report {
         if blocked == 0 {
             self.set(ConditionType::Applied, true, Reason::Ok, "the last result is what the cluster holds");
         } else {
-            let first = decision.plan.blocked.iter().take(NAMED).map(|blocked| format!("{blocked:?}")).collect::<Vec<_>>().join("; ");
+            let first = decision.plan.blocked.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join("; ");
             let message = format!("{blocked} parts of the result cannot be written: {first}");
             self.set(ConditionType::Applied, false, Reason::NameTaken, message);
         }
