@@ -1,1 +1,22 @@
-//! Placeholder module doc, replaced by the first real change.
+//! The host of topoloom: discoverers in, HyperNodes out.
+//!
+//! *Observe, decide, act; what decides touches nothing, what acts decides nothing.* The deciding half is
+//! `topoloom-core`; here are the edges and the wiring.
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`cli`] | the command line: flags to typed options, one file per verb |
+//! | [`manager`] | the process: tasks, configuration, health, metrics, the admin server |
+//! | [`config`] | the document in the ConfigMap |
+//! | [`cluster`] | connecting to the API server and reading its refusals |
+//! | [`discovery`] | nodes, rounds, supervisors, reports |
+//! | [`topology`] | HyperNodes: observed, written, counted |
+//! | [`plugin`] | the sandbox |
+
+pub mod cli;
+pub mod cluster;
+pub mod config;
+pub mod discovery;
+pub mod manager;
+pub mod plugin;
+pub mod topology;

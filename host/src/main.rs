@@ -1,1 +1,16 @@
-fn main() {}
+//! The binary `topoloom`: parse, run, exit code.
+
+use std::process::ExitCode;
+
+use topoloom::plugin::compile_child;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).take(1).collect();
+    match arguments.first() {
+        // The compiler's own process never sees the rest of the host: no flags, no environment, no threads.
+        Some(word) if word == compile_child::SUBCOMMAND => {
+            compile_child::main(&std::env::args().skip(2).collect::<Vec<_>>())
+        }
+        _ => topoloom::cli::main(),
+    }
+}

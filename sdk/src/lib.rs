@@ -1,5 +1,172 @@
-//! probe
-#[allow(missing_docs, unsafe_code, unreachable_pub, clippy::all, reason = "generated")]
-pub mod bindings {
-    wit_bindgen::generate!({ path: "../wit/discovery-0.1.0", world: "plugin", pub_export_macro: true, export_macro_name: "export_plugin", default_bindings_module: "topoloom_sdk::bindings", additional_derives: [Clone, PartialEq] });
+//! Write a topology discoverer for topoloom: one trait, one macro, one `.wasm` file.
+//!
+//! A discoverer is three functions of their arguments. It says who it is ([`Discoverer::describe`]), what a
+//! configuration needs ([`Discoverer::configure`]) and how the nodes are wired right now ([`Discoverer::discover`]).
+//! It has no clock, no file and no socket: nodes come as columns, services as named endpoints, and what must survive a
+//! round travels in its state. The host names objects, compares with the cluster and writes; a discoverer only speaks
+//! of groups with identities.
+//!
+//! ```
+//! use topoloom_sdk::prelude::*;
+//!
+//! /// All nodes with the same value of one label are close together.
+//! struct Racks;
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Config {
+//!     label: String,
+//! }
+//!
+//! impl Discoverer for Racks {
+//!     type Config = Config;
+//!
+//!     fn describe() -> Description {
+//!         Description::new("racks", "0.1.0").vendor("Acme").summary("One group per rack label")
+//!     }
+//!
+//!     fn configure(config: &Config) -> Result<Requirements, Vec<Problem>> {
+//!         Ok(Requirements::new().node_label(&config.label).trigger(Trigger::on_columns()))
+//!     }
+//!
+//!     fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
+//!         let column = input.nodes.label(&config.label);
+//!         let mut topology = TopologyBuilder::new();
+//!         let racks = topology.level(Level::new(1).named(&config.label));
+//!         for (rack, rows) in column.by_value() {
+//!             topology.group(racks, rack).label(&config.label, rack).rows(rows);
+//!         }
+//!         Ok(topology.finish().into())
+//!     }
+//! }
+//!
+//! topoloom_plugin!(Racks);
+//!
+//! // The same code runs natively: a test needs neither wasm nor a cluster.
+//! use topoloom_sdk::testing::Cluster;
+//! let cluster = Cluster::new().node("m1", [("rack", "a7")]).node("m2", [("rack", "a7")]).node("m3", []);
+//! let answer = cluster.discover::<Racks>(r#"{"label": "rack"}"#).unwrap();
+//! assert_eq!(cluster.show(&answer), "tier 1 rack | a7 | rack=a7 | m1 m2\n");
+//! ```
+//!
+//! Build with `cargo build --target wasm32-unknown-unknown` (a `cdylib`) and wrap the module into a component. What the
+//! code never calls does not stand in the component's import list, so this list says what a discoverer can do.
+//!
+//! The crate never retries, never hides a failure and holds no global state. A panic reaches the host's log with its
+//! message and place; the call ends, the next one starts in a fresh instance.
+
+pub mod applied;
+#[doc(hidden)]
+pub mod bindings;
+pub mod config;
+#[doc(hidden)]
+pub mod glue;
+pub mod http;
+pub mod json;
+pub mod log;
+pub mod nodes;
+mod packed;
+mod requirements;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
+mod topology;
+
+use applied::Applied;
+pub use bindings::exports::topoloom::discovery::discoverer::{
+    Answer, ConfigMapKey, Description, Endpoint, Location, Outcome, Pause, Problem, Requirements, Tls, Trigger,
+};
+pub use bindings::topoloom::discovery::types::{
+    Column, Coverage, Credential, Diagnostic, Failure, Group, LabelOperator, LabelRequirement, LabelSelector, Level,
+    Members, Method, Packed, Subject, Topology, UpstreamFailure,
+};
+pub use config::FromJson;
+use http::Http;
+use nodes::Nodes;
+pub use topology::{GroupBuilder, GroupRef, LevelRef, TopologyBuilder};
+
+/// The names that nearly every discoverer uses.
+pub mod prelude {
+    pub use crate::nodes::{Nodes, Row};
+    pub use crate::{
+        Answer, Column, Coverage, Description, Discoverer, Endpoint, Failure, Input, Level, Problem, Requirements,
+        Subject, TopologyBuilder, Trigger, topoloom_plugin,
+    };
+}
+
+/// A discoverer: three functions of their arguments. Export it with [`topoloom_plugin!`].
+pub trait Discoverer {
+    /// The configuration. Everything that derives `serde::Deserialize` will do; implement [`FromJson`] yourself to
+    /// report several mistakes at once.
+    type Config: FromJson;
+
+    /// Who this is. Constant.
+    fn describe() -> Description;
+
+    /// What this configuration needs: node columns, endpoints, and what starts a round.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake of the configuration, each with its path. The last good configuration stays in force.
+    fn configure(config: &Self::Config) -> Result<Requirements, Vec<Problem>>;
+
+    /// One round.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no answer. What is in force stays in force: prefer this over an answer that lacks something.
+    fn discover(config: &Self::Config, input: &Input<'_>) -> Result<Answer, Failure>;
+}
+
+/// What one round can see.
+#[derive(Debug)]
+pub struct Input<'a> {
+    /// The nodes of the cluster.
+    pub nodes: Nodes<'a>,
+    /// What this source wrote before, as it is in the cluster now.
+    pub applied: Applied<'a>,
+    /// The endpoints that the operator granted.
+    pub http: Http<'a>,
+    /// When the round started, milliseconds since 1970-01-01 UTC. There is no other clock.
+    pub time: u64,
+    /// The state of the last answer of the same revision and configuration; empty after a restart.
+    pub state: &'a [u8],
+}
+
+/// Exports a [`Discoverer`] from a component. Once per crate, at its root. Natively it only checks the type.
+#[macro_export]
+macro_rules! topoloom_plugin {
+    ($discoverer:ty) => {
+        const _: () = {
+            const fn is_a_discoverer<T: $crate::Discoverer>() {}
+            is_a_discoverer::<$discoverer>();
+
+            // Native test binaries may hold several discoverers, and the symbols below have the same name in each.
+            #[cfg(target_arch = "wasm32")]
+            mod component {
+                use super::*;
+                use $crate::bindings::exports::topoloom::discovery::discoverer as interface;
+
+                struct Export;
+
+                impl interface::Guest for Export {
+                    fn describe() -> interface::Description {
+                        $crate::glue::describe::<$discoverer>()
+                    }
+
+                    fn configure(config: String) -> Result<interface::Requirements, Vec<interface::Problem>> {
+                        $crate::glue::configure::<$discoverer>(&config)
+                    }
+
+                    fn discover(
+                        config: String,
+                        nodes: &interface::Snapshot,
+                        round: interface::Round,
+                    ) -> Result<interface::Answer, interface::Failure> {
+                        $crate::glue::discover::<$discoverer>(&config, nodes, &round)
+                    }
+                }
+
+        $crate::bindings::export_plugin!(Export with_types_in $crate::bindings);
+            }
+        };
+    };
 }

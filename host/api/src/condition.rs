@@ -233,3 +233,23 @@ pub fn set_condition(conditions: &mut Vec<Condition>, mut condition: Condition, 
     *old = condition;
     changed
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_keeps_its_time_until_its_status_changes() {
+        let mut list = Vec::new();
+        let held = |status, message: &str| Condition::new(ConditionType::Held, status, Reason::EmptyResult, message);
+        assert!(set_condition(&mut list, held(ConditionStatus::True, "a"), "t1"));
+        assert!(!set_condition(&mut list, held(ConditionStatus::True, "a"), "t2"), "nothing changed");
+        assert!(set_condition(&mut list, held(ConditionStatus::True, "b"), "t3"));
+        assert_eq!(list.first().map(|it| it.last_transition_time.as_str()), Some("t1"));
+        assert!(set_condition(&mut list, held(ConditionStatus::False, "b"), "t4"));
+        assert_eq!(list.first().map(|it| it.last_transition_time.as_str()), Some("t4"));
+        let other = Condition::new(ConditionType::Stale, ConditionStatus::Unknown, Reason::Pending, "");
+        assert!(set_condition(&mut list, other, "t5"));
+        assert_eq!(list.len(), 2);
+    }
+}

@@ -81,7 +81,7 @@ impl DiscoverySource {
     }
 }
 
-impl kube::Resource for DiscoverySource {
+impl kube_core::Resource for DiscoverySource {
     type DynamicType = ();
     type Scope = ClusterResourceScope;
 

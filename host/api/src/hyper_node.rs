@@ -173,7 +173,7 @@ impl Member {
     }
 }
 
-impl kube::Resource for HyperNode {
+impl kube_core::Resource for HyperNode {
     type DynamicType = ();
     type Scope = ClusterResourceScope;
 

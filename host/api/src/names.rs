@@ -15,6 +15,10 @@ pub const SOURCE_LABEL: &str = "volcano.sh/network-topology-source";
 /// Annotation on a HyperNode: the opaque identity of the group it stands for, unique in its source.
 pub const GROUP_ID_ANNOTATION: &str = "topoloom.dev/group-id";
 
+/// Annotation on a HyperNode: the object whose Nodes it was first made of. While a domain is relabelled Node by Node
+/// this says which of the two objects keeps the name at the end.
+pub const SPLIT_FROM_ANNOTATION: &str = "topoloom.dev/split-from";
+
 /// Annotation on a DiscoverySource: apply the held result with exactly this hash.
 pub const CONFIRM_ANNOTATION: &str = "topoloom.dev/confirm";
 

@@ -15,17 +15,24 @@
 //! [`View::missing`] and never shows it half filled, since half a column looks like lost nodes.
 
 mod change;
+mod column;
+#[cfg(test)]
+mod histories;
+pub(crate) mod index;
+mod names;
 mod packed;
 mod store;
+mod table;
 mod view;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use change::Change;
+pub use column::Column;
 pub use packed::Packed;
 pub use store::Store;
-pub use view::{Column, View};
+pub use view::View;
 
 /// What a column holds: the values of one label or annotation key over all nodes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,6 +54,14 @@ impl ColumnKey {
     #[must_use]
     pub fn annotation(key: &str) -> Self {
         Self::Annotation(key.into())
+    }
+
+    /// The key itself.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Label(key) | Self::Annotation(key) => key,
+        }
     }
 }
 

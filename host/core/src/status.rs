@@ -4,5 +4,6 @@
 //! writes a status: [`StatusIndex::settle`] says which counts are new, somebody else compares them with what is stored.
 
 mod index;
+pub mod pattern;
 
 pub use index::{Missing, NodeCount, Overlap, Settled, StatusIndex};

@@ -7,12 +7,33 @@
 //! ```
 //!
 //! Owns the types on that line and the functions between them. Never reads or writes the cluster: [`Object`] is a copy
-//! of what somebody else observed, [`Plan`](plan) a value that somebody else executes.
+//! of what somebody else observed, [`Plan`] a value that somebody else executes.
+//!
+//! # Failure story
+//!
+//! An answer that breaks a rule is refused as a whole, with every broken rule ([`Violations`]). What is sound but cannot
+//! be written now (a name or a child that belongs to somebody else) is reported in [`Named`] and [`Plan`] beside what
+//! can. A plan that fails half-way leaves a sound cluster; the next round plans again from there.
 
+mod canonical;
+mod diff;
+mod forest;
 pub mod guard;
+mod merge;
 pub mod model;
+pub mod names;
+mod naming;
+pub mod plan;
+mod validate;
 
+pub use diff::diff;
+pub use forest::{About, Domain, Finding, Forest, Origin, Overlap, Overlaps, ResultHash};
+pub use merge::merge_additions;
 pub use model::{
     Coverage, Diagnostic, Group, LabelOperator, LabelRequirement, LabelSelector, Member, MemberKind, Members, Object,
     Selector, Spec, Subject, Topology,
 };
+pub use names::{Kind, Tier};
+pub use naming::{Desired, NameConflict, NameInput, Named, TierNameConflict, TierNameUse, TierNames, name};
+pub use plan::Plan;
+pub use validate::{Problem, SelectorProblem, ValidateInput, Violation, Violations, validate};

@@ -38,6 +38,7 @@ pub struct Nodes {
     inner: Mutex<Inner>,
     relist: Notify,
     commits: watch::Sender<u64>,
+    begun: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -62,23 +63,16 @@ pub struct Interest {
 impl Drop for Interest {
     fn drop(&mut self) {
         let mut inner = self.nodes.lock();
-        inner.interests.remove(&self.id);
-        inner.forget_unwanted();
-    }
-}
-
-impl Inner {
-    fn forget_unwanted(&mut self) {
-        let wanted: BTreeSet<&ColumnKey> = self.interests.values().flat_map(|interest| &interest.keys).collect();
-        let unwanted: Vec<ColumnKey> =
-            self.store.wanted().into_iter().filter(|key| !wanted.contains(key)).collect();
-        self.store.forget(&unwanted);
+        let Some(gone) = inner.interests.remove(&self.id) else { return };
+        let wanted: BTreeSet<&ColumnKey> = inner.interests.values().flat_map(|interest| &interest.keys).collect();
+        let unwanted: Vec<ColumnKey> = gone.keys.into_iter().filter(|key| !wanted.contains(key)).collect();
+        inner.store.forget(&unwanted);
     }
 }
 
 impl Default for Nodes {
     fn default() -> Self {
-        Self { inner: Mutex::default(), relist: Notify::new(), commits: watch::Sender::new(0) }
+        Self { inner: Mutex::default(), relist: Notify::new(), commits: watch::Sender::new(0), begun: watch::Sender::new(false) }
     }
 }
 
@@ -133,8 +127,15 @@ impl Nodes {
         view.missing().is_empty().then_some(view)
     }
 
+    /// Lets the first list begin: by now the first readers have registered, so that one list serves them all.
+    pub fn begin(&self) {
+        self.begun.send_replace(true);
+    }
+
     /// Watches until the task is dropped.
     pub async fn run(self: Arc<Self>, client: kube::Client, check: Check) {
+        // The sender lives as long as we do.
+        let _ = self.begun.subscribe().wait_for(|begun| *begun).await;
         let api = kube::Api::<PartialObjectMeta<Node>>::all(client);
         loop {
             let config = watcher::Config::default().page_size(PAGE);
@@ -156,14 +157,14 @@ impl Nodes {
     fn event(&self, event: Event<PartialObjectMeta<Node>>, check: &Check) {
         let mut inner = self.lock();
         let (change, committed) = match event {
-            Event::Apply(node) => (with_meta(&node, |meta| inner.store.apply(meta)), false),
+            Event::Apply(node) => (inner.store.apply(meta(&node)), false),
             Event::Delete(node) => (inner.store.remove(node.metadata.name.as_deref().unwrap_or_default()), false),
             Event::Init => {
                 inner.store.begin_relist();
                 return;
             }
             Event::InitApply(node) => {
-                with_meta(&node, |meta| inner.store.relist(meta));
+                inner.store.relist(meta(&node));
                 return;
             }
             Event::InitDone => (inner.store.commit_relist(), true),
@@ -196,16 +197,13 @@ impl Nodes {
     }
 }
 
-/// Hands name, labels and annotations of a watched node to the store without a copy.
-fn with_meta<R>(
-    node: &PartialObjectMeta<Node>,
-    take: impl FnOnce(NodeMeta<'_, Pairs<'_>, Pairs<'_>>) -> R,
-) -> R {
-    take(NodeMeta {
+/// Name, labels and annotations of a watched node, without a copy.
+fn meta(node: &PartialObjectMeta<Node>) -> NodeMeta<'_, Pairs<'_>, Pairs<'_>> {
+    NodeMeta {
         name: node.metadata.name.as_deref().unwrap_or_default(),
         labels: pairs(node.metadata.labels.as_ref()),
         annotations: pairs(node.metadata.annotations.as_ref()),
-    })
+    }
 }
 
 type Pairs<'a> = Box<dyn Iterator<Item = (&'a str, &'a str)> + 'a>;

@@ -43,6 +43,13 @@ impl Health {
         Check { name, health: self.clone() }
     }
 
+    /// Adds a check that readiness does not wait for.
+    #[must_use]
+    pub fn optional(&self, name: &'static str) -> Check {
+        self.lock().insert(name, State::Absent("not needed so far".into()));
+        Check { name, health: self.clone() }
+    }
+
     /// Whether everything passed at least once, and one line per check.
     #[must_use]
     pub fn report(&self) -> (bool, String) {
@@ -74,7 +81,7 @@ impl Check {
         let mut checks = self.health.lock();
         let why = refusal.message.clone();
         let next = match checks.get(self.name) {
-            Some(State::Passing | State::Failing(_)) => State::Failing(why),
+            Some(State::Passing | State::Failing(_) | State::Absent(_)) => State::Failing(why),
             _ => State::Starting(why),
         };
         let old = checks.insert(self.name, next.clone());

@@ -1,1 +1,55 @@
-//! Placeholder module doc, replaced by the first real change.
+//! The builtin discoverer that reads node labels: each label is a level, each value a domain.
+//!
+//! Owns the meaning of the labels. Never looks at names, readiness or cordons, calls no endpoint and keeps no state: the
+//! same labels give the same answer. A configuration with a mistake is refused whole, with every mistake; a node whose
+//! labels do not place it is reported, never guessed. `config` reads, `domains` and `volcano` decide, this file only
+//! connects.
+
+mod classes;
+pub mod config;
+mod domains;
+mod identity;
+mod logic;
+mod presets;
+mod volcano;
+
+pub use logic::discover;
+
+use config::{Config, Mode};
+use topoloom_sdk::prelude::*;
+
+/// The discoverer.
+#[derive(Debug)]
+pub struct Label;
+
+impl Discoverer for Label {
+    type Config = Config;
+
+    fn describe() -> Description {
+        Description::new("label", env!("CARGO_PKG_VERSION"))
+            .vendor("topoloom")
+            .summary("Reads the topology from node labels, one label per level")
+            .config_schema(include_str!("schema.json"))
+    }
+
+    fn configure(config: &Config) -> Result<Requirements, Vec<Problem>> {
+        for note in &config.notes {
+            topoloom_sdk::log::warn(&format!("{}: {}", note.code, note.text));
+        }
+        let levels = config.types.iter().flat_map(|kind| &kind.levels).flat_map(|level| &level.keys);
+        let selectors = config.profiles.iter().flat_map(|profile| &profile.selector).map(|(key, _)| key);
+        let requirements = Requirements::new().trigger(Trigger::on_columns());
+        Ok(levels.chain(selectors).fold(requirements, |requirements, key| requirements.node_label(key)))
+    }
+
+    fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
+        let read = |key: &str| input.nodes.label(key);
+        Ok(match config.mode {
+            Mode::Paths => logic::discover(config, input.nodes.rows(), read),
+            Mode::Volcano => volcano::discover(config, read),
+        }
+        .into())
+    }
+}
+
+topoloom_plugin!(Label);

@@ -275,7 +275,19 @@ fn list(texts: &[String]) -> String {
 /// A YAML double-quoted scalar. The text comes from the plugin: it must not be able to add lines to what an operator is
 /// told to paste.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.escape_default())
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            // Everything that YAML 1.1 takes for a line break, a mark or nothing at all; `\U` is its own escape.
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
+                quoted.push_str(&format!("\\U{:08x}", u32::from(c)));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// The text as a comment that ends where the line ends.
@@ -377,6 +389,6 @@ mod tests {
     #[test]
     fn text_of_a_plugin_cannot_add_lines_to_the_yaml() {
         let refusal = Refusal::NodeLabel("a\"]\nendpoints: {}".into());
-        assert_eq!(Refusal::yaml(&[refusal]).lines().count(), 2);
+        assert_eq!(Refusal::yaml(&[refusal]), "permissions:\n  nodeLabels: [\"a\\\"]\\U0000000aendpoints: {}\"]\n");
     }
 }

@@ -1,73 +1,63 @@
-//! One consistent state of the store, as long as somebody holds it.
+//! One consistent state of the store, for as long as somebody holds it.
 
 use std::sync::Arc;
 
+use super::column::Column;
+use super::names::Names;
+use super::table::Table;
 use super::{ColumnKey, Packed};
 
-/// One key over all rows.
-#[derive(Debug, Clone, Default)]
-pub struct Column {
-    dictionary: Arc<Packed>,
-    codes: Arc<Vec<u32>>,
-}
-
-impl Column {
-    /// The distinct values; one that no node has any more may still be listed.
-    #[must_use]
-    pub fn dictionary(&self) -> &Packed {
-        &self.dictionary
-    }
-
-    /// One code per row: 0 = the node lacks the key, n = dictionary entry n-1.
-    #[must_use]
-    pub fn codes(&self) -> &[u32] {
-        &self.codes
-    }
-
-    /// The value in that row.
-    #[must_use]
-    pub fn value(&self, _row: u32) -> Option<&str> {
-        None
-    }
-}
-
-/// The contents of the store at one moment, under the keys it was made for. Cheap to take and to clone.
+/// The contents of the store at one moment, under the keys it was made for. Taking and cloning it copies no column;
+/// while it is held, the first later change of a column copies that column once.
 #[derive(Debug, Clone)]
 pub struct View {
+    generation: u64,
+    names: Arc<Names>,
+    columns: Vec<(ColumnKey, Column)>,
     missing: Vec<ColumnKey>,
-    names: Packed,
 }
 
 impl View {
-    pub(super) fn empty(keys: &[ColumnKey]) -> Self {
-        Self { missing: keys.to_vec(), names: Packed::default() }
+    pub(super) fn of(table: &Table, keys: &[ColumnKey], generation: u64) -> Self {
+        let mut view = Self { generation, names: Arc::clone(&table.names), columns: Vec::new(), missing: Vec::new() };
+        let mut keys: Vec<&ColumnKey> = keys.iter().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            match table.column(key) {
+                Some(column) => view.columns.push((key.clone(), column.clone())),
+                None => view.missing.push(key.clone()),
+            }
+        }
+        view
     }
 
     /// The generation of the store at that moment.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        0
+        self.generation
     }
 
     /// How many nodes there are.
     #[must_use]
     pub fn rows(&self) -> u32 {
-        0
+        self.names.len()
     }
 
     /// The names by row, in no particular order.
     #[must_use]
     pub fn names(&self) -> &[Arc<str>] {
-        &[]
+        self.names.list()
     }
 
     /// The names by row as one text; made once for all views of the same set of names.
     #[must_use]
     pub fn packed_names(&self) -> &Packed {
-        &self.names
+        self.names.packed()
     }
 
-    /// The keys that this view has no column for, because no relist has seen them yet. A round must wait for them.
+    /// The keys that this view has no column for: nobody wants them, or no relist has seen them yet. A round must wait
+    /// for them, since a column that is not there looks like labels that are gone.
     #[must_use]
     pub fn missing(&self) -> &[ColumnKey] {
         &self.missing
@@ -75,19 +65,20 @@ impl View {
 
     /// The column of a key that the view was made for.
     #[must_use]
-    pub fn column(&self, _key: &ColumnKey) -> Option<&Column> {
-        None
+    pub fn column(&self, key: &ColumnKey) -> Option<&Column> {
+        let at = self.columns.binary_search_by(|(other, _)| other.cmp(key)).ok()?;
+        self.columns.get(at).map(|(_, column)| column)
     }
 
     /// The row of a node.
     #[must_use]
-    pub fn find(&self, _name: &str) -> Option<u32> {
-        None
+    pub fn find(&self, name: &str) -> Option<u32> {
+        self.names.find(name)
     }
 
-    /// The value of a key in a row.
+    /// The value of a key in a row. `None` also where the view has no such column.
     #[must_use]
-    pub fn value(&self, _row: u32, _key: &ColumnKey) -> Option<&str> {
-        None
+    pub fn value(&self, row: u32, key: &ColumnKey) -> Option<&str> {
+        self.column(key)?.value(row)
     }
 }

@@ -1,6 +1,6 @@
 //! The plain data of the topology rooms: what a discoverer answered and what the cluster holds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A discoverer's whole answer, decoded, before anybody has checked it.
@@ -129,8 +129,13 @@ pub struct Object {
     pub source: Option<Arc<str>>,
     /// The identity of the group it stands for (annotation `topoloom.dev/group-id`); Volcano's objects have none.
     pub group_id: Option<Arc<str>>,
+    /// The object whose Nodes this one was first made of (annotation `topoloom.dev/split-from`): while a domain is
+    /// relabelled node by node it exists twice, and this says whose name survives (decision H3).
+    pub split_from: Option<Arc<str>>,
     /// All labels but the source label.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// The label keys that our field manager owns (from `managedFields`): what an apply without them would remove.
+    pub owned_labels: BTreeSet<Arc<str>>,
     /// The spec.
     pub spec: Spec,
 }

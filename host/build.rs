@@ -1,0 +1,93 @@
+//! Builds the plugins that are embedded in the binary: each is compiled for wasm and wrapped as a component.
+//!
+//! They are the same components that anybody else would build, so this is the recipe of the SDK's guide and nothing
+//! more. The nested cargo has its own target directory: the outer one holds the lock of its own while this runs.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Name of the plugin and the package that it is built from.
+const BUILTINS: [(&str, &str); 1] = [("label", "topoloom-plugin-label")];
+
+fn main() {
+    if let Err(error) = build() {
+        println!("cargo::error={error}");
+    }
+}
+
+fn build() -> Result<(), Box<dyn Error>> {
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let workspace = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..").canonicalize()?;
+    for input in ["plugins", "sdk", "wit", "Cargo.toml", "Cargo.lock"] {
+        println!("cargo::rerun-if-changed={}", workspace.join(input).display());
+    }
+    check_target()?;
+    let guests = guests_dir(&out);
+    for (name, package) in BUILTINS {
+        let module = fs::read(compile(&workspace, &guests, package)?)?;
+        let component = wit_component::ComponentEncoder::default()
+            .validate(true)
+            .module(&module)
+            .and_then(|encoder| encoder.encode())
+            .map_err(|error| format!("the plugin {name} is no component: {error:#}"))?;
+        fs::write(out.join(format!("{name}.wasm")), component)?;
+    }
+    Ok(())
+}
+
+/// One sentence that says what to do, in place of hundreds of errors about a missing `core`.
+fn check_target() -> Result<(), Box<dyn Error>> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output()?;
+    let libdir = String::from_utf8(output.stdout)?;
+    if Path::new(libdir.trim()).is_dir() {
+        return Ok(());
+    }
+    Err(format!(
+        "topoloom embeds plugins built for {TARGET}, which this toolchain lacks: run `rustup target add {TARGET}`"
+    )
+    .into())
+}
+
+/// Where guests are built, shared by all profiles and feature sets of the host: beside the directory of the profile.
+/// `OUT_DIR` is `<target>/[<triple>/]<profile>/build/<package>-<hash>/out`.
+fn guests_dir(out: &Path) -> PathBuf {
+    out.ancestors().nth(4).unwrap_or(out).join("guests")
+}
+
+fn compile(workspace: &Path, guests: &Path, package: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let cargo = env::var_os("CARGO").ok_or("cargo did not say where it is")?;
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(workspace)
+        .args(["build", "--locked", "--profile", "guest", "--target", TARGET, "--package", package, "--lib"])
+        .arg("--target-dir")
+        .arg(guests)
+        // What it says on standard output would be taken for instructions of this script.
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    // Flags, wrappers and settings of the outer build are for the outer target; the guest is the same in every build.
+    for (name, _) in env::vars_os() {
+        if is_of_outer_build(&name.to_string_lossy()) {
+            command.env_remove(name);
+        }
+    }
+    let output = command.output()?;
+    if !output.status.success() {
+        return Err(format!("the plugin {package} does not build:\n{}", String::from_utf8_lossy(&output.stderr))
+            .replace('\n', "\ncargo::error=")
+            .into());
+    }
+    Ok(guests.join(TARGET).join("guest").join(format!("{}.wasm", package.replace('-', "_"))))
+}
+
+/// `CARGO_HOME` and `CARGO_NET_*` say where crates are and stay; so does `RUSTUP_TOOLCHAIN`.
+fn is_of_outer_build(name: &str) -> bool {
+    let stays = name == "CARGO_HOME" || name.starts_with("CARGO_NET_") || name.starts_with("CARGO_HTTP_");
+    let flags = ["RUSTFLAGS", "RUSTDOCFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "TARGET", "HOST", "OUT_DIR"];
+    !stays && (name.starts_with("CARGO_") || flags.contains(&name))
+}

@@ -1,0 +1,185 @@
+//! When objects wait for each other in a circle: one smaller step that opens it.
+//!
+//! Every circle has a place where somebody waits for an object to let go of a child (everything else that is waited for
+//! follows the tree up or down and ends). In this order, the first that is possible:
+//!
+//! 1. *part*: an object of the circle is written with that part of its goal that is possible now. What stays is kept and
+//!    the rest released; if nothing stays, the children that are free already are claimed.
+//! 2. *keep one*: nothing of it stays, but it has more than the child that is waited for: it is released, and one other
+//!    child (or Nodes that it has) keeps the list from being empty.
+//! 3. *delete*: it has only that child. It is released by its own parent, deleted, and created again under its name
+//!    (decision H7).
+//! 4. *nobody*: its parent cannot release it, having no other child. It gets, for the moment, one Node that does not
+//!    exist, which the scheduler ignores: better than to take down all objects above.
+//!
+//! Each of them happens at most once to an object, so there is an end.
+
+use std::collections::BTreeMap;
+
+use super::table::Id;
+use super::walk::{Others, State, Todo, Until, Wait, Walk};
+use super::world::other_members;
+use crate::topology::plan::Part;
+
+/// A smaller step: the object and what it becomes.
+struct Smaller {
+    id: Id,
+    state: State,
+}
+
+impl Walk<'_, '_> {
+    /// Takes a smaller step. False when everything is done, or nothing can be done.
+    pub(super) fn relax(&mut self) -> bool {
+        let Some(circle) = self.todo.ids().find_map(|id| self.circle_from(id)) else { return false };
+        let step = self.part(&circle).or_else(|| self.keep_one(&circle, Todo::Write));
+        if let Some(smaller) = step {
+            self.take(smaller);
+        } else if let Some(id) = self.deletable(&circle) {
+            self.delete_for_now(id);
+        } else if let Some(smaller) = self.keep_one(&circle, Todo::Delete).or_else(|| self.nobody(&circle)) {
+            self.take(smaller);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn take(&mut self, Smaller { id, state }: Smaller) {
+        self.step(id, Some(state), Part::First);
+        self.look_at(id);
+    }
+
+    /// A circle of waiting objects that can be reached from this one: each entry says who waits, and for what.
+    fn circle_from(&self, start: Id) -> Option<Vec<(Id, Wait)>> {
+        let mut at = start;
+        let mut path: Vec<(Id, Wait)> = Vec::new();
+        let mut seen: BTreeMap<Id, usize> = BTreeMap::new();
+        while self.todo[at] != Todo::Nothing {
+            if let Some(from) = seen.insert(at, path.len()) {
+                return Some(path.split_off(from));
+            }
+            let wait = self.waits[at]?;
+            path.push((at, wait));
+            at = wait.on;
+        }
+        None
+    }
+
+    fn part(&self, circle: &[(Id, Wait)]) -> Option<Smaller> {
+        let mut parts = Vec::new();
+        for (waiter, Wait { on, until }) in circle.iter().filter(|(_, wait)| self.todo[wait.on] == Todo::Write) {
+            let Some(state) = self.possible_part(*on) else { continue };
+            let opens = match until {
+                Until::Releases(child) => state.children.binary_search(child).is_err(),
+                Until::Exists => true,
+                Until::Moves => {
+                    let lets_go = self.lists(*on, *waiter) && state.children.binary_search(waiter).is_err();
+                    lets_go || self.world.wanted[*on].is_some_and(|wanted| wanted.spec.tier == state.tier)
+                }
+            };
+            if opens && self.now[*on].as_ref() != Some(&state) {
+                let claims = state.children.iter().any(|child| !self.lists(*on, *child));
+                parts.push((claims, *on, state));
+            }
+        }
+        let first = parts.into_iter().min_by_key(|(claims, id, _)| (*claims, *id));
+        first.map(|(_, id, state)| Smaller { id, state })
+    }
+
+    /// As much of the goal as can be written now: at the new tier, or else at the present one.
+    fn possible_part(&self, id: Id) -> Option<State> {
+        let new = self.world.wanted[id]?.spec.tier;
+        let tiers = [Some(new), self.tier(id).filter(|now| *now != new)];
+        tiers.into_iter().flatten().find_map(|tier| self.part_at(id, tier))
+    }
+
+    fn part_at(&self, id: Id, tier: u32) -> Option<State> {
+        if self.obstacle_above(id, tier).is_some() {
+            return None;
+        }
+        let free = |child: &Id| self.obstacle_at_child(id, tier, *child).is_none();
+        let (stay, come): (Vec<Id>, Vec<Id>) = self.goal(id).iter().partition(|child| self.lists(id, **child));
+        if !stay.iter().all(free) {
+            return None;
+        }
+        if !stay.is_empty() || self.has_others(id, Others::Wanted) {
+            return Some(State { tier, children: stay, others: Others::Wanted });
+        }
+        let children: Vec<Id> = come.into_iter().filter(free).collect();
+        if children.is_empty() { None } else { Some(State { tier, children, others: Others::Wanted }) }
+    }
+
+    fn has_others(&self, id: Id, others: Others) -> bool {
+        match others {
+            Others::Stored => self.world.stored[id].is_some_and(|object| other_members(&object.spec).next().is_some()),
+            Others::Wanted => self.world.wanted[id].is_some_and(|wanted| other_members(&wanted.spec).next().is_some()),
+            Others::Nobody => true,
+        }
+    }
+
+    /// Objects that somebody waits for to let go of a child.
+    fn holders<'c>(&'c self, circle: &'c [(Id, Wait)], todo: Todo) -> impl Iterator<Item = (Id, Id, &'c State)> {
+        circle.iter().filter(move |(_, wait)| self.todo[wait.on] == todo).filter_map(|(waiter, wait)| {
+            let child = match wait.until {
+                Until::Releases(child) => child,
+                Until::Moves => *waiter,
+                Until::Exists => return None,
+            };
+            let state = self.now[wait.on].as_ref()?;
+            self.lists(wait.on, child).then_some((wait.on, child, state))
+        })
+    }
+
+    fn keep_one(&self, circle: &[(Id, Wait)], todo: Todo) -> Option<Smaller> {
+        let mut choices = Vec::new();
+        for (id, child, state) in self.holders(circle, todo) {
+            let keep = |children| State { tier: state.tier, children, others: state.others };
+            if self.has_others(id, state.others) {
+                choices.push((0, id, None, keep(Vec::new())));
+                continue;
+            }
+            for other in state.children.iter().filter(|other| **other != child) {
+                // Best is a child that nobody waits for, worst one that keeps this very circle closed.
+                let waiter = self.world.wanted_by[*other].filter(|_| self.todo[id] == Todo::Write).unwrap_or(*other);
+                let in_circle = circle.iter().any(|(waits, _)| *waits == waiter);
+                let rank = if in_circle { 2 } else { usize::from(self.todo[waiter] != Todo::Nothing) };
+                choices.push((rank, id, Some(*other), keep(vec![*other])));
+            }
+        }
+        let best = choices.into_iter().min_by_key(|(rank, id, other, _)| (*rank, *id, *other));
+        best.map(|(_, id, _, state)| Smaller { id, state })
+    }
+
+    /// An object whose parents, if it has any, can do without it for a while.
+    fn deletable(&self, circle: &[(Id, Wait)]) -> Option<Id> {
+        let spares = |lister: &Id| {
+            let others = |state: &State| state.children.len() > 1 || self.has_others(*lister, state.others);
+            let ours = !self.reach.fixed[*lister] && self.world.wanted[*lister].is_some();
+            ours && self.now[*lister].as_ref().is_some_and(others)
+        };
+        let listers = |id: Id| self.listed_by[id].iter().filter(move |lister| **lister != id);
+        let holders = self.holders(circle, Todo::Write).map(|(id, _, _)| id);
+        let deletable = holders.filter(|id| listers(*id).all(spares));
+        deletable.min_by_key(|id| (listers(*id).count(), *id))
+    }
+
+    fn delete_for_now(&mut self, id: Id) {
+        let listers: Vec<Id> = self.listed_by[id].iter().copied().filter(|lister| *lister != id).collect();
+        for lister in listers {
+            let Some(mut state) = self.now[lister].clone() else { continue };
+            state.children.retain(|child| *child != id);
+            self.todo[lister] = Todo::Write;
+            self.step(lister, Some(state), Part::First);
+            self.look_at(lister);
+        }
+        self.step(id, None, Part::First);
+        self.look_at(id);
+    }
+
+    fn nobody(&self, circle: &[(Id, Wait)]) -> Option<Smaller> {
+        let holders = self.holders(circle, Todo::Write).chain(self.holders(circle, Todo::Delete));
+        let (id, state) = holders.map(|(id, _, state)| (id, state)).min_by_key(|(id, _)| *id)?;
+        let state = State { tier: state.tier, children: Vec::new(), others: Others::Nobody };
+        Some(Smaller { id, state })
+    }
+}

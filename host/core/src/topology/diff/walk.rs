@@ -1,0 +1,283 @@
+//! The history: from the stored objects to the goal, one sound state after another.
+//!
+//! Every object that differs has one thing to do. It is done as soon as what it leads to is sound; otherwise it waits for
+//! one other object ([`Wait`]) and is looked at again when that has changed. When everything that is left waits, some of
+//! it waits in a circle, and `relax` takes one smaller step.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::reach::{Goal, Reach};
+use super::table::{Id, Table};
+use super::world::World;
+use crate::topology::plan::{Blocked, Obstacle, Part, Withheld};
+
+/// What matters of an object at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    /// The tier.
+    pub(super) tier: u32,
+    /// Its HyperNode children, sorted and distinct.
+    pub(super) children: Vec<Id>,
+    /// Its other members.
+    pub(super) others: Others,
+}
+
+/// The members that are no HyperNode children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    /// Those that are stored.
+    Stored,
+    /// Those that are wanted.
+    Wanted,
+    /// One Node that does not exist: the member list is not empty and nobody is in it.
+    Nobody,
+}
+
+/// One write of the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// The object.
+    pub(super) id: Id,
+    /// What it was.
+    pub(super) before: Option<State>,
+    /// What it is now; `None` when it is gone.
+    pub(super) after: Option<State>,
+    /// Whether more of it follows.
+    pub(super) part: Part,
+}
+
+/// Everything that happened.
+pub(super) struct History {
+    /// The writes.
+    pub(super) moments: Vec<Moment>,
+    todo: Table<Todo>,
+}
+
+/// What an object still has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Todo {
+    Nothing,
+    Write,
+    Delete,
+}
+
+/// What an object waits for: something that this other object has to do first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wait {
+    pub(super) on: Id,
+    pub(super) until: Until,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// It no longer lists this one.
+    Releases(Id),
+    /// It exists.
+    Exists,
+    /// It has its new tier, or no longer has to do with the one that waits.
+    Moves,
+}
+
+pub(super) struct Walk<'w, 'a> {
+    pub(super) world: &'w World<'a>,
+    pub(super) reach: &'w Reach,
+    /// The objects now.
+    pub(super) now: Table<Option<State>>,
+    /// Who lists whom now.
+    pub(super) listed_by: Table<Vec<Id>>,
+    pub(super) todo: Table<Todo>,
+    pub(super) waits: Table<Option<Wait>>,
+    moments: Vec<Moment>,
+    waiters: Table<Vec<Id>>,
+    /// How many of its wanted children were found in order when it was last looked at: most wait for them one by one.
+    checked: Table<usize>,
+    ready: BTreeSet<(Todo, u32, Id)>,
+}
+
+impl PartialOrd for Todo {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Todo {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (*self as u8).cmp(&(*other as u8))
+    }
+}
+
+impl<'w, 'a> Walk<'w, 'a> {
+    pub(super) fn new(world: &'w World<'a>, reach: &'w Reach) -> Self {
+        let size = world.name.ids().count();
+        let state = |id: Id| {
+            let tier = world.stored[id]?.spec.tier;
+            Some(State { tier, children: world.lists[id].clone(), others: Others::Stored })
+        };
+        let todo = |id: Id| match reach.goal[id] {
+            Goal::Stay => Todo::Nothing,
+            Goal::Write(_) => Todo::Write,
+            Goal::Delete => Todo::Delete,
+        };
+        Self {
+            world,
+            reach,
+            now: Table::with(size, state),
+            listed_by: Table::with(size, |id| world.listed_by[id].clone()),
+            todo: Table::with(size, todo),
+            waits: Table::with(size, |_| None),
+            moments: Vec::new(),
+            waiters: Table::with(size, |_| Vec::new()),
+            checked: Table::with(size, |_| 0),
+            ready: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn run(mut self) -> History {
+        for id in self.todo.ids() {
+            self.look_at(id);
+        }
+        loop {
+            while let Some((_, _, id)) = self.ready.pop_first() {
+                // Something may have been taken back since it became ready.
+                self.checked[id] = 0;
+                match self.obstacle(id) {
+                    None => self.finish(id),
+                    Some(wait) => self.wait(id, wait),
+                }
+            }
+            if !self.relax() {
+                break;
+            }
+        }
+        History { moments: self.moments, todo: self.todo }
+    }
+
+    /// Takes one step. `Part::First` leaves something to do.
+    pub(super) fn step(&mut self, id: Id, after: Option<State>, part: Part) {
+        let before = self.now[id].take();
+        let had = before.as_ref().map_or(&[][..], |state| &state.children);
+        let has = after.as_ref().map_or(&[][..], |state| &state.children);
+        for child in had.iter().filter(|child| has.binary_search(child).is_err()) {
+            self.listed_by[*child].retain(|lister| *lister != id);
+        }
+        for child in has.iter().filter(|child| had.binary_search(child).is_err()) {
+            self.listed_by[*child].push(id);
+        }
+        self.now[id].clone_from(&after);
+        self.moments.push(Moment { id, before, after, part });
+        for waiter in std::mem::take(&mut self.waiters[id]) {
+            if self.waits[waiter].is_some_and(|wait| wait.on == id) {
+                self.look_at(waiter);
+            }
+        }
+    }
+
+    /// Makes ready what can be done, and puts the rest to wait.
+    pub(super) fn look_at(&mut self, id: Id) {
+        if self.todo[id] == Todo::Nothing {
+            return;
+        }
+        match self.obstacle(id) {
+            None => {
+                self.waits[id] = None;
+                let tier = self.world.wanted[id].map_or(0, |wanted| wanted.spec.tier);
+                self.ready.insert((self.todo[id], tier, id));
+            }
+            Some(wait) => self.wait(id, wait),
+        }
+    }
+
+    fn wait(&mut self, id: Id, wait: Wait) {
+        self.waits[id] = Some(wait);
+        self.waiters[wait.on].push(id);
+    }
+
+    fn finish(&mut self, id: Id) {
+        let whole = |tier| State { tier, children: self.goal(id).to_vec(), others: Others::Wanted };
+        let after = self.world.wanted[id].map(|wanted| whole(wanted.spec.tier));
+        self.todo[id] = Todo::Nothing;
+        self.step(id, after, Part::Whole);
+    }
+
+    /// The children that an object is to have.
+    pub(super) fn goal(&self, id: Id) -> &'w [Id] {
+        match &self.reach.goal[id] {
+            Goal::Write(children) => children,
+            Goal::Stay => &self.world.lists[id],
+            Goal::Delete => &[],
+        }
+    }
+
+    pub(super) fn tier(&self, id: Id) -> Option<u32> {
+        self.now[id].as_ref().map(|state| state.tier)
+    }
+
+    pub(super) fn lists(&self, parent: Id, child: Id) -> bool {
+        self.now[parent].as_ref().is_some_and(|state| state.children.binary_search(&child).is_ok())
+    }
+
+    /// Somebody else who lists it now.
+    pub(super) fn other_lister(&self, child: Id, but: Id) -> Option<Id> {
+        self.listed_by[child].iter().copied().find(|lister| *lister != but)
+    }
+
+    /// What the object waits for before it can do what it has to do.
+    fn obstacle(&mut self, id: Id) -> Option<Wait> {
+        if self.todo[id] == Todo::Delete {
+            return self.other_lister(id, id).map(|on| Wait { on, until: Until::Releases(id) });
+        }
+        let tier = self.world.wanted[id]?.spec.tier;
+        let children = self.goal(id);
+        while let Some(child) = children.get(self.checked[id]) {
+            if let Some(wait) = self.obstacle_at_child(id, tier, *child) {
+                return Some(wait);
+            }
+            self.checked[id] += 1;
+        }
+        self.obstacle_above(id, tier)
+    }
+
+    /// What keeps a parent from listing a child while the parent has this tier.
+    pub(super) fn obstacle_at_child(&self, parent: Id, tier: u32, child: Id) -> Option<Wait> {
+        let until = |on, until| Some(Wait { on, until });
+        let below = self.tier(child);
+        if self.lists(parent, child) {
+            // A link that is there and wrong already is not made worse.
+            let was_wrong = self.tier(parent) <= below;
+            return if below >= Some(tier) && !was_wrong { until(child, Until::Moves) } else { None };
+        }
+        let Some(below) = below else { return until(child, Until::Exists) };
+        if let Some(lister) = self.other_lister(child, parent) {
+            return until(lister, Until::Releases(child));
+        }
+        if below >= tier { until(child, Until::Moves) } else { None }
+    }
+
+    /// What keeps an object from having this tier, because of who lists it.
+    pub(super) fn obstacle_above(&self, id: Id, tier: u32) -> Option<Wait> {
+        let listers = self.listed_by[id].iter().copied().filter(|lister| *lister != id);
+        let sinks = |lister: &Id| {
+            let above = self.tier(*lister);
+            above <= Some(tier) && self.tier(id).is_none_or(|now| above > Some(now))
+        };
+        listers.into_iter().find(sinks).map(|on| Wait { on, until: Until::Moves })
+    }
+}
+
+impl History {
+    /// What could not be done although nothing forbids it.
+    pub(super) fn stuck(&self, world: &World<'_>) -> Vec<Blocked> {
+        let blocked = |id: Id| {
+            let what = match (self.todo[id], world.stored[id]) {
+                (Todo::Nothing, _) => return None,
+                (Todo::Delete, _) => Withheld::Delete,
+                (Todo::Write, None) => Withheld::Create,
+                (Todo::Write, Some(_)) => Withheld::Update,
+            };
+            Some(Blocked { name: Arc::clone(world.name[id]), what, why: Obstacle::NoOrder })
+        };
+        self.todo.ids().filter_map(blocked).collect()
+    }
+}

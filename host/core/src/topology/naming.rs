@@ -1,0 +1,140 @@
+//! Names: which stored object a domain continues, and what a new one is called (decisions H2, H3, H8, H15).
+//!
+//! Running jobs are remembered by the name of their HyperNode, so a name is worth more than an identity: a domain that
+//! is in essence the old one keeps the old object, whoever made it and whatever it is called now.
+//!
+//! Owns the matching (`adopt`), the format of new names (`suffix`) and what follows from a name that somebody else
+//! has. Never writes and never judges how much changes; that is the guard's work. The result depends on the forest and
+//! the stored objects alone: not on the order of either.
+
+mod adopt;
+mod build;
+mod overlap;
+mod suffix;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub(super) use adopt::{Adoption, own_by_age};
+
+use super::forest::Forest;
+use super::model::{Object, Spec};
+use super::names::Tier;
+
+/// What naming looks at beside the forest.
+#[derive(Debug, Clone, Copy)]
+pub struct NameInput<'a> {
+    /// The source that owns the objects.
+    pub source: &'a Arc<str>,
+    /// All HyperNodes of the cluster.
+    pub observed: &'a [Object],
+    /// Tier names that earlier entries use.
+    pub tier_names_elsewhere: &'a TierNames,
+}
+
+/// Which tier a tier name stands for, and which source says so.
+pub type TierNames = BTreeMap<Arc<str>, TierNameUse>;
+
+/// The use of a tier name by a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TierNameUse {
+    /// The tier.
+    pub tier: Tier,
+    /// The source.
+    pub source: Arc<str>,
+}
+
+/// The objects that a source wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// The source that owns them.
+    pub source: Arc<str>,
+    /// What is to be written, by name.
+    pub objects: BTreeMap<Arc<str>, Desired>,
+    /// Stored objects that stay exactly as they are, because something below them cannot be named.
+    pub held: BTreeSet<Arc<str>>,
+    /// Fixed names that foreign objects have taken, sorted by name.
+    pub name_conflicts: Vec<NameConflict>,
+    /// Tier names that were dropped, sorted by name and tier.
+    pub tier_name_conflicts: Vec<TierNameConflict>,
+}
+
+/// One object as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Desired {
+    /// The uid of the stored object that it continues; `None` for a new one.
+    pub continues: Option<Arc<str>>,
+    /// The annotation `topoloom.dev/group-id`.
+    pub group_id: Option<Arc<str>>,
+    /// The annotation `topoloom.dev/split-from`.
+    pub split_from: Option<Arc<str>>,
+    /// Its labels, without the source label.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Its spec.
+    pub spec: Spec,
+}
+
+/// A fixed name that a foreign object has taken: the HyperNode is skipped and its ancestors are held back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameConflict {
+    /// The name.
+    pub name: Arc<str>,
+    /// The group that wants it.
+    pub group_id: Arc<str>,
+    /// The source of the object that has it; `None` for one made by hand.
+    pub owner: Option<Arc<str>>,
+    /// Names of the stored ancestors that are held back, sorted.
+    pub held: Vec<Arc<str>>,
+}
+
+/// A tier name that another source uses for another tier: the objects are written without it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TierNameConflict {
+    /// The tier name.
+    pub tier_name: Arc<str>,
+    /// The tier for which this source uses it.
+    pub tier: Tier,
+    /// The use that wins.
+    pub elsewhere: TierNameUse,
+    /// How many objects are written without it.
+    pub objects: usize,
+}
+
+impl Named {
+    /// The tier names that this source uses, for the entries after it.
+    #[must_use]
+    pub fn tier_names(&self) -> TierNames {
+        let mut names = TierNames::new();
+        for spec in self.objects.values().map(|desired| &desired.spec) {
+            if let Some(name) = &spec.tier_name
+                && !names.contains_key(name)
+            {
+                let tier = Tier::nearest(spec.tier);
+                names.insert(Arc::clone(name), TierNameUse { tier, source: Arc::clone(&self.source) });
+            }
+        }
+        names
+    }
+}
+
+/// Gives every domain its object.
+///
+/// A domain is matched to a stored object of the source, one to one, in this order:
+///
+/// 1. what `merge` has found already, and a fixed name by that very name;
+/// 2. the annotation with the group's id (same tier first, then the oldest object);
+/// 3. objects without that annotation, which Volcano made: same tier, the group's labels among theirs, name beginning
+///    with `hypernode-<kind>-tier<t>-`; of several the one that shares most Nodes, then the oldest;
+/// 4. a domain whose object was split from one that no domain continues any more takes that one back, if most of its
+///    Nodes come with it: this ends a node-by-node relabel with the original name;
+/// 5. the same tier and the largest overlap in Nodes below, if it is more than half of *the object's* Nodes: the name
+///    follows the Nodes that running jobs know by it. Ties go to the oldest object, then to the first domain.
+///
+/// What is left is new and gets a generated name that nobody has.
+#[must_use]
+pub fn name(forest: &Forest, input: &NameInput<'_>) -> Named {
+    build::build(forest, input)
+}
+
+#[cfg(test)]
+mod tests;

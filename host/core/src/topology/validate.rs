@@ -1,0 +1,88 @@
+//! From a discoverer's answer to a sound forest, or to everything that is wrong with it.
+//!
+//! Owns the rules for an answer (`hypernode.md` 14.4, `wasm-plugins.md` 2, decisions H2 and H15). An answer is a list of
+//! things a guest made up, so nothing in it is trusted: every number is looked up, every text is measured, and no input
+//! costs more than sorting it. Never repairs: an answer is taken as it is or refused as a whole, because a topology
+//! with a hole in it is a wrong topology. (Names that stand twice in one list are the exception: they mean the same.)
+
+mod finding;
+mod group;
+mod links;
+mod problem;
+
+use std::sync::Arc;
+
+pub use problem::{Problem, SelectorProblem, Violation, Violations};
+
+use super::forest::{Domain, Forest, Overlaps};
+use super::model::{Members, Topology};
+use group::GroupChecks;
+
+/// Groups that are allowed beside two per node: a fabric has switches above its nodes, and an empty cluster may have a
+/// skeleton.
+const SPARE_GROUPS: usize = 100;
+
+/// What an answer is checked against.
+#[derive(Debug, Clone, Copy)]
+pub struct ValidateInput<'a> {
+    /// The source: the kind of groups that have none.
+    pub source: &'a str,
+    /// The names of the rows that the call was given.
+    pub nodes: &'a [Arc<str>],
+    /// Label keys that only the host writes.
+    pub reserved_labels: &'a [&'a str],
+}
+
+/// Checks an answer.
+///
+/// # Errors
+///
+/// Every rule that it breaks: the answer as a whole is refused, nothing of it is used.
+pub fn validate(topology: &Topology, input: &ValidateInput<'_>) -> Result<Forest, Violations> {
+    let mut violations = Violations::default();
+    let (groups, nodes) = (topology.groups.len(), input.nodes.len());
+    let max = nodes.saturating_mul(2).saturating_add(SPARE_GROUPS);
+    if groups > max {
+        // The count alone refuses the answer; looking further would spend time on what is too much already.
+        violations.push(None, Problem::TooManyGroups { is: groups, nodes, max });
+        return Err(violations);
+    }
+    let mut checks = GroupChecks::new(input);
+    let domains: Vec<Option<Domain>> =
+        topology.groups.iter().enumerate().map(|(at, group)| checks.check(at, group, &mut violations)).collect();
+    links::check(&topology.groups, &mut violations);
+    let findings = finding::resolve(topology, input.nodes, &mut violations);
+    if violations.total() > 0 {
+        return Err(violations);
+    }
+    let domains = arrange(domains.into_iter().flatten().collect(), topology);
+    let overlaps = if checks.nodes_may_overlap() { Overlaps::of(&domains) } else { Overlaps::default() };
+    Ok(Forest { coverage: topology.coverage, domains, findings, overlaps })
+}
+
+/// Sorts checked domains, which still stand in the answer's order, and links them by their new positions.
+fn arrange(domains: Vec<Domain>, topology: &Topology) -> Vec<Domain> {
+    let mut order: Vec<usize> = (0..domains.len()).collect();
+    order.sort_by(|a, b| {
+        let key = |at: &usize| domains.get(*at).map(|domain| (domain.tier, &domain.id));
+        key(a).cmp(&key(b))
+    });
+    let mut position = vec![0; domains.len()];
+    for (new, old) in order.iter().enumerate() {
+        if let Some(slot) = position.get_mut(*old) {
+            *slot = new;
+        }
+    }
+    let mut sorted: Vec<(usize, Domain)> = position.iter().copied().zip(domains).collect();
+    for ((_, domain), group) in sorted.iter_mut().zip(&topology.groups) {
+        if let Members::Groups(children) = &group.members {
+            domain.children = children.iter().filter_map(|child| position.get(*child as usize).copied()).collect();
+            domain.children.sort_unstable();
+        }
+    }
+    sorted.sort_unstable_by_key(|(new, _)| *new);
+    sorted.into_iter().map(|(_, domain)| domain).collect()
+}
+
+#[cfg(test)]
+mod tests;

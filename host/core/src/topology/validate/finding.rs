@@ -1,0 +1,45 @@
+//! Diagnostics: rows become names, so that whoever reads them later needs no snapshot.
+
+use std::sync::Arc;
+
+use super::problem::{Problem, Violations};
+use crate::topology::forest::{About, Finding};
+use crate::topology::model::{Subject, Topology};
+
+/// Longest code in bytes: codes are metric labels.
+const CODE_MAX: usize = 64;
+
+pub(super) fn resolve(topology: &Topology, nodes: &[Arc<str>], violations: &mut Violations) -> Vec<Finding> {
+    let mut findings = Vec::with_capacity(topology.diagnostics.len());
+    for diagnostic in &topology.diagnostics {
+        let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if !(1..=CODE_MAX).contains(&diagnostic.code.len()) || !diagnostic.code.bytes().all(legal) {
+            violations.push(None, Problem::Code(Arc::clone(&diagnostic.code)));
+        }
+        let subject = match &diagnostic.subject {
+            Subject::Source => About::Source,
+            Subject::Name(name) => About::Name(name.clone()),
+            Subject::Rows(rows) => About::Nodes(names(rows, nodes, violations)),
+            Subject::Group(at) => match topology.groups.get(*at as usize) {
+                Some(group) => About::Group(Arc::clone(&group.id)),
+                None => {
+                    violations.push(None, Problem::DiagnosticGroup { at: *at, groups: topology.groups.len() });
+                    continue;
+                }
+            },
+        };
+        findings.push(Finding { code: Arc::clone(&diagnostic.code), subject, detail: diagnostic.detail.clone() });
+    }
+    findings
+}
+
+fn names(rows: &[u32], nodes: &[Arc<str>], violations: &mut Violations) -> Vec<Arc<str>> {
+    let mut names = Vec::with_capacity(rows.len().min(nodes.len()));
+    for row in rows {
+        match nodes.get(*row as usize) {
+            Some(name) => names.push(Arc::clone(name)),
+            None => violations.push(None, Problem::DiagnosticRow { row: *row, nodes: nodes.len() }),
+        }
+    }
+    names
+}

@@ -1,0 +1,34 @@
+//! References between groups: they exist, lead downwards, and give no group two parents.
+
+use std::sync::Arc;
+
+use super::problem::{Problem, Violations};
+use crate::topology::model::{Group, Members};
+
+/// Checks all references. A strictly falling tier also rules out cycles and references to oneself.
+pub(super) fn check(groups: &[Group], violations: &mut Violations) {
+    let mut parents: Vec<Option<usize>> = vec![None; groups.len()];
+    for (at, group) in groups.iter().enumerate() {
+        let Members::Groups(children) = &group.members else { continue };
+        let id = Some(&group.id);
+        for child_at in children {
+            let place = *child_at as usize;
+            let (Some(child), Some(parent)) = (groups.get(place), parents.get_mut(place)) else {
+                violations.push(id, Problem::Reference { at: *child_at, groups: groups.len() });
+                continue;
+            };
+            let name = || Arc::clone(&child.id);
+            if child.tier >= group.tier {
+                violations.push(id, Problem::NotBelow { child: name(), tier: child.tier, parent: group.tier });
+            }
+            match *parent {
+                None => *parent = Some(at),
+                Some(same) if same == at => violations.push(id, Problem::ReferenceTwice(name())),
+                Some(other) => {
+                    let parent = groups.get(other).map_or_else(name, |group| Arc::clone(&group.id));
+                    violations.push(id, Problem::TwoParents { child: name(), parent });
+                }
+            }
+        }
+    }
+}

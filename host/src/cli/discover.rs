@@ -1,0 +1,246 @@
+//! `topoloom discover`: the pipeline over files, without a cluster.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use topoloom_api::HyperNode;
+use topoloom_core::snapshot::{NodeMeta, Store};
+use topoloom_core::topology::Object;
+
+use super::tree::{Leaf, forest_text};
+use super::{live, print};
+use crate::config::{self, Document, PluginOrigin, PluginRef};
+use crate::discovery::node_file::{self, FileNode};
+use crate::discovery::oneshot::{ConfigHashes, Found, Prepared, Shot};
+use crate::plugin::{Compiler, Runtime};
+use crate::topology::convert::{self, Wanted};
+
+/// Largest list of existing HyperNodes that is read.
+const MAX_EXISTING: u64 = 256 << 20;
+
+/// Flags of `discover`.
+#[derive(Debug, Args)]
+pub(super) struct DiscoverArgs {
+    /// The configuration: the document that stands in the ConfigMap, or the ConfigMap itself
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// What `kubectl get nodes -o json` (or -o yaml) prints; - reads standard input
+    #[arg(long, value_name = "FILE|-")]
+    nodes: PathBuf,
+    /// HyperNodes that exist (`kubectl get hypernodes -o yaml`): they keep their names
+    #[arg(long, value_name = "FILE")]
+    existing: Option<PathBuf>,
+    /// Use this plugin file in place of the entry's own; grants come from the entry's `permissions`
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
+    /// Only this source
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// What is printed: a tree for people, objects that kubectl can apply, or one list
+    #[arg(short, long, value_enum, default_value_t = Output::Tree)]
+    output: Output,
+    /// With -o tree: list the nodes of every group
+    #[arg(long)]
+    show_nodes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Tree,
+    Yaml,
+    Json,
+}
+
+/// Runs one round of every enabled entry over the file.
+pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
+    let mut document = read_config(&args.config)?;
+    if let Some(plugin) = &args.plugin {
+        replace_plugin(&mut document, plugin, args.source.as_deref())?;
+    }
+    report_mistakes(&document);
+    let existing = args.existing.as_deref().map(read_existing).transpose()?.unwrap_or_default();
+    let runtime = Runtime::start(Compiler::Child { exe: super::executable()? })?;
+    let prepared = Prepared::new(&runtime, &document, args.source.as_deref()).await;
+    let mut store = Store::new();
+    store.want(prepared.keys());
+    read_nodes(&args.nodes, &mut store)?;
+    let shots = prepared.round(&store, &existing, &ConfigHashes::new()).await;
+    let failed = shots.iter().any(|shot| shot.result.is_err()) || document.errors().next().is_some();
+    match args.output {
+        Output::Tree => print::out(&tree(&shots, args.show_nodes)),
+        Output::Yaml => {
+            let mut text = String::new();
+            for object in objects(&shots) {
+                text.push_str("---\n");
+                text.push_str(&topoloom_api::crd::to_yaml(&object)?);
+            }
+            print::out(&text);
+        }
+        Output::Json => {
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": objects(&shots)});
+            print::out(&format!("{}\n", serde_json::to_string_pretty(&list)?));
+        }
+    }
+    for shot in &shots {
+        if let Err(message) = &shot.result {
+            print::error(&format!("topoloom: source {}: {message}", shot.source));
+        }
+    }
+    if shots.is_empty() && !failed {
+        print::error("topoloom: no entry of the configuration is enabled");
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn read_config(path: &Path) -> anyhow::Result<Document> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("--config {}", path.display()))?;
+    config::parse(&inner(&text)).with_context(|| format!("--config {}", path.display()))
+}
+
+/// The document inside a ConfigMap manifest, or the text itself.
+fn inner(text: &str) -> String {
+    #[derive(Deserialize)]
+    struct Manifest {
+        kind: String,
+        data: BTreeMap<String, String>,
+    }
+    match serde_saphyr::from_str::<Manifest>(text) {
+        Ok(manifest) if manifest.kind == "ConfigMap" => {
+            manifest.data.get(config::location::KEY).cloned().unwrap_or_default()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn replace_plugin(document: &mut Document, plugin: &Path, only: Option<&str>) -> anyhow::Result<()> {
+    let mut entries: Vec<_> = document
+        .entries
+        .iter_mut()
+        .filter_map(|entry| entry.config.as_mut().ok())
+        .filter(|entry| entry.enabled && only.is_none_or(|only| only == entry.source))
+        .collect();
+    match entries.as_mut_slice() {
+        [entry] => {
+            let digest = entry.plugin.digest;
+            entry.plugin = PluginRef { origin: PluginOrigin::File(plugin.to_owned()), digest, expected_name: None };
+            Ok(())
+        }
+        [] => anyhow::bail!("--plugin: no enabled entry of the configuration uses it"),
+        _ => anyhow::bail!("--plugin: several entries are enabled; say which one with --source NAME"),
+    }
+}
+
+fn report_mistakes(document: &Document) {
+    for warning in &document.warnings {
+        print::error(&format!("topoloom: warning: {warning}"));
+    }
+    for problem in document.errors() {
+        print::error(&format!("topoloom: {problem}"));
+    }
+}
+
+fn read_existing(path: &Path) -> anyhow::Result<Vec<Object>> {
+    #[derive(Deserialize)]
+    struct List {
+        #[serde(default)]
+        items: Option<Vec<HyperNode>>,
+    }
+    let named = || format!("--existing {}", path.display());
+    let size = std::fs::metadata(path).with_context(named)?.len();
+    anyhow::ensure!(size <= MAX_EXISTING, "--existing {}: {size} bytes, at most {MAX_EXISTING} are read", path.display());
+    let text = std::fs::read_to_string(path).with_context(named)?;
+    let list: List = if text.trim_start().starts_with('{') {
+        serde_json::from_str(&text).with_context(named)?
+    } else {
+        serde_saphyr::from_str(&text).with_context(named)?
+    };
+    let items = list.items.with_context(|| {
+        format!("--existing {}: not a list; give what `kubectl get hypernodes -o yaml` prints", path.display())
+    })?;
+    Ok(items.iter().map(convert::object).collect())
+}
+
+fn read_nodes(path: &Path, store: &mut Store) -> anyhow::Result<()> {
+    store.begin_relist();
+    let sink = |node: FileNode| {
+        store.relist(NodeMeta {
+            name: &node.name,
+            labels: node.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+            annotations: node.annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+        });
+    };
+    let named = || format!("--nodes {}", path.display());
+    if path.as_os_str() == "-" {
+        node_file::read(std::io::stdin().lock(), sink).with_context(named)?;
+    } else {
+        let file = std::fs::File::open(path).with_context(named)?;
+        node_file::read(BufReader::with_capacity(1 << 18, file), sink).with_context(named)?;
+    }
+    store.commit_relist();
+    Ok(())
+}
+
+/// The objects of all results, children before parents: the order in which they can be applied.
+fn objects(shots: &[Shot]) -> Vec<Value> {
+    let found = shots.iter().filter_map(|shot| Some((&shot.source, shot.result.as_ref().ok()?)));
+    let mut objects: Vec<(u32, Value)> = found
+        .flat_map(|(source, found)| {
+            found.decision.named.objects.iter().map(move |(name, object)| {
+                let wanted = Wanted {
+                    name,
+                    source,
+                    group_id: object.group_id.as_deref(),
+                    split_from: object.split_from.as_deref(),
+                    labels: &object.labels,
+                    spec: &object.spec,
+                };
+                (object.spec.tier, convert::apply_body(wanted, None))
+            })
+        })
+        .collect();
+    objects.sort_by_key(|(tier, _)| *tier);
+    objects.into_iter().map(|(_, object)| object).collect()
+}
+
+fn tree(shots: &[Shot], nodes: bool) -> String {
+    let mut text = String::new();
+    for shot in shots {
+        let Ok(found) = &shot.result else { continue };
+        let numbers = &found.decision.numbers;
+        let _ = writeln!(
+            text,
+            "{}\n{} of {} nodes have a place in {} groups",
+            live::heading(&shot.source, shot),
+            numbers.covered,
+            numbers.total,
+            numbers.groups()
+        );
+        text.push_str(&forest_text(&leaves(found), nodes));
+        for (code, (count, example)) in &numbers.diagnostics {
+            let _ = writeln!(text, "  {code} ({count}): {example}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn leaves(found: &Found) -> Vec<Leaf> {
+    let objects = found.decision.named.objects.iter();
+    objects
+        .map(|(name, object)| Leaf {
+            name: Arc::clone(name),
+            spec: object.spec.clone(),
+            labels: object.labels.clone(),
+            count: None,
+            note: String::new(),
+        })
+        .collect()
+}

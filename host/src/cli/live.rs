@@ -1,0 +1,134 @@
+//! The cluster as the command line sees it: one list of everything, no watch.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::api::{Api, ListParams, PartialObjectMeta};
+use topoloom_api::{DiscoverySource, HyperNode};
+use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store};
+use topoloom_core::topology::Object;
+
+use super::ClusterArgs;
+use crate::cluster::{Reason, Refusal};
+use crate::config::{Document, Load};
+use crate::discovery::oneshot::{ConfigHashes, Prepared, Shot};
+use crate::plugin::{Compiler, Runtime};
+use crate::topology::convert;
+
+/// What one look at the cluster found.
+pub(super) struct Live {
+    pub(super) client: kube::Client,
+    pub(super) hyper_nodes: Vec<HyperNode>,
+    pub(super) sources: Vec<DiscoverySource>,
+    pub(super) document: Document,
+    pub(super) store: Store,
+}
+
+impl Live {
+    /// Looks at HyperNodes, sources and configuration.
+    pub(super) async fn look(args: &ClusterArgs) -> anyhow::Result<Self> {
+        let client = args.connect().await?;
+        let hyper_nodes = list::<HyperNode>(&client).await.context("listing HyperNodes")?;
+        let sources = match list::<DiscoverySource>(&client).await {
+            Err(refusal) if refusal.reason == Reason::NoSuchResource => Vec::new(),
+            other => other.context("listing DiscoverySources")?,
+        };
+        let document = document(args, &client).await?;
+        Ok(Self { client, hyper_nodes, sources, document, store: Store::new() })
+    }
+
+    /// The models of all HyperNodes.
+    pub(super) fn objects(&self) -> Vec<Object> {
+        self.hyper_nodes.iter().map(convert::object).collect()
+    }
+
+    /// One round of every enabled entry (or of one), over the nodes as they are now. Writes nothing.
+    pub(super) async fn rounds(&mut self, only: Option<&str>) -> anyhow::Result<Vec<Shot>> {
+        if let Some(only) = only
+            && !self.document.enabled().any(|entry| entry.source == only)
+        {
+            let known: Vec<&str> = self.document.enabled().map(|entry| entry.source.as_str()).collect();
+            anyhow::bail!("no enabled entry has source {only:?}; there are: {}", known.join(", "));
+        }
+        let runtime = Runtime::start(Compiler::Child { exe: super::executable()? })?;
+        let prepared = Prepared::new(&runtime, &self.document, only).await;
+        self.nodes(&prepared.keys()).await?;
+        let applied: ConfigHashes = self
+            .sources
+            .iter()
+            .filter_map(|source| Some((source.status.source.clone(), source.status.config_hash.clone()?)))
+            .collect();
+        let objects = self.objects();
+        Ok(prepared.round(&self.store, &objects, &applied).await)
+    }
+
+    /// Reads the nodes, page by page.
+    pub(super) async fn nodes(&mut self, keys: &[ColumnKey]) -> anyhow::Result<()> {
+        self.store.want(keys.iter().cloned());
+        self.store.begin_relist();
+        let api: Api<PartialObjectMeta<Node>> = Api::all(self.client.clone());
+        let mut page = ListParams::default().limit(500);
+        loop {
+            let list = api.list(&page).await.map_err(|error| Refusal::of(&error)).context("listing Nodes")?;
+            for node in &list.items {
+                let pairs = |map: Option<&BTreeMap<String, String>>| {
+                    map.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+                };
+                let (labels, annotations) = (pairs(node.metadata.labels.as_ref()), pairs(node.metadata.annotations.as_ref()));
+                self.store.relist(NodeMeta {
+                    name: node.metadata.name.as_deref().unwrap_or_default(),
+                    labels: labels.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+                    annotations: annotations.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+                });
+            }
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => break,
+            }
+        }
+        self.store.commit_relist();
+        Ok(())
+    }
+}
+
+/// Every object of a cluster-scoped resource.
+pub(super) async fn list<K>(client: &kube::Client) -> Result<Vec<K>, Refusal>
+where
+    K: kube::Resource<DynamicType = (), Scope = k8s_openapi::ClusterResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let api: Api<K> = Api::all(client.clone());
+    let list = api.list(&ListParams::default()).await.map_err(|error| Refusal::of(&error))?;
+    Ok(list.items)
+}
+
+async fn document(args: &ClusterArgs, client: &kube::Client) -> anyhow::Result<Document> {
+    let location = args.location();
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &location.namespace);
+    let map = api.get_opt(&location.name).await.map_err(|error| Refusal::of(&error)).context("reading the configuration")?;
+    match Load::from_data(map.map(|map| map.data.unwrap_or_default()).as_ref(), &location.key) {
+        Load::Valid(document) => Ok(document),
+        Load::Invalid(error) => anyhow::bail!("the configuration {location} cannot be read: {error}"),
+        Load::NoConfigMap => {
+            anyhow::bail!("there is no ConfigMap {location}: name it with --namespace and --release")
+        }
+        Load::NoKey => anyhow::bail!("the ConfigMap {location} lacks that key"),
+    }
+}
+
+/// What an entry is about, for headings.
+pub(super) fn heading(source: &Arc<str>, shot: &Shot) -> String {
+    match &shot.revision {
+        Some(revision) => format!(
+            "{source}: plugin {} {} ({})",
+            revision.description.name,
+            revision.description.version,
+            revision.plugin.digest()
+        ),
+        None => source.to_string(),
+    }
+}

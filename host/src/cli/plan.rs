@@ -1,0 +1,67 @@
+//! `topoloom plan`: what a round would write now.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use clap::Args;
+use topoloom_core::topology::guard::Verdict;
+
+use super::live::{Live, heading};
+use super::{ClusterArgs, print};
+
+/// Flags of `plan`.
+#[derive(Debug, Args)]
+pub(super) struct PlanArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Only this source
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// Exit with 3 when there is something to write
+    #[arg(long)]
+    exit_code: bool,
+}
+
+/// Exit code of `--exit-code` when there is something to write.
+const DUE: u8 = 3;
+
+/// Prints the plan of every source.
+pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
+    let mut live = Live::look(&args.cluster).await?;
+    let shots = live.rounds(args.source.as_deref()).await?;
+    let mut text = String::new();
+    let (mut due, mut failed) = (false, false);
+    for shot in &shots {
+        let _ = writeln!(text, "{}", heading(&shot.source, shot));
+        match &shot.result {
+            Err(message) => {
+                failed = true;
+                let _ = writeln!(text, "  no plan: {message}");
+            }
+            Ok(found) => {
+                let plan = &found.decision.plan;
+                due |= !plan.is_empty();
+                if let Verdict::Held(held) = &found.decision.verdict {
+                    let _ = writeln!(text, "  held, nothing of this would be written: {}", held.sentence);
+                    let _ = writeln!(text, "  result {}", found.decision.hash);
+                }
+                let body = plan.to_string();
+                body.lines().for_each(|line| {
+                    let _ = writeln!(text, "  {line}");
+                });
+                if plan.is_empty() && plan.blocked.is_empty() {
+                    let _ = writeln!(text, "  nothing to write: the cluster is as a round would leave it");
+                }
+            }
+        }
+    }
+    if shots.is_empty() {
+        text.push_str("no entry of the configuration is enabled\n");
+    }
+    print::out(&text);
+    Ok(match (failed, due && args.exit_code) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => ExitCode::from(DUE),
+        (false, false) => ExitCode::SUCCESS,
+    })
+}

@@ -1,0 +1,71 @@
+//! `topoloom run`.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use tokio_util::sync::CancellationToken;
+
+use super::ClusterArgs;
+use crate::config::Mode;
+use crate::manager::{self, Options};
+use crate::topology::status::Scope;
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Do everything but write HyperNodes, for a trial beside another controller
+    #[arg(long, env = "TOPOLOOM_OBSERVE")]
+    observe: bool,
+    /// Whose status.nodeCount is kept
+    #[arg(long, env = "TOPOLOOM_STATUS", value_enum, default_value_t = StatusScope::All)]
+    status: StatusScope,
+    /// HyperNode writes under way at most, for objects and for statuses each (1 to 64)
+    #[arg(long, env = "TOPOLOOM_CONCURRENCY", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    concurrency: u16,
+    /// Where /healthz, /readyz, /metrics and /sources are served; port 0 picks a free one
+    #[arg(long, env = "TOPOLOOM_ADMIN_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
+    admin_address: SocketAddr,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StatusScope {
+    /// Every HyperNode's, hand-made ones included
+    All,
+    /// Only those of a source
+    Own,
+}
+
+/// Runs the host until a signal.
+pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let client = args.cluster.connect().await?;
+    let options = Options {
+        location: args.cluster.location(),
+        mode: if args.observe { Mode::Observe } else { Mode::Apply },
+        status: match args.status {
+            StatusScope::All => Scope::All,
+            StatusScope::Own => Scope::Own,
+        },
+        concurrency: usize::from(args.concurrency),
+        admin: args.admin_address,
+        executable: super::executable()?,
+    };
+    let stop = CancellationToken::new();
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
+    let mut host = std::pin::pin!(manager::run(client, options, stop.clone()));
+    tokio::select! {
+        ended = &mut host => { ended?; return Ok(ExitCode::SUCCESS); }
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("asked to stop; a second signal stops at once");
+    stop.cancel();
+    tokio::select! {
+        ended = &mut host => { ended?; Ok(ExitCode::SUCCESS) }
+        _ = terminate.recv() => Ok(ExitCode::FAILURE),
+        _ = interrupt.recv() => Ok(ExitCode::FAILURE),
+    }
+}

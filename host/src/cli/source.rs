@@ -1,0 +1,209 @@
+//! `topoloom source …` and `topoloom confirm`: the operator's verbs (decision H17).
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
+use serde_json::json;
+use topoloom_api::names::{CONFIRM_ANNOTATION, PAUSE_ANNOTATION, RUN_ANNOTATION};
+use topoloom_api::{DiscoverySource, HyperNode, object_name};
+use topoloom_core::topology::Object;
+
+use super::live::{Live, list};
+use super::{ClusterArgs, print};
+use crate::cluster::{Reason, Refusal};
+use crate::discovery::supervisor::remove;
+use crate::manager::metrics::WriteMetrics;
+use crate::topology::apply::Writer;
+use crate::topology::convert;
+use crate::topology::observe::HyperNodes;
+
+/// Deletes under way at most.
+const CONCURRENCY: usize = 8;
+
+/// The field manager of what a person does with this command line.
+const OPERATOR: &str = "topoloom-cli";
+
+/// Flags of `confirm`.
+#[derive(Debug, Args)]
+pub(super) struct ConfirmArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// The source whose result is held
+    source: String,
+    /// Confirm only if this is the result that is held
+    #[arg(long, value_name = "HASH")]
+    result: Option<String>,
+}
+
+/// Verbs about sources.
+#[derive(Debug, Subcommand)]
+pub(super) enum SourceVerb {
+    /// Show every source: state, plugin, coverage, and what it says
+    List(ListArgs),
+    /// Delete what a source left behind: its HyperNodes, in a safe order, and its DiscoverySource
+    Delete(DeleteArgs),
+    /// Run a round now
+    Run(NameArgs),
+    /// Run no rounds and write nothing, until resumed
+    Pause(PauseArgs),
+}
+
+/// Flags of `source list`.
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// A source.
+#[derive(Debug, Args)]
+pub(super) struct NameArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// The source
+    source: String,
+}
+
+/// Flags of `source pause`.
+#[derive(Debug, Args)]
+pub(super) struct PauseArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// The source
+    source: String,
+    /// Let rounds and writes go on
+    #[arg(long)]
+    resume: bool,
+}
+
+/// Flags of `source delete`.
+#[derive(Debug, Args)]
+pub(super) struct DeleteArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// The source
+    source: String,
+    /// Only say what would be deleted
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Confirms what is held.
+pub(super) async fn confirm(args: ConfirmArgs) -> anyhow::Result<ExitCode> {
+    let api: Api<DiscoverySource> = Api::all(args.cluster.connect().await?);
+    let object = get(&api, &args.source).await?;
+    let Some(held) = object.status.held else {
+        bail!("source {:?} holds no result: there is nothing to confirm", args.source);
+    };
+    if let Some(wanted) = args.result.filter(|wanted| *wanted != held.hash) {
+        bail!("source {:?} holds result {}, not {wanted}: look at it again (`topoloom plan --source {}`)", args.source, held.hash, args.source);
+    }
+    annotate(&api, &args.source, CONFIRM_ANNOTATION, Some(&held.hash)).await?;
+    print::out(&format!("confirmed result {} of source {}: {}\n", held.hash, args.source, held.sentence));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Does what a verb says.
+pub(super) async fn run(verb: SourceVerb) -> anyhow::Result<ExitCode> {
+    match verb {
+        SourceVerb::List(args) => show(&args).await,
+        SourceVerb::Delete(args) => delete(&args).await,
+        SourceVerb::Run(args) => {
+            let api: Api<DiscoverySource> = Api::all(args.cluster.connect().await?);
+            annotate(&api, &args.source, RUN_ANNOTATION, Some(&jiff::Timestamp::now().to_string())).await?;
+            print::out(&format!("asked for a round of source {}\n", args.source));
+            Ok(ExitCode::SUCCESS)
+        }
+        SourceVerb::Pause(args) => {
+            let api: Api<DiscoverySource> = Api::all(args.cluster.connect().await?);
+            annotate(&api, &args.source, PAUSE_ANNOTATION, (!args.resume).then_some("true")).await?;
+            let what = if args.resume { "goes on" } else { "is paused: no rounds, no writes" };
+            print::out(&format!("source {} {what}\n", args.source));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+async fn show(args: &ListArgs) -> anyhow::Result<ExitCode> {
+    let client = args.cluster.connect().await?;
+    let mut sources = list::<DiscoverySource>(&client).await.context("listing DiscoverySources")?;
+    sources.sort_by(|a, b| a.status.source.cmp(&b.status.source));
+    let head = ["SOURCE", "STATE", "PLUGIN", "DIGEST", "NODES", "GROUPS", "LAST SUCCESS", "MESSAGE"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for source in &sources {
+        let status = &source.status;
+        let plugin = status.plugin.as_ref();
+        let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        rows.push(vec![
+            status.source.clone(),
+            status.state.map_or("-", |state| state.as_str()).to_owned(),
+            plugin.map_or_else(|| "-".to_owned(), |plugin| format!("{} {}", plugin.name, plugin.version)),
+            plugin.map_or_else(|| "-".to_owned(), |plugin| plugin.digest.chars().take(19).collect()),
+            status.nodes.map_or_else(|| "-".to_owned(), |nodes| format!("{}/{}", nodes.covered, nodes.total)),
+            number(status.groups),
+            status.last_success.clone().unwrap_or_else(|| "-".to_owned()),
+            status.message.clone(),
+        ]);
+    }
+    print::out(&print::table(&rows));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
+    let live = Live::look(&args.cluster).await;
+    let client = match live {
+        Ok(live) => {
+            if live.document.enabled().any(|entry| entry.source == args.source) {
+                bail!("source {:?} is enabled in the configuration: disable or remove its entry first, or it would come back", args.source);
+            }
+            live.client
+        }
+        // Without a configuration nothing is enabled.
+        Err(_) => args.cluster.connect().await?,
+    };
+    let hyper_nodes = list::<HyperNode>(&client).await.context("listing HyperNodes")?;
+    let objects: Vec<Object> = hyper_nodes.iter().map(convert::object).collect();
+    let source = args.source.as_str().into();
+    let count = objects.iter().filter(|object| object.source.as_ref() == Some(&source)).count();
+    if args.dry_run {
+        print::out(&format!("{count} HyperNodes of source {} would be deleted\n", args.source));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let known = Arc::new(HyperNodes::default());
+    hyper_nodes.iter().for_each(|object| known.written(object));
+    let writer =
+        Writer { client: client.clone(), hyper_nodes: known, concurrency: CONCURRENCY, metrics: WriteMetrics::default() };
+    let outcome = remove(&writer, &source).await;
+    if let Some((name, refusal)) = outcome.refused.first() {
+        bail!("{} of {count} HyperNodes deleted; {name}: {refusal}", outcome.written);
+    }
+    let api: Api<DiscoverySource> = Api::all(client);
+    match api.delete(&object_name(&args.source), &DeleteParams::default()).await.map_err(|error| Refusal::of(&error)) {
+        Ok(_) => {}
+        Err(refusal) if matches!(refusal.reason, Reason::NotFound | Reason::NoSuchResource) => {}
+        Err(refusal) => return Err(refusal).context("deleting the DiscoverySource"),
+    }
+    print::out(&format!("{count} HyperNodes of source {} deleted\n", args.source));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn get(api: &Api<DiscoverySource>, source: &str) -> anyhow::Result<DiscoverySource> {
+    match api.get_opt(&object_name(source)).await.map_err(|error| Refusal::of(&error))? {
+        Some(object) => Ok(object),
+        None => bail!("there is no source {source:?} (`topoloom source list` shows all)"),
+    }
+}
+
+async fn annotate(api: &Api<DiscoverySource>, source: &str, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+    get(api, source).await?;
+    let body = json!({"metadata": {"annotations": {key: value}}});
+    let parameters = PatchParams { field_manager: Some(OPERATOR.into()), ..PatchParams::default() };
+    api.patch(&object_name(source), &parameters, &Patch::Merge(&body))
+        .await
+        .map_err(|error| Refusal::of(&error))
+        .with_context(|| format!("annotating the DiscoverySource of {source:?}"))?;
+    Ok(())
+}

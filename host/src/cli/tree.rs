@@ -1,0 +1,207 @@
+//! `topoloom tree`: what is in force, as a tree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use topoloom_core::status::StatusIndex;
+use topoloom_core::topology::{Object, Spec};
+
+use super::live::Live;
+use super::{ClusterArgs, print};
+
+/// Nodes of a group that are named when nobody asked for all.
+const SHOWN: usize = 4;
+/// Stored objects may form a cycle; nothing deeper than the tiers there can be is followed.
+const DEEPEST: usize = 32;
+
+/// Flags of `tree`.
+#[derive(Debug, Args)]
+pub(super) struct TreeArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Only this source
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// List the nodes of every group
+    #[arg(long)]
+    show_nodes: bool,
+}
+
+/// One object of a tree.
+pub(super) struct Leaf {
+    pub(super) name: Arc<str>,
+    pub(super) spec: Spec,
+    pub(super) labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// Nodes below, as stored; counted from the members where that is not known.
+    pub(super) count: Option<i64>,
+    pub(super) note: String,
+}
+
+/// Prints the stored topology, what differs from a round now, and what sources complain about.
+pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
+    let mut live = Live::look(&args.cluster).await?;
+    let shots = live.rounds(args.source.as_deref()).await?;
+    let mut index = StatusIndex::new();
+    let objects = live.objects();
+    objects.iter().for_each(|object| index.put(object));
+    let keys = index.keys_used();
+    if !keys.is_empty() {
+        live.nodes(&keys).await?;
+    }
+    index.settle(&live.store.view(&keys));
+    let mut sources: BTreeSet<Option<Arc<str>>> = objects.iter().map(|object| object.source.clone()).collect();
+    sources.extend(shots.iter().map(|shot| Some(Arc::clone(&shot.source))));
+    let mut text = String::new();
+    for source in sources.iter().filter(|source| args.source.is_none() || source.as_deref() == args.source.as_deref()) {
+        let of_source: Vec<(&Object, Option<i64>)> = objects
+            .iter()
+            .zip(&live.hyper_nodes)
+            .filter(|(object, _)| object.source == *source)
+            .map(|(object, stored)| (object, stored.status.as_ref().and_then(|status| status.node_count)))
+            .collect();
+        let title = source.as_deref().unwrap_or("made by hand");
+        let status = live.sources.iter().map(|object| &object.status).find(|status| Some(status.source.as_str()) == source.as_deref());
+        let state = status.and_then(|status| status.state).map_or(String::new(), |state| format!("  {}", state.as_str()));
+        let _ = writeln!(text, "{title}{state}  {} HyperNodes", of_source.len());
+        let leaves: Vec<Leaf> = of_source.iter().map(|(object, count)| leaf(object, *count, &index)).collect();
+        text.push_str(&forest_text(&leaves, args.show_nodes));
+        if let Some(status) = status {
+            for condition in &status.conditions {
+                let good = matches!(condition.type_.as_str(), "Configured" | "Loaded" | "Discovered" | "Applied");
+                if (condition.status == "True") != good {
+                    let _ = writeln!(text, "  ! {} ({}): {}", condition.type_, condition.reason, condition.message);
+                }
+            }
+        }
+        match shots.iter().find(|shot| Some(&shot.source) == source.as_ref()).map(|shot| &shot.result) {
+            Some(Ok(found)) if !found.decision.plan.is_empty() => {
+                let steps = found.decision.plan.steps.len();
+                let _ = writeln!(text, "  drift: a round now would make {steps} writes (`topoloom plan --source {title}`)");
+            }
+            Some(Err(message)) => {
+                let _ = writeln!(text, "  ! {message}");
+            }
+            _ => {}
+        }
+        text.push('\n');
+    }
+    if text.is_empty() {
+        text.push_str("there are no HyperNodes, and no entry of the configuration is enabled\n");
+    }
+    print::out(&text);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn leaf(object: &Object, count: Option<i64>, index: &StatusIndex) -> Leaf {
+    let real = index.get(&object.name).map(|count| count.nodes);
+    let note = match (real, count) {
+        (Some(real), Some(stored)) if i64::try_from(real) != Ok(stored) => format!("status says {stored}, there are {real}"),
+        _ => String::new(),
+    };
+    Leaf {
+        name: Arc::clone(&object.name),
+        spec: object.spec.clone(),
+        labels: object.labels.clone(),
+        count: real.and_then(|real| i64::try_from(real).ok()).or(count),
+        note,
+    }
+}
+
+/// A forest as text, roots first, highest tier first.
+pub(super) fn forest_text(leaves: &[Leaf], nodes: bool) -> String {
+    let by_name: BTreeMap<&str, &Leaf> = leaves.iter().map(|leaf| (&*leaf.name, leaf)).collect();
+    let children: BTreeSet<&str> = leaves.iter().flat_map(|leaf| leaf.spec.children()).map(|name| &**name).collect();
+    let mut roots: Vec<&Leaf> = leaves.iter().filter(|leaf| !children.contains(&*leaf.name)).collect();
+    roots.sort_by(|a, b| b.spec.tier.cmp(&a.spec.tier).then_with(|| title(a).cmp(&title(b))));
+    let mut text = String::new();
+    for root in roots {
+        draw(&mut text, &by_name, root, "", "", nodes, 0);
+    }
+    text
+}
+
+fn title(leaf: &Leaf) -> String {
+    let labels: Vec<String> = leaf.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    labels.join(",")
+}
+
+fn draw(
+    text: &mut String,
+    all: &BTreeMap<&str, &Leaf>,
+    leaf: &Leaf,
+    first: &str,
+    rest: &str,
+    nodes: bool,
+    depth: usize,
+) {
+    let below = leaf.count.map_or_else(|| count(all, leaf, &mut BTreeSet::new(), 0) as i64, |count| count);
+    let note = if leaf.note.is_empty() { String::new() } else { format!("  ({})", leaf.note) };
+    let _ = writeln!(
+        text,
+        "{first}tier {}  {}  {}  {below} node{}{note}",
+        leaf.spec.tier,
+        leaf.name,
+        title(leaf),
+        if below == 1 { "" } else { "s" },
+    );
+    let mut children: Vec<&Leaf> =
+        leaf.spec.children().filter_map(|name| all.get(&**name).copied()).filter(|_| depth < DEEPEST).collect();
+    children.sort_by_key(|child| title(child));
+    let members: Vec<&str> = leaf.spec.exact_nodes().map(|name| &**name).collect();
+    let shown = if nodes { members.len() } else { SHOWN };
+    if !members.is_empty() {
+        let more = members.len().saturating_sub(shown);
+        let tail = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let names: Vec<&str> = members.into_iter().take(shown).collect();
+        let bar = if children.is_empty() { "   " } else { "│  " };
+        let _ = writeln!(text, "{rest}{bar}{}{tail}", names.join(" "));
+    }
+    let last = children.len().saturating_sub(1);
+    for (index, child) in children.into_iter().enumerate() {
+        let (turn, bar) = if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        draw(text, all, child, &format!("{rest}{turn}"), &format!("{rest}{bar}"), nodes, depth + 1);
+    }
+}
+
+fn count<'a>(all: &BTreeMap<&str, &'a Leaf>, leaf: &'a Leaf, seen: &mut BTreeSet<&'a str>, depth: usize) -> usize {
+    seen.extend(leaf.spec.exact_nodes().map(|name| &**name));
+    if depth < DEEPEST {
+        for child in leaf.spec.children().filter_map(|name| all.get(&**name)) {
+            count(all, child, seen, depth + 1);
+        }
+    }
+    seen.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topoloom_core::topology::Member;
+
+    fn leaf(name: &str, tier: u32, label: (&str, &str), members: Vec<Member>) -> Leaf {
+        Leaf {
+            name: name.into(),
+            spec: Spec { tier, tier_name: None, members },
+            labels: BTreeMap::from([(label.0.into(), label.1.into())]),
+            count: None,
+            note: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_tree_is_drawn_with_counts_and_a_cycle_ends() {
+        let leaves = [
+            leaf("s", 2, ("spine", "1"), vec![Member::hyper_node("a".into()), Member::hyper_node("b".into())]),
+            leaf("a", 1, ("rack", "7"), vec![Member::node("m1".into()), Member::node("m2".into())]),
+            leaf("b", 1, ("rack", "8"), vec![Member::node("m3".into())]),
+            leaf("x", 1, ("odd", "1"), vec![Member::hyper_node("y".into())]),
+            leaf("y", 2, ("odd", "2"), vec![Member::hyper_node("x".into())]),
+        ];
+        let text = forest_text(&leaves, false);
+        let wanted = "tier 2  s  spine=1  3 nodes\n├─ tier 1  a  rack=7  2 nodes\n│     m1 m2\n└─ tier 1  b  rack=8  1 node\n      m3\n";
+        assert_eq!(text, wanted);
+    }
+}

@@ -1,0 +1,60 @@
+//! The discovery configuration: one YAML document in a ConfigMap, a superset of Volcano's.
+//!
+//! Owns: reading that document, saying where and why something in it is wrong, and the typed form that all other
+//! rooms work with. Never: the API server, a file, a clock, the environment (values are handed in). Never a guess: a
+//! value that is not understood is a [`Problem`] that names field, value and range.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`location`] | which ConfigMap and key; the four outcomes of looking there |
+//! | [`document`] | the list of entries, and what stands for a source |
+//! | [`entry`] | one entry, every field typed, with its hashes |
+//! | [`plugin`], [`permissions`], [`endpoint`], [`tuning`] | the parts of an entry |
+//! | [`duration`], [`size`] | Go durations and Kubernetes quantities |
+//! | `yaml` | YAML 1.1 as a tree that knows its lines |
+//! | `read` | typed reading of that tree, collecting all problems at once |
+//!
+//! Failure story. Malformed YAML, or a top level of the wrong shape, is an [`Error`] for the whole document, and
+//! nothing is known about any source. A mistake inside one entry disables that entry alone. In both cases the last good
+//! version of what is affected goes on; an absent or broken document never removes a source, and one entry whose name
+//! cannot be read makes every absence doubtful ([`Document::names_all_sources`]). An entry that says `enabled: false`
+//! is disabled even if something else in it is wrong.
+//!
+//! No secret passes through here on purpose, but people put things in wrong places: values of credentials, URLs and
+//! the free-form `config` never appear in a problem, an error or a `Debug` text.
+
+pub mod document;
+pub mod duration;
+pub mod endpoint;
+pub mod entry;
+mod error;
+pub mod location;
+pub mod permissions;
+pub mod plugin;
+mod read;
+pub mod size;
+#[cfg(test)]
+mod tests;
+pub mod tuning;
+mod yaml;
+
+pub use document::{Document, Entry, Standing};
+pub use entry::{Compat, ContentHash, EntryConfig, Mode, SecretRef, Verbs};
+pub use error::{Error, Problem};
+pub use location::{Load, Location};
+pub use permissions::Permissions;
+pub use plugin::{Digest, PluginOrigin, PluginRef};
+pub use tuning::{Limits, Profile, Safety};
+
+/// Largest document, in bytes: the API server stores no larger ConfigMap.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// Reads a whole document.
+///
+/// Total: any text gives a document or an error, in time and memory bounded by [`MAX_BYTES`].
+///
+/// # Errors
+/// When the text is no YAML or its top level has the wrong shape. Whatever runs should go on as it is.
+pub fn parse(text: &str) -> Result<Document, Error> {
+    document::parse(text)
+}

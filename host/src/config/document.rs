@@ -1,0 +1,190 @@
+//! The whole document: a list of entries, and what stands for each source.
+
+use super::entry::{self, EntryConfig};
+use super::read::{At, Place, Report};
+use super::yaml::{self, Kind, Node};
+use super::{Error, Problem};
+use std::collections::BTreeMap;
+
+/// The one key of the top level.
+const LIST: &str = "networkTopologyDiscovery";
+
+/// A document that could be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// What stands for each source, in the order of the document; no source is there twice.
+    ///
+    /// Of several entries for one source the first that is enabled, or that might be, stands for it; else the first.
+    /// Entries that may be enabled and whose source cannot be read are here too: they stand for a source nobody knows.
+    pub entries: Vec<Entry>,
+    /// What is odd without being an error: unknown keys, repeated keys, entries that do not count. A bounded number.
+    pub warnings: Vec<Problem>,
+}
+
+/// One entry of the document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its position in the list, from 0.
+    pub index: usize,
+    /// Its first line, from 1.
+    pub line: usize,
+    /// The source it names, where that could be read.
+    pub source: Option<String>,
+    /// The entry, or everything that is wrong with it; never an empty list.
+    pub config: Result<EntryConfig, Vec<Problem>>,
+}
+
+/// What the document says about one source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Standing<'a> {
+    /// It runs so.
+    Enabled(&'a EntryConfig),
+    /// Its entry is wrong: the last good version goes on.
+    Invalid(&'a [Problem]),
+    /// It does not run.
+    Disabled(&'a EntryConfig),
+    /// No entry names it. It was removed only if [`Document::names_all_sources`]; else the last good version goes on.
+    Absent,
+}
+
+impl Document {
+    /// What the document says about `source`.
+    #[must_use]
+    pub fn standing(&self, source: &str) -> Standing<'_> {
+        match self.entries.iter().find(|entry| entry.source.as_deref() == Some(source)) {
+            None => Standing::Absent,
+            Some(Entry { config: Err(problems), .. }) => Standing::Invalid(problems),
+            Some(Entry { config: Ok(config), .. }) if config.enabled => Standing::Enabled(config),
+            Some(Entry { config: Ok(config), .. }) => Standing::Disabled(config),
+        }
+    }
+
+    /// The entries that run, in the order of the document.
+    pub fn enabled(&self) -> impl Iterator<Item = &EntryConfig> {
+        self.entries.iter().filter_map(|entry| entry.config.as_ref().ok()).filter(|config| config.enabled)
+    }
+
+    /// Whether every entry that may be enabled names its source. If not, an absent source may be the one that could not be read, and must
+    /// not be taken for removed.
+    #[must_use]
+    pub fn names_all_sources(&self) -> bool {
+        self.entries.iter().all(|entry| entry.source.is_some())
+    }
+
+    /// Everything wrong with entries, in the order of the document.
+    pub fn errors(&self) -> impl Iterator<Item = &Problem> {
+        self.entries.iter().filter_map(|entry| entry.config.as_ref().err()).flatten()
+    }
+}
+
+/// Reads a whole document; see [`super::parse`].
+pub(super) fn parse(text: &str) -> Result<Document, Error> {
+    let mut tree = yaml::load(text, 0)?;
+    if let Some((inner, line)) = tree.root.as_ref().and_then(|root| root.embedded_document()) {
+        let inner = inner.to_owned();
+        let repeated = tree.repeated;
+        tree = yaml::load(&inner, line)?;
+        tree.repeated.extend(repeated);
+    }
+    let mut report = Report::default();
+    for repeated in &tree.repeated {
+        let message = "stands here again; the last one counts".to_owned();
+        report.warning(Place { path: repeated.key.clone(), line: repeated.line }, message);
+    }
+    let Some(root) = tree.root else { return Ok(Document { entries: Vec::new(), warnings: report.warnings }) };
+    let entries = match list(&root, &mut report)? {
+        Some(list) => read_entries(&list, &mut report),
+        None => Vec::new(),
+    };
+    Ok(Document { entries: choose(entries, &mut report), warnings: report.warnings })
+}
+
+/// The list of entries, or nothing where the document has none.
+fn list<'a>(root: &'a Node, report: &mut Report) -> Result<Option<At<'a>>, Error> {
+    let shape = |node: &Node, path, wanted| Error::Shape { line: node.line, path, wanted, found: node.kind().words() };
+    if root.kind() == Kind::Null {
+        return Ok(None);
+    }
+    let Some(mut fields) = At::top(root).into_fields() else {
+        return Err(shape(root, "the document", "a mapping"));
+    };
+    let list = fields.take(LIST);
+    fields.warn_unknown(&[LIST], report);
+    match list {
+        Some(at) if at.node.kind() != Kind::List => Err(shape(at.node, LIST, "a list of entries")),
+        list => Ok(list),
+    }
+}
+
+/// An entry and whether it claims its source: it is enabled, or it cannot be said that it is not.
+struct Candidate {
+    entry: Entry,
+    claims: bool,
+}
+
+fn read_entries(list: &At<'_>, report: &mut Report) -> Vec<Candidate> {
+    let items = list.items().into_iter().enumerate();
+    items.filter_map(|(index, at)| read_entry(index, at, report)).collect()
+}
+
+/// Reads one entry; nothing where it has no source and is not enabled, so that it stands for nothing whatever it means.
+fn read_entry(index: usize, at: At<'_>, warnings: &mut Report) -> Option<Candidate> {
+    let (place, kind) = (at.place(), at.node.kind());
+    let line = place.line;
+    let Some(mut fields) = at.into_fields() else {
+        let message = format!("an entry must be a mapping with a source, not {}", kind.words());
+        if kind == Kind::Null {
+            warnings.warning(place, message);
+            return None;
+        }
+        let config = Err(vec![Problem { path: place.path, line, message }]);
+        return Some(Candidate { entry: Entry { index, line, source: None, config }, claims: true });
+    };
+    let mut report = Report::default();
+    // Left in the mapping, since the hash covers both.
+    let source = fields.peek("source", &mut report, entry::source);
+    if !fields.has("source") {
+        report.error(fields.place("source"), "is missing; every entry needs one".to_owned());
+    }
+    let before = report.errors.len();
+    let enabled = fields.peek("enabled", &mut report, At::boolean);
+    let claims = enabled == Some(true) || report.errors.len() > before;
+    let config = entry::read(&mut fields, source.as_deref().unwrap_or_default(), claims, &mut report);
+    fields.warn_unknown(&entry::KEYS, &mut report);
+    warnings.warn_all(std::mem::take(&mut report.warnings));
+    if !claims {
+        // What is switched off is off; what else is wrong with it is only worth saying.
+        warnings.warn_all(std::mem::take(&mut report.errors));
+        source.as_ref()?;
+    }
+    let config = if report.errors.is_empty() { Ok(config) } else { Err(report.errors) };
+    Some(Candidate { entry: Entry { index, line, source, config }, claims })
+}
+
+/// Leaves one entry per source and reports the enabled ones that do not count.
+fn choose(candidates: Vec<Candidate>, report: &mut Report) -> Vec<Entry> {
+    // Per source the index of the entry that stands for it, and whether that one claims it.
+    let mut chosen: BTreeMap<String, (usize, bool)> = BTreeMap::new();
+    for Candidate { entry, claims } in &candidates {
+        let Some(source) = &entry.source else { continue };
+        match chosen.get(source) {
+            Some((first, true)) if *claims => {
+                let path = format!("{LIST}[{}].source", entry.index);
+                let message = format!(
+                    "`{source}` already has the enabled entry {LIST}[{first}], which counts; this one does not"
+                );
+                report.warning(Place { path, line: entry.line }, message);
+            }
+            Some((_, true)) => {}
+            Some((_, false)) if !*claims => {}
+            Some(_) | None => {
+                chosen.insert(source.clone(), (entry.index, *claims));
+            }
+        }
+    }
+    let stands = |entry: &Entry| match &entry.source {
+        Some(source) => chosen.get(source).is_some_and(|(index, _)| *index == entry.index),
+        None => true,
+    };
+    candidates.into_iter().map(|candidate| candidate.entry).filter(stands).collect()
+}

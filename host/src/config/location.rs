@@ -1,0 +1,84 @@
+//! Where the document is, and the outcomes of looking there.
+
+use super::{Document, Error, parse};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The data key, as Volcano names it.
+pub const KEY: &str = "volcano-controller.conf";
+/// Environment variable with the namespace.
+pub const NAMESPACE_VARIABLE: &str = "KUBE_POD_NAMESPACE";
+/// Environment variable with the name of the Helm release.
+pub const RELEASE_VARIABLE: &str = "HELM_RELEASE_NAME";
+
+const DEFAULT_NAMESPACE: &str = "volcano-system";
+const DEFAULT_RELEASE: &str = "volcano";
+
+/// One key of one ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The namespace of the ConfigMap.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The key in its data.
+    pub key: String,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}[{}]", self.namespace, self.name, self.key)
+    }
+}
+
+impl Location {
+    /// The location that Volcano would read, given the values of [`NAMESPACE_VARIABLE`] and [`RELEASE_VARIABLE`].
+    /// An empty value counts as none.
+    #[must_use]
+    pub fn from_environment(namespace: Option<&str>, release: Option<&str>) -> Self {
+        let namespace = namespace.filter(|text| !text.is_empty()).unwrap_or(DEFAULT_NAMESPACE);
+        let release = release.filter(|text| !text.is_empty()).unwrap_or(DEFAULT_RELEASE);
+        Self::new(namespace, &format!("{release}-controller-configmap"))
+    }
+
+    /// The usual key of a ConfigMap that the operator names.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned(), key: KEY.to_owned() }
+    }
+}
+
+/// What was found at the location. Only `Valid` says anything about sources.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Load {
+    /// There is no such ConfigMap. Nothing starts; what runs goes on.
+    NoConfigMap,
+    /// The ConfigMap lacks the key. Nothing starts; what runs goes on.
+    NoKey,
+    /// The value cannot be read. What runs goes on.
+    Invalid(Error),
+    /// The value can be read; single entries may still be invalid.
+    Valid(Document),
+}
+
+impl Load {
+    /// The outcome for the data of the ConfigMap, or for its absence.
+    #[must_use]
+    pub fn from_data(data: Option<&BTreeMap<String, String>>, key: &str) -> Self {
+        let Some(data) = data else { return Self::NoConfigMap };
+        let Some(text) = data.get(key) else { return Self::NoKey };
+        match parse(text) {
+            Ok(document) => Self::Valid(document),
+            Err(error) => Self::Invalid(error),
+        }
+    }
+
+    /// The document, where there is one.
+    #[must_use]
+    pub fn document(&self) -> Option<&Document> {
+        match self {
+            Self::Valid(document) => Some(document),
+            Self::NoConfigMap | Self::NoKey | Self::Invalid(_) => None,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Where an entry's plugin comes from.
+
+use super::endpoint::{KeyRef, key_ref};
+use super::read::{At, Fields, Report};
+use std::fmt;
+use std::path::PathBuf;
+use topoloom_api::rules::is_dns_label;
+
+/// Which plugin serves an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginRef {
+    /// Where its bytes come from.
+    pub origin: PluginOrigin,
+    /// What the bytes must hash to. A pin wins over everything else that names a digest.
+    pub digest: Option<Digest>,
+    /// What the plugin must call itself; nothing where the entry does not say.
+    pub expected_name: Option<String>,
+}
+
+/// Where the bytes of a plugin come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PluginOrigin {
+    /// The plugin of that name that is installed: in the plugin folder, or part of the binary.
+    Installed(String),
+    /// The plugin of that name that is part of the binary, whatever the plugin folder holds.
+    Builtin(String),
+    /// A file that the host can read.
+    File(PathBuf),
+    /// A key in the `binaryData` of a ConfigMap.
+    ConfigMap(KeyRef),
+}
+
+/// The sha256 of a plugin's bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest with these bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Reads `sha256:` and 64 hexadecimal digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix("sha256:")?.as_bytes();
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let [high, low] = pair else { return None };
+            *byte = nibble(*high)? << 4 | nibble(*low)?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+fn nibble(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Reads a digest.
+pub(super) fn digest(at: &At<'_>) -> Result<Digest, String> {
+    let text = at.text()?;
+    Digest::parse(&text).ok_or_else(|| format!("must be `sha256:` and 64 hexadecimal digits, not {}", at.describe()))
+}
+
+/// Reads the name of a plugin.
+fn plugin_name(at: &At<'_>) -> Result<String, String> {
+    let text = at.text()?;
+    let wanted = "a plugin's name: lower-case letters, digits and hyphens, at most 63";
+    if is_dns_label(&text) { Ok(text) } else { Err(format!("must be {wanted}, not {}", at.describe())) }
+}
+
+/// Reads `discoverer` and `plugin` of an entry with that source.
+pub(super) fn read(fields: &mut Fields<'_>, source: &str, report: &mut Report) -> PluginRef {
+    let discoverer_place = fields.place("discoverer");
+    let discoverer = fields.read("discoverer", report, plugin_name);
+    let mut plugin = PluginRef {
+        origin: PluginOrigin::Installed(discoverer.clone().unwrap_or_else(|| source.to_owned())),
+        digest: None,
+        expected_name: discoverer.clone(),
+    };
+    if let Some(origin) = fields.section("plugin", report, |fields, report| {
+        plugin.digest = fields.read("digest", report, digest);
+        read_origin(fields, report)
+    }) {
+        plugin.origin = origin.unwrap_or(plugin.origin);
+    }
+    if let PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) = &plugin.origin {
+        if let Some(discoverer) = discoverer.filter(|discoverer| discoverer != name) {
+            let message = format!("`{discoverer}` and plugin.builtin `{name}` must name the same plugin");
+            report.error(discoverer_place, message);
+        }
+        plugin.expected_name = Some(name.clone());
+    }
+    plugin
+}
+
+fn read_origin(fields: &mut Fields<'_>, report: &mut Report) -> Option<PluginOrigin> {
+    let place = fields.here();
+    let builtin = fields.read("builtin", report, plugin_name).map(PluginOrigin::Builtin);
+    let file = fields.read("file", report, At::path).map(PluginOrigin::File);
+    let config_map = fields.section("configMap", report, key_ref).flatten().map(PluginOrigin::ConfigMap);
+    let given: Vec<PluginOrigin> = [builtin, file, config_map].into_iter().flatten().collect();
+    if given.len() > 1 {
+        report.error(place, "at most one of builtin, file and configMap may be given".to_owned());
+    }
+    given.into_iter().next()
+}

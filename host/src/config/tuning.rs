@@ -1,0 +1,117 @@
+//! Numbers an operator may turn: what a plugin may use, and what a result may destroy.
+
+use super::read::{At, Fields, Report};
+use super::size::ByteSize;
+use std::time::Duration;
+
+/// What one call of the plugin may use. A value that is not given is the host's default for that kind of plugin: the
+/// builtin UFM source, for one, has larger ones than a third-party plugin (decision P3).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Memory of the guest, summed over all its memories.
+    pub memory: Option<ByteSize>,
+    /// Time on the processor per call.
+    pub cpu: Option<Duration>,
+    /// Time on the wall per call, waiting included.
+    pub timeout: Option<Duration>,
+    /// Bytes of one result.
+    pub max_result: Option<ByteSize>,
+    /// How large a module may be.
+    pub profile: Profile,
+}
+
+/// How large a module and its functions may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// What a plugin written in Rust needs.
+    #[default]
+    Standard,
+    /// What an interpreter in the plugin needs (Python, JavaScript).
+    Large,
+}
+
+/// What a result may destroy before it is held (decision H6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Safety {
+    /// Share of the source's HyperNodes that one round may delete, in percent.
+    pub max_delete_percent: u8,
+    /// Share of the placed Nodes that one round may leave without a place, in percent.
+    pub max_lose_percent: u8,
+    /// How many agreeing rounds confirm a held result.
+    pub confirmations: u32,
+    /// How far apart the first and the last of them must be; nothing means the host's default: 10 minutes, or 1 hour
+    /// for a source that calls endpoints.
+    pub hold_for: Option<Duration>,
+    /// Whether an empty result may be confirmed by time.
+    pub empty: EmptyResult,
+}
+
+/// What an empty result of a source that has objects needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EmptyResult {
+    /// The operator's word.
+    #[default]
+    AskOperator,
+    /// The same confirmation by time as every held result.
+    ConfirmByTime,
+}
+
+/// Half of the objects: a rename of one level of two passes, a lost upper fabric does not.
+pub const DEFAULT_MAX_DELETE_PERCENT: u8 = 50;
+/// A third of the placed Nodes: more than any usual maintenance touches at once.
+pub const DEFAULT_MAX_LOSE_PERCENT: u8 = 30;
+/// The round that was held, and one that agrees.
+pub const DEFAULT_CONFIRMATIONS: u32 = 2;
+
+impl Default for Safety {
+    fn default() -> Self {
+        Self {
+            max_delete_percent: DEFAULT_MAX_DELETE_PERCENT,
+            max_lose_percent: DEFAULT_MAX_LOSE_PERCENT,
+            confirmations: DEFAULT_CONFIRMATIONS,
+            hold_for: None,
+            empty: EmptyResult::AskOperator,
+        }
+    }
+}
+
+/// Reads `limits`.
+pub(super) fn read_limits(fields: &mut Fields<'_>, report: &mut Report) -> Limits {
+    // Below 1Mi no guest starts; above 4Gi no 32-bit guest can grow.
+    let memory = ByteSize::mebi(1)..=ByteSize::gibi(4);
+    let cpu = Duration::from_millis(10)..=Duration::from_secs(600);
+    let timeout = Duration::from_millis(100)..=Duration::from_secs(3600);
+    let result = ByteSize::kibi(1)..=ByteSize::gibi(1);
+    Limits {
+        memory: fields.read("memory", report, |at| at.size(&memory)),
+        cpu: fields.read("cpu", report, |at| at.duration(&cpu)),
+        timeout: fields.read("timeout", report, |at| at.duration(&timeout)),
+        max_result: fields.read("maxResult", report, |at| at.size(&result)),
+        profile: fields
+            .read("profile", report, |at| at.one_of(&[("standard", Profile::Standard), ("large", Profile::Large)]))
+            .unwrap_or_default(),
+    }
+}
+
+/// Reads `safety`.
+pub(super) fn read_safety(fields: &mut Fields<'_>, report: &mut Report) -> Safety {
+    let default = Safety::default();
+    // One round cannot confirm itself; ten are as good as never.
+    let confirmations = 2..=10;
+    let percent = |at: &At<'_>| at.integer(0..=100).map(|value| u8::try_from(value).unwrap_or(100));
+    // A week: longer than a held result can be of use.
+    let hold_for = Duration::ZERO..=Duration::from_secs(7 * 24 * 3600);
+    Safety {
+        max_delete_percent: fields.read("maxDeletePercent", report, percent).unwrap_or(default.max_delete_percent),
+        max_lose_percent: fields.read("maxLosePercent", report, percent).unwrap_or(default.max_lose_percent),
+        confirmations: fields
+            .read("confirmations", report, |at| at.integer(confirmations))
+            .and_then(|value| u32::try_from(value).ok())
+            .unwrap_or(default.confirmations),
+        hold_for: fields.read("holdFor", report, |at| at.duration(&hold_for)),
+        empty: match fields.read("allowEmpty", report, At::boolean) {
+            Some(true) => EmptyResult::ConfirmByTime,
+            Some(false) | None => EmptyResult::AskOperator,
+        },
+    }
+}

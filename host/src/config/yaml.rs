@@ -1,0 +1,24 @@
+//! YAML 1.1 as a tree that knows its lines.
+//!
+//! Owns: from text to [`Tree`], bounded in depth and size. Only the first document is read. Repeated keys: the last
+//! counts. Keys are texts; `<<` merges. Aliases share what they point to, and a bound on the size of the expanded tree
+//! is checked while it grows, so that no document can multiply itself.
+//!
+//! Why not a ready-made loader: whether `yes` is a boolean or a text depends on its quotes, which loaders into plain
+//! values forget, and none of them says on which line a value stood.
+
+mod build;
+mod json;
+mod scalar;
+mod tree;
+
+pub(super) use build::load;
+pub(super) use scalar::Resolved;
+pub(super) use tree::{Kind, Node};
+
+/// Deepest nesting. A discovery document has about ten levels.
+pub(super) const MAX_DEPTH: usize = 64;
+
+/// Largest expanded tree, in bytes of text plus one per node: twice the largest document, which no document without
+/// aliases reaches.
+pub(super) const MAX_WEIGHT: usize = 2 * super::MAX_BYTES;

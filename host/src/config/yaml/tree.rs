@@ -1,0 +1,130 @@
+//! The tree itself.
+
+use super::scalar::{Resolved, Scalar};
+use std::rc::Rc;
+
+/// One document.
+#[derive(Debug)]
+pub(in crate::config) struct Tree {
+    /// Its content; nothing where there is none.
+    pub(in crate::config) root: Option<Rc<Node>>,
+    /// Keys that stand more than once in one mapping.
+    pub(in crate::config) repeated: Vec<RepeatedKey>,
+}
+
+/// A key that stands more than once in one mapping.
+#[derive(Debug)]
+pub(in crate::config) struct RepeatedKey {
+    /// The key.
+    pub(in crate::config) key: String,
+    /// The line of the one that counts.
+    pub(in crate::config) line: usize,
+}
+
+/// One value.
+#[derive(Debug)]
+pub(in crate::config) struct Node {
+    /// Its first line, from 1.
+    pub(in crate::config) line: usize,
+    /// Size of its expansion; see [`super::MAX_WEIGHT`].
+    pub(super) weight: usize,
+    pub(super) content: Content,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    Scalar(Scalar),
+    List(Vec<Rc<Node>>),
+    Map(Vec<Field>),
+}
+
+/// One key of a mapping with its value.
+#[derive(Clone, Debug)]
+pub(in crate::config) struct Field {
+    pub(in crate::config) key: String,
+    pub(in crate::config) value: Rc<Node>,
+}
+
+/// What a value is, for the sentence that says it should be something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) enum Kind {
+    Null,
+    Bool,
+    Number,
+    Text,
+    List,
+    Map,
+}
+
+impl Kind {
+    pub(in crate::config) const fn words(self) -> &'static str {
+        match self {
+            Self::Null => "nothing",
+            Self::Bool => "a boolean",
+            Self::Number => "a number",
+            Self::Text => "a text",
+            Self::List => "a list",
+            Self::Map => "a mapping",
+        }
+    }
+}
+
+impl Node {
+    pub(in crate::config) fn kind(&self) -> Kind {
+        match &self.content {
+            Content::List(_) => Kind::List,
+            Content::Map(_) => Kind::Map,
+            Content::Scalar(scalar) => match scalar.resolve() {
+                Resolved::Null => Kind::Null,
+                Resolved::Bool(_) => Kind::Bool,
+                Resolved::Integer(_) | Resolved::Unsigned(_) | Resolved::Float(_) => Kind::Number,
+                Resolved::Text => Kind::Text,
+            },
+        }
+    }
+
+    /// What a scalar stands for.
+    pub(in crate::config) fn resolve(&self) -> Option<Resolved> {
+        match &self.content {
+            Content::Scalar(scalar) => Some(scalar.resolve()),
+            Content::List(_) | Content::Map(_) => None,
+        }
+    }
+
+    /// A scalar but null, as it is written.
+    pub(in crate::config) fn text(&self) -> Option<&str> {
+        match &self.content {
+            Content::Scalar(scalar) if scalar.resolve() != Resolved::Null => Some(&scalar.text),
+            Content::Scalar(_) | Content::List(_) | Content::Map(_) => None,
+        }
+    }
+
+    pub(in crate::config) fn list(&self) -> Option<&[Rc<Self>]> {
+        match &self.content {
+            Content::List(items) => Some(items),
+            Content::Scalar(_) | Content::Map(_) => None,
+        }
+    }
+
+    pub(in crate::config) fn map(&self) -> Option<&[Field]> {
+        match &self.content {
+            Content::Map(fields) => Some(fields),
+            Content::Scalar(_) | Content::List(_) => None,
+        }
+    }
+
+    /// The text of a document that stands here as a text, and how many lines come before it: a value that went
+    /// through a YAML writer once too often (Helm's `toYaml` of a string does that).
+    pub(in crate::config) fn embedded_document(&self) -> Option<(&str, usize)> {
+        match &self.content {
+            Content::Scalar(scalar) if scalar.resolve() == Resolved::Text => {
+                // Only the lines of a literal block are the lines of the outer text, and the parser places a block at
+                // its first line that is not blank.
+                let blank = scalar.text.bytes().take_while(|byte| *byte == b'\n').count();
+                let lines_before = if scalar.is_literal() { self.line.saturating_sub(1 + blank) } else { 0 };
+                Some((&scalar.text, lines_before))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Discovery: from nodes and configuration to a topology that is in force.
+//!
+//! | room | owns |
+//! |---|---|
+//! | [`nodes`] | the watch on Nodes and the columns |
+//! | [`node_file`] | the same out of a file |
+//! | [`revision`] | an entry made ready: bytes, configuration, grants |
+//! | [`decide`] | one answer, judged: names, guard, plan. Pure |
+//! | [`oneshot`] | one round of every entry without a supervisor, for the command line |
+//! | [`pacing`] | when the next round is due. Pure |
+//! | [`supervisor`] | one source: its rounds, its state, its writes |
+//! | [`report`] | what every source is doing, in memory and as DiscoverySource objects |
+//!
+//! One bad, slow or changed entry never disturbs another: each source has its own task, state and back-off, and shares
+//! only what never waits for it.
+
+pub mod decide;
+pub mod node_file;
+pub mod nodes;
+pub mod oneshot;
+pub mod pacing;
+pub mod report;
+pub mod revision;
+pub mod supervisor;

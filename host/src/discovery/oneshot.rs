@@ -1,0 +1,131 @@
+//! Every entry of a document, one round each, nothing written: what `discover`, `plan`, `tree` and `explain` show.
+//!
+//! The same rooms in the same order as in a running host; only the supervisor's memory (baseline, holds) is missing,
+//! so the guard judges as after a restart.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use topoloom_core::snapshot::{ColumnKey, Store, View};
+use topoloom_core::topology::{Forest, Object, TierNames, guard};
+
+use super::decide::{Decision, Inputs, accept, decide};
+use super::revision::{Revision, prepare};
+use super::supervisor::safety;
+use crate::config::{Document, EntryConfig};
+use crate::plugin::{Round, Runtime};
+
+/// One entry's round.
+pub struct Shot {
+    /// The source.
+    pub source: Arc<str>,
+    /// What it runs with, if it could be prepared.
+    pub revision: Option<Revision>,
+    /// The result, or why there is none.
+    pub result: Result<Found, String>,
+}
+
+/// A result and what it means.
+pub struct Found {
+    /// The sound result.
+    pub forest: Forest,
+    /// What it means for the cluster.
+    pub decision: Decision,
+}
+
+/// The entries, prepared, and the columns that they read together.
+pub struct Prepared {
+    entries: Vec<(Arc<EntryConfig>, Result<Revision, String>)>,
+}
+
+impl Prepared {
+    /// Prepares every enabled entry; a broken one only carries its own message.
+    pub async fn new(runtime: &Runtime, document: &Document, only: Option<&str>) -> Self {
+        let mut entries = Vec::new();
+        for entry in document.enabled().filter(|entry| only.is_none_or(|only| only == entry.source)) {
+            let entry = Arc::new(entry.clone());
+            let revision = prepare(runtime, Arc::clone(&entry)).await.map_err(|refused| refused.message);
+            entries.push((entry, revision));
+        }
+        Self { entries }
+    }
+
+    /// The columns that all entries read together.
+    #[must_use]
+    pub fn keys(&self) -> Vec<ColumnKey> {
+        let revisions = self.entries.iter().filter_map(|(_, revision)| revision.as_ref().ok());
+        let mut keys: Vec<ColumnKey> = revisions.flat_map(|revision| revision.keys.iter().cloned()).collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    /// Runs one round per entry over the nodes in `store`, in the order of the document.
+    pub async fn round(self, store: &Store, observed: &[Object], applied_configs: &ConfigHashes) -> Vec<Shot> {
+        let mut tiers = TierNames::new();
+        let mut shots = Vec::new();
+        for (entry, revision) in self.entries {
+            let source: Arc<str> = entry.source.as_str().into();
+            let shot = match revision {
+                Err(message) => Shot { source, revision: None, result: Err(message) },
+                Ok(revision) => {
+                    let view = store.view(&revision.keys);
+                    let config = match applied_configs.get(&entry.source) {
+                        Some(applied) if *applied != entry.config_hash.to_string() => guard::Config::Edited,
+                        _ => guard::Config::Same,
+                    };
+                    let result = one(&source, &revision, &view, observed, &tiers, config).await;
+                    if let Ok(found) = &result {
+                        for (name, used) in found.decision.named.tier_names() {
+                            tiers.entry(name).or_insert(used);
+                        }
+                    }
+                    Shot { source, revision: Some(revision), result }
+                }
+            };
+            shots.push(shot);
+        }
+        shots
+    }
+}
+
+/// The configuration that each source's objects came from, where that is known.
+pub type ConfigHashes = std::collections::BTreeMap<String, String>;
+
+async fn one(
+    source: &Arc<str>,
+    revision: &Revision,
+    view: &View,
+    observed: &[Object],
+    tiers: &TierNames,
+    config: guard::Config,
+) -> Result<Found, String> {
+    let own: Vec<Object> = observed.iter().filter(|object| object.source.as_ref() == Some(source)).cloned().collect();
+    let round = Round {
+        config: Arc::clone(&revision.config),
+        granted: Arc::clone(&revision.granted),
+        nodes: view.clone(),
+        applied: own.into(),
+        time: Timestamp::now(),
+        state: Arc::from([]),
+    };
+    let answer = revision.plugin.discover(source, round).await.end.map_err(|error| error.to_string())?;
+    let topoloom_core::plugin::Answered::Topology(topology) = answer.outcome else {
+        return Err("the plugin answered `unchanged` in its first round".to_owned());
+    };
+    let forest = accept(&topology, source, view, observed)
+        .map_err(|violations| format!("the topology is not valid: {violations}"))?;
+    let safety = safety(&revision.entry.safety, revision.rhythm.remote);
+    let inputs = Inputs {
+        source,
+        observed,
+        view,
+        keys: &revision.keys,
+        baseline: None,
+        config,
+        safety: &safety,
+        tier_names_elsewhere: tiers,
+    };
+    let decision = decide(&forest, &inputs);
+    Ok(Found { forest, decision })
+}

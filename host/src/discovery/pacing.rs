@@ -1,0 +1,223 @@
+//! When the next round of a source is due.
+//!
+//! A change that matters starts a round at once; what happens while it runs collapses into one further round. A plugin
+//! may ask for a pause between such rounds, an operator for time to settle, and after a failure nothing but the
+//! operator starts a round before the back-off is over.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use topoloom_core::plugin::Trigger;
+
+/// An edit that never comes to rest is looked at after this many settle times.
+const SETTLE_PATIENCE: u32 = 10;
+
+/// First pause after a failure.
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+/// A source that calls endpoints is never asked more often than this after a failure (`topology-sources.md` 6).
+const FIRST_REMOTE_BACKOFF: Duration = Duration::from_secs(10);
+/// The longest pause after a failure (`wasm-plugins.md` 7).
+const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+
+/// What a revision asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rhythm {
+    /// Column changes start a round; rounds lie this far apart at least.
+    pub columns: Option<Duration>,
+    /// Names that appear or go start a round.
+    pub names: Option<Duration>,
+    /// A round this long after the last one.
+    pub timer: Option<Duration>,
+    /// Column changes must have come to rest for this long.
+    pub settle: Duration,
+    /// Whether the source calls endpoints.
+    pub remote: bool,
+}
+
+impl Rhythm {
+    /// Of the triggers that a plugin requires and the entry's interval and settle time.
+    #[must_use]
+    pub fn new(triggers: &[Trigger], interval: Duration, settle: Duration, remote: bool) -> Self {
+        let mut rhythm = Self { settle, remote, ..Self::default() };
+        for trigger in triggers {
+            match *trigger {
+                Trigger::Columns(pause) => rhythm.columns = Some(pause),
+                Trigger::Names(pause) => rhythm.names = Some(pause),
+                Trigger::Timer(pause) => rhythm.timer = Some(interval.max(pause)),
+            }
+        }
+        rhythm
+    }
+}
+
+/// The state: what waits, and since when.
+#[derive(Debug, Clone, Default)]
+pub struct Pacing {
+    rhythm: Rhythm,
+    columns: Option<Waiting>,
+    names: bool,
+    asked: bool,
+    extra: Option<Instant>,
+    last_start: Option<Instant>,
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    first: Instant,
+    last: Instant,
+}
+
+impl Pacing {
+    /// A new revision: its first round is due at once.
+    pub fn restart(&mut self, rhythm: Rhythm) {
+        *self = Self { rhythm, asked: true, ..Self::default() };
+    }
+
+    /// A required column changed.
+    pub fn columns_changed(&mut self, now: Instant) {
+        let first = self.columns.map_or(now, |waiting| waiting.first);
+        self.columns = Some(Waiting { first, last: now });
+    }
+
+    /// A node appeared or went.
+    pub fn names_changed(&mut self) {
+        self.names = true;
+    }
+
+    /// Somebody asked for a round: the operator, or a change of what the source runs on. Ends a back-off.
+    pub fn ask(&mut self) {
+        self.asked = true;
+        self.not_before = None;
+    }
+
+    /// A round at this time, whatever else happens (a held result that time may confirm).
+    pub fn at(&mut self, when: Option<Instant>) {
+        self.extra = when;
+    }
+
+    /// When the next round is due; `None`: not before something happens.
+    #[must_use]
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        let paused = |pause: Duration| self.last_start.map_or(now, |last| last + pause);
+        let columns = match (self.rhythm.columns, self.columns) {
+            (Some(pause), Some(waiting)) => {
+                let patience = waiting.first + self.rhythm.settle * SETTLE_PATIENCE;
+                Some((waiting.last + self.rhythm.settle).min(patience).max(paused(pause)))
+            }
+            _ => None,
+        };
+        let names = self.rhythm.names.filter(|_| self.names).map(paused);
+        let timer = self.rhythm.timer.and_then(|interval| Some(self.last_start? + interval));
+        let retry = self.not_before.filter(|_| self.failures > 0);
+        let asked = self.asked.then_some(now);
+        let earliest = [columns, names, timer, retry, asked, self.extra].into_iter().flatten().min()?;
+        Some(self.not_before.map_or(earliest, |not_before| earliest.max(not_before)))
+    }
+
+    /// A round starts: it sees everything that waited.
+    pub fn started(&mut self, now: Instant) {
+        self.columns = None;
+        self.names = false;
+        self.asked = false;
+        self.extra = None;
+        self.not_before = None;
+        self.last_start = Some(now);
+    }
+
+    /// The round worked.
+    pub fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+
+    /// The round failed. Answers when it is tried again; `wait` is what the other side asked for.
+    pub fn failed(&mut self, now: Instant, wait: Option<Duration>) -> Instant {
+        let first = if self.rhythm.remote { FIRST_REMOTE_BACKOFF } else { FIRST_BACKOFF };
+        let doubled = first.saturating_mul(1 << self.failures.min(9));
+        self.failures = self.failures.saturating_add(1);
+        let pause = doubled.max(wait.unwrap_or_default()).min(LONGEST_BACKOFF);
+        let when = now + pause;
+        self.not_before = Some(when);
+        when
+    }
+
+    /// The round failed in a way that only a change can mend.
+    pub fn failed_until_changed(&mut self) {
+        self.failures = 0;
+        self.not_before = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn pacing(triggers: &[Trigger], settle: Duration) -> (Pacing, Instant) {
+        let mut pacing = Pacing::default();
+        pacing.restart(Rhythm::new(triggers, 600 * S, settle, false));
+        let now = Instant::now();
+        assert_eq!(pacing.due(now), Some(now), "the first round is due at once");
+        pacing.started(now);
+        pacing.succeeded();
+        (pacing, now)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_is_due_at_once_and_a_burst_is_one_round() {
+        let (mut pacing, now) = pacing(&[Trigger::Columns(Duration::ZERO)], Duration::ZERO);
+        assert_eq!(pacing.due(now), None);
+        pacing.columns_changed(now + S);
+        pacing.columns_changed(now + S);
+        assert_eq!(pacing.due(now + S), Some(now + S));
+        pacing.started(now + S);
+        assert_eq!(pacing.due(now + S), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn names_wake_only_who_asked_for_them() {
+        let (mut pacing, now) = pacing(&[Trigger::Columns(Duration::ZERO)], Duration::ZERO);
+        pacing.names_changed();
+        assert_eq!(pacing.due(now), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn settling_waits_for_rest_but_not_for_ever() {
+        let (mut pacing, now) = pacing(&[Trigger::Columns(Duration::ZERO)], 2 * S);
+        pacing.columns_changed(now);
+        pacing.columns_changed(now + S);
+        assert_eq!(pacing.due(now + S), Some(now + 3 * S));
+        for i in 0..100 {
+            pacing.columns_changed(now + i * S);
+        }
+        assert_eq!(pacing.due(now + 100 * S), Some(now + 20 * S));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_timer_and_the_minimum_pause_hold() {
+        let (mut pacing, now) = pacing(&[Trigger::Timer(5 * S), Trigger::Columns(30 * S)], Duration::ZERO);
+        assert_eq!(pacing.due(now), Some(now + 600 * S));
+        pacing.columns_changed(now + S);
+        assert_eq!(pacing.due(now + S), Some(now + 30 * S));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_back_off_and_the_operator_ends_the_back_off() {
+        let (mut pacing, now) = pacing(&[Trigger::Columns(Duration::ZERO)], Duration::ZERO);
+        assert_eq!(pacing.failed(now, None), now + S);
+        assert_eq!(pacing.due(now), Some(now + S));
+        pacing.columns_changed(now);
+        assert_eq!(pacing.due(now), Some(now + S), "a change does not cut the back-off short");
+        pacing.started(now + S);
+        assert_eq!(pacing.failed(now + S, None), now + 3 * S);
+        pacing.ask();
+        assert_eq!(pacing.due(now + S), Some(now + S));
+        for _ in 0..20 {
+            pacing.started(now);
+            pacing.failed(now, None);
+        }
+        assert_eq!(pacing.due(now), Some(now + LONGEST_BACKOFF));
+    }
+}

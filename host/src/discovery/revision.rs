@@ -1,0 +1,224 @@
+//! One configured plugin: bytes, configuration and grants, checked together before any of them is used.
+//!
+//! A source serves with one [`Revision`] and keeps it until the next one is complete: whatever is wrong with an edited
+//! entry (a file that is missing, a digest that differs, a configuration that the plugin refuses, a grant that is
+//! missing) is a [`Refused`] and leaves the old revision in force (decision H1).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use topoloom_api::condition::{ConditionType, Reason};
+use topoloom_api::discovery_source::PluginOrigin as StatusOrigin;
+use topoloom_core::plugin::{
+    CallError, Description, EndpointPermission, Granted, KeyPattern, Limits, Method, Permissions, Requirements, Retry, grant,
+};
+use topoloom_core::snapshot::ColumnKey;
+
+use super::pacing::Rhythm;
+use crate::config::{EntryConfig, PluginOrigin, Profile};
+use crate::config;
+use crate::plugin::{Digest, Load, LoadError, Plugin, Runtime, builtin};
+
+/// Largest file that is read as a plugin at all; the scan's own bound is lower and gives the better sentence.
+const MAX_FILE: u64 = 64 << 20;
+
+/// What a source runs with.
+#[derive(Debug)]
+pub struct Revision {
+    /// The entry it was made from.
+    pub entry: Arc<EntryConfig>,
+    /// The entry's configuration as the plugin gets it.
+    pub config: Arc<str>,
+    /// The loaded plugin.
+    pub plugin: Plugin,
+    /// What it says about itself.
+    pub description: Description,
+    /// Where its bytes came from.
+    pub origin: StatusOrigin,
+    /// What it asked for.
+    pub requirements: Requirements,
+    /// What it got.
+    pub granted: Arc<Granted>,
+    /// The columns that it reads.
+    pub keys: Vec<ColumnKey>,
+    /// When its rounds run.
+    pub rhythm: Rhythm,
+}
+
+/// Why an entry does not become a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The condition that says so.
+    pub condition: ConditionType,
+    /// The word.
+    pub reason: Reason,
+    /// The sentence.
+    pub message: String,
+    /// Whether the same entry may do better later without an edit.
+    pub again: bool,
+}
+
+impl Refused {
+    fn loading(reason: Reason, message: impl Into<String>, again: bool) -> Self {
+        Self { condition: ConditionType::Loaded, reason, message: message.into(), again }
+    }
+}
+
+/// Makes a revision of an entry.
+///
+/// # Errors
+/// The first step that refused, with what to do.
+pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>) -> Result<Revision, Refused> {
+    let source: Arc<str> = entry.source.as_str().into();
+    let (bytes, origin) = bytes(&entry).await?;
+    let pinned = entry.plugin.digest.map(|digest| Digest::from_bytes(*digest.as_bytes()));
+    let load = Load { bytes, pinned, limits: limits(&entry) };
+    let plugin = runtime.load(load).await.map_err(|error| {
+        let reason = match error {
+            LoadError::Digest { .. } => Reason::DigestMismatch,
+            _ => Reason::PluginInvalid,
+        };
+        Refused::loading(reason, error.to_string(), matches!(error.retry(), Retry::Later(_)))
+    })?;
+    let description = plugin.describe(&source).await.end.map_err(|error| call_refused("describe", &error))?;
+    if let Some(expected) = entry.plugin.expected_name.as_ref().filter(|expected| **expected != description.name) {
+        let message = format!("the plugin calls itself {:?}, the entry expects {expected:?}", description.name);
+        return Err(Refused::loading(Reason::PluginInvalid, message, false));
+    }
+    let config: Arc<str> = entry.config.to_string().into();
+    let requirements = plugin.configure(&source, Arc::clone(&config)).await.end.map_err(|error| match error {
+        CallError::InvalidConfig(problems) => Refused {
+            condition: ConditionType::Configured,
+            reason: Reason::InvalidConfig,
+            message: problems.iter().map(|problem| format!("config.{problem}")).collect::<Vec<_>>().join("; "),
+            again: false,
+        },
+        other => call_refused("configure", &other),
+    })?;
+    let given = entry.permissions.as_ref().map(permissions).unwrap_or_default();
+    let granted = grant(&requirements, &given, plugin.origin()).map_err(|refusals| {
+        let wanted = topoloom_core::plugin::Refusal::yaml(&refusals);
+        let what = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        Refused::loading(
+            Reason::PermissionDenied,
+            format!("the plugin asks for what is not granted: {what}. To grant it, add to the entry:\n{wanted}"),
+            false,
+        )
+    })?;
+    let labels = granted.labels.iter().map(|key| ColumnKey::Label(Arc::clone(key)));
+    let annotations = granted.annotations.iter().map(|key| ColumnKey::Annotation(Arc::clone(key)));
+    let keys = labels.chain(annotations).collect();
+    let rhythm =
+        Rhythm::new(&requirements.triggers, entry.interval, entry.settle, !requirements.endpoints.is_empty());
+    Ok(Revision { entry, config, plugin, description, origin, requirements, granted: Arc::new(granted), keys, rhythm })
+}
+
+fn call_refused(step: &str, error: &CallError) -> Refused {
+    Refused::loading(call_reason(error), format!("{step}: {error}"), true)
+}
+
+/// The condition reason for a call that did not end with an answer.
+#[must_use]
+pub fn call_reason(error: &CallError) -> Reason {
+    use topoloom_core::plugin::Failure;
+    match error {
+        CallError::Failure(Failure::Config(_)) | CallError::InvalidConfig(_) => Reason::InvalidConfig,
+        CallError::Failure(Failure::Denied(_)) => Reason::PermissionDenied,
+        CallError::Failure(Failure::Unauthorized(_)) => Reason::Unauthorized,
+        CallError::Failure(Failure::Upstream { .. }) => Reason::Upstream,
+        CallError::Failure(Failure::Internal(_)) => Reason::GuestError,
+        CallError::Trap { .. } => Reason::Trap,
+        CallError::CpuDeadline { .. } | CallError::WallClock { .. } => Reason::Deadline,
+        CallError::OutOfMemory { .. } => Reason::OutOfMemory,
+        CallError::LimitExceeded { .. } | CallError::TooLarge { .. } | CallError::InvalidResult(_) => {
+            Reason::InvalidResult
+        }
+        CallError::Start(_) | CallError::Host(_) => Reason::PluginInvalid,
+    }
+}
+
+/// The bytes that an entry names.
+async fn bytes(entry: &EntryConfig) -> Result<(Arc<[u8]>, StatusOrigin), Refused> {
+    let missing = |message: String, again| Refused::loading(Reason::PluginNotFound, message, again);
+    match &entry.plugin.origin {
+        PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) => match builtin::find(name) {
+            Some(builtin) => Ok((Arc::clone(&builtin.bytes), StatusOrigin::Builtin)),
+            None => Err(missing(
+                format!(
+                    "unknown plugin {name:?}: builtin are {}; name a file with `plugin: {{file: PATH}}`",
+                    builtin::all().iter().map(|builtin| builtin.name).collect::<Vec<_>>().join(", ")
+                ),
+                false,
+            )),
+        },
+        PluginOrigin::File(path) => {
+            let bytes = read_file(path.clone()).await.map_err(|message| missing(message, true))?;
+            Ok((bytes, StatusOrigin::File))
+        }
+        PluginOrigin::ConfigMap(_) => Err(missing(
+            "plugins out of a ConfigMap are not delivered by this version: name a file with `plugin: {file: PATH}`".into(),
+            false,
+        )),
+    }
+}
+
+/// Reads a plugin file, bounded.
+///
+/// # Errors
+/// One sentence that names the file.
+pub async fn read_file(path: PathBuf) -> Result<Arc<[u8]>, String> {
+    let named = |error: std::io::Error| format!("plugin.file {}: {error}", path.display());
+    let size = tokio::fs::metadata(&path).await.map_err(named)?.len();
+    if size > MAX_FILE {
+        return Err(format!("plugin.file {}: {size} bytes, at most {MAX_FILE} are read", path.display()));
+    }
+    Ok(tokio::fs::read(&path).await.map_err(named)?.into())
+}
+
+/// The limits of an entry: the defaults, with what the entry says in their place.
+fn limits(entry: &EntryConfig) -> Limits {
+    let given = &entry.limits;
+    let mut limits = match given.profile {
+        Profile::Standard => Limits::default(),
+        Profile::Large => Limits::large(),
+    };
+    if let Some(memory) = given.memory {
+        limits.store.memory = memory.as_usize();
+    }
+    if let Some(result) = given.max_result {
+        limits.call.transfer = result.as_usize();
+    }
+    let set = |limit: &mut Duration, given: Option<Duration>| *limit = given.unwrap_or(*limit);
+    set(&mut limits.call.cpu, given.cpu);
+    set(&mut limits.call.wall, given.timeout);
+    limits
+}
+
+/// The grants of an entry, as the decision about them reads them.
+fn permissions(given: &config::Permissions) -> Permissions {
+    let pattern = |pattern: &config::permissions::KeyPattern| match pattern {
+        config::permissions::KeyPattern::Exact(key) => KeyPattern::Exact(key.clone()),
+        config::permissions::KeyPattern::Prefix(prefix) => KeyPattern::Prefix(prefix.clone()),
+    };
+    let method = |method: &config::endpoint::Method| match method {
+        config::endpoint::Method::Get => Method::Get,
+        config::endpoint::Method::Head => Method::Head,
+        config::endpoint::Method::Post => Method::Post,
+        config::endpoint::Method::Put => Method::Put,
+        config::endpoint::Method::Patch => Method::Patch,
+        config::endpoint::Method::Delete => Method::Delete,
+    };
+    Permissions {
+        node_labels: given.node_labels.iter().map(pattern).collect(),
+        node_annotations: given.node_annotations.iter().map(pattern).collect(),
+        endpoints: given
+            .endpoints
+            .iter()
+            .map(|(name, endpoint)| {
+                let methods = endpoint.methods.iter().map(method).collect();
+                (name.clone(), EndpointPermission { methods, paths: endpoint.paths.clone() })
+            })
+            .collect(),
+    }
+}

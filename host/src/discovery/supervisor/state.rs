@@ -1,0 +1,492 @@
+//! What a source says about itself: one status, and the Events on its way there.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
+use topoloom_api::discovery_source::{
+    Diagnostic, DiscoverySourceStatus, Held, HeldRule, NodeCoverage, OnRemoval, PluginStatus, State, TierConflict,
+    TierGroups,
+};
+use topoloom_core::topology::TierNames;
+use topoloom_core::topology::guard::{self, Confirmation, Rule};
+
+use super::wake::{Drift, Wake};
+use crate::cluster::Reason as Refused;
+use crate::cluster::events::Urgency;
+use crate::discovery::decide::Decision;
+use crate::discovery::revision::{self, Revision};
+use crate::topology::apply::Outcome;
+
+/// Foreign changes within [`WATCHED`] that make another writer of us two: repairing on would be a fight.
+const FIGHT: usize = 5;
+/// How long a foreign change is remembered.
+const WATCHED: Duration = Duration::from_secs(120);
+/// Objects that are named in a message; the rest is counted.
+const NAMED: usize = 3;
+
+/// Tier names of all sources, so that the earlier entry wins (decision H15).
+#[derive(Default)]
+pub struct TierRegistry {
+    inner: Mutex<BTreeMap<Arc<str>, Registered>>,
+}
+
+struct Registered {
+    order: usize,
+    names: TierNames,
+    wake: Arc<Wake>,
+}
+
+impl TierRegistry {
+    /// The tier names of entries before this one. The earliest use of a name stands.
+    pub fn before(&self, source: &Arc<str>, order: usize) -> TierNames {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut earlier: Vec<_> =
+            inner.iter().filter(|(name, entry)| *name != source && entry.order < order).map(|(_, entry)| entry).collect();
+        earlier.sort_by_key(|entry| std::cmp::Reverse(entry.order));
+        earlier.into_iter().flat_map(|entry| entry.names.clone()).collect()
+    }
+
+    /// Enters the names of a source. Answers whom that concerns.
+    pub(super) fn publish(&self, source: &Arc<str>, order: usize, names: TierNames, wake: &Arc<Wake>) -> Vec<Arc<Wake>> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.get(source).is_some_and(|known| known.names == names && known.order == order) {
+            return Vec::new();
+        }
+        inner.insert(Arc::clone(source), Registered { order, names, wake: Arc::clone(wake) });
+        inner.values().filter(|entry| entry.order > order).map(|entry| Arc::clone(&entry.wake)).collect()
+    }
+
+    /// A source is gone: its names are free.
+    pub(super) fn forget(&self, source: &Arc<str>) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gone) = inner.remove(source) {
+            for entry in inner.values().filter(|entry| entry.order > gone.order) {
+                entry.wake.tiers();
+            }
+        }
+    }
+}
+
+/// The status of a source as it grows, and what was said before.
+pub struct Report {
+    status: DiscoverySourceStatus,
+    said: Vec<Condition>,
+    foreign: VecDeque<(Instant, Drift)>,
+    warnings: Vec<String>,
+    served: bool,
+    disabled: bool,
+}
+
+impl Report {
+    /// Of a source of which nothing is known yet.
+    pub fn new(source: &str, on_removal: OnRemoval) -> Self {
+        let status = DiscoverySourceStatus {
+            source: source.to_owned(),
+            on_removal: Some(on_removal),
+            ..DiscoverySourceStatus::default()
+        };
+        Self { status, said: Vec::new(), foreign: VecDeque::new(), warnings: Vec::new(), served: false, disabled: false }
+    }
+
+    fn set(&mut self, type_: ConditionType, status: bool, reason: Reason, message: impl Into<String>) {
+        let now = seconds(Timestamp::now());
+        set_condition(&mut self.status.conditions, Condition::new(type_, ConditionStatus::from(status), reason, message), &now);
+    }
+
+    fn clear(&mut self, type_: ConditionType) {
+        self.status.conditions.retain(|condition| condition.type_ != type_.as_str());
+    }
+
+    fn find(&self, type_: ConditionType) -> Option<&Condition> {
+        self.status.conditions.iter().find(|condition| condition.type_ == type_.as_str())
+    }
+
+    fn is_false(&self, type_: ConditionType) -> bool {
+        self.find(type_).is_some_and(|condition| condition.status == "False")
+    }
+
+    /// The entry can be read (again); `warnings` say what is odd about it.
+    pub fn valid(&mut self, on_removal: OnRemoval, warnings: Vec<String>) {
+        self.status.on_removal = Some(on_removal);
+        self.warnings = warnings;
+        if self.served {
+            self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
+        }
+    }
+
+    fn valid_sentence(&self) -> String {
+        match self.warnings.as_slice() {
+            [] => "the entry is valid and is what runs".to_owned(),
+            warnings => format!("the entry is valid and is what runs; {}", warnings.join("; ")),
+        }
+    }
+
+    /// The entry cannot be read.
+    pub fn invalid(&mut self, reason: Reason, message: String, old: bool) {
+        let tail = if old { "; the last good version goes on" } else { "" };
+        self.set(ConditionType::Configured, false, reason, format!("{message}{tail}"));
+    }
+
+    /// The entry was prepared and refused.
+    pub fn refused(&mut self, refused: &revision::Refused, old: bool) {
+        let tail = if old { "; the last good version goes on" } else { "" };
+        self.set(refused.condition, false, refused.reason, format!("{}{tail}", refused.message));
+        if !old && refused.condition == ConditionType::Configured {
+            self.set(ConditionType::Loaded, true, Reason::Ok, "the plugin is loaded");
+        }
+    }
+
+    /// A revision serves.
+    pub fn revision(&mut self, revision: &Revision) {
+        self.status.plugin = Some(PluginStatus {
+            name: revision.description.name.clone(),
+            version: revision.description.version.clone(),
+            vendor: Some(revision.description.vendor.clone()).filter(|vendor| !vendor.is_empty()),
+            digest: revision.plugin.digest().to_string(),
+            origin: revision.origin,
+        });
+        self.served = true;
+        self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
+        self.set(ConditionType::Loaded, true, Reason::Ok, "the plugin is loaded and has what it asks for");
+        let insecure: Vec<&str> = revision
+            .requirements
+            .endpoints
+            .iter()
+            .filter(|endpoint| endpoint.tls.insecure_skip_verify)
+            .map(|endpoint| endpoint.name.as_str())
+            .collect();
+        if insecure.is_empty() {
+            self.clear(ConditionType::InsecureTls);
+        } else {
+            let message = format!("certificates are not checked for: {}", insecure.join(", "));
+            self.set(ConditionType::InsecureTls, true, Reason::VerificationOff, message);
+        }
+    }
+
+    /// A round did not end with a result.
+    pub fn round_failed(&mut self, reason: Reason, message: &str, again: Option<Instant>) {
+        let when = match again {
+            Some(_) => "it is tried again with back-off",
+            None => "nothing is tried before the entry changes",
+        };
+        self.set(ConditionType::Discovered, false, reason, format!("{message}; {when}"));
+        if self.find(ConditionType::Applied).is_some() {
+            let message = "the last good topology stays in force, newer rounds fail";
+            self.set(ConditionType::Stale, true, reason, message);
+        }
+    }
+
+    /// A round ended with a sound result.
+    pub fn discovered(&mut self, time: Timestamp) {
+        self.status.last_success = Some(seconds(time));
+        self.set(ConditionType::Discovered, true, Reason::Ok, "the last round produced a result");
+        self.clear(ConditionType::Stale);
+    }
+
+    /// A result was decided about.
+    pub fn decided(&mut self, decision: &Decision) {
+        let numbers = &decision.numbers;
+        self.status.diagnostics = numbers
+            .diagnostics
+            .iter()
+            .map(|(code, (count, example))| Diagnostic {
+                code: code.to_string(),
+                count: integer(*count),
+                example: example.clone(),
+            })
+            .collect();
+        self.status.overlaps = (numbers.overlaps > 0).then(|| integer(numbers.overlaps));
+        if numbers.overlaps > 0 {
+            let message = format!("{} Nodes are in two groups of one tier; a scheduler picks one of them", numbers.overlaps);
+            self.set(ConditionType::Overlap, true, Reason::SharedNodes, message);
+        } else {
+            self.clear(ConditionType::Overlap);
+        }
+        self.status.tier_conflicts = decision
+            .named
+            .tier_name_conflicts
+            .iter()
+            .map(|conflict| TierConflict {
+                tier_name: conflict.tier_name.to_string(),
+                tier: i64::from(conflict.tier.get()),
+                taken_by: conflict.elsewhere.source.to_string(),
+                their_tier: i64::from(conflict.elsewhere.tier.get()),
+            })
+            .collect();
+        match decision.named.tier_name_conflicts.first() {
+            Some(first) => {
+                let message = format!(
+                    "tier name {:?} stands for tier {} in source {}; tier {} of this source is written without it",
+                    first.tier_name, first.elsewhere.tier.get(), first.elsewhere.source, first.tier.get()
+                );
+                self.set(ConditionType::TierNameConflict, true, Reason::TierNameTaken, message);
+            }
+            None => self.clear(ConditionType::TierNameConflict),
+        }
+        match decision.named.name_conflicts.first() {
+            Some(first) => {
+                let owner = first.owner.as_ref().map_or("made by hand".to_owned(), |owner| format!("of source {owner}"));
+                let message = format!(
+                    "the name {} is taken by an object {owner}; it is not written and {} of its ancestors are held back until the name is free",
+                    first.name,
+                    first.held.len()
+                );
+                self.set(ConditionType::NameConflict, true, Reason::NameTaken, message);
+            }
+            None => self.clear(ConditionType::NameConflict),
+        }
+        let differs = numbers.diagnostics.get("differs-from-volcano");
+        match differs {
+            Some((count, example)) => {
+                let message = format!("Volcano would give another result in {count} places, for instance: {example}");
+                self.set(ConditionType::Compatibility, true, Reason::DiffersFromVolcano, message);
+            }
+            None => self.clear(ConditionType::Compatibility),
+        }
+    }
+
+    /// A result waits.
+    pub fn held(
+        &mut self,
+        decision: &Decision,
+        held: &guard::Held,
+        since: Timestamp,
+        agreeing: u32,
+        needed: u32,
+        next: Option<Timestamp>,
+    ) {
+        self.status.held = Some(Held {
+            rule: match held.rule {
+                Rule::Empty { .. } => HeldRule::Empty,
+                Rule::Deletes { .. } => HeldRule::Deletions,
+                Rule::Loses { .. } => HeldRule::LostNodes,
+            },
+            sentence: held.sentence.clone(),
+            hash: decision.hash.to_string(),
+            since: seconds(since),
+            confirmations: i64::from(agreeing),
+            next_round: next.map(seconds),
+        });
+        let reason = match held.rule {
+            Rule::Empty { .. } => Reason::EmptyResult,
+            Rule::Deletes { .. } => Reason::TooManyDeletions,
+            Rule::Loses { .. } => Reason::TooManyNodesLost,
+        };
+        let rounds = match next {
+            Some(_) => format!(" ({agreeing} of {needed} agreeing rounds)"),
+            None => String::new(),
+        };
+        let message = format!("{}{rounds}; result {}", held.sentence, decision.hash);
+        self.set(ConditionType::Held, true, reason, message);
+    }
+
+    /// Nothing waits.
+    pub fn not_held(&mut self) {
+        self.status.held = None;
+        self.clear(ConditionType::Held);
+    }
+
+    /// A held result was confirmed.
+    pub fn confirmed(&mut self, by: Confirmation) {
+        let who = if by == Confirmation::Operator { "the operator" } else { "agreeing rounds over time" };
+        self.status.held = None;
+        self.set(ConditionType::Held, false, Reason::Confirmed, format!("confirmed by {who}"));
+    }
+
+    /// A result is not written, on purpose.
+    pub fn observing(&mut self, decision: &Decision, observing: bool) {
+        let why = if observing { ("Observing", Reason::Observing) } else { ("Paused", Reason::Paused) };
+        let message = match decision.plan.steps.len() {
+            0 => "nothing would be written".to_owned(),
+            steps => format!("{steps} writes are due and not done: {}", why.0.to_lowercase()),
+        };
+        self.set(ConditionType::Applied, false, why.1, message);
+        self.numbers(decision);
+    }
+
+    /// A result is completely in the cluster.
+    pub fn applied(&mut self, decision: &Decision, config_hash: String) {
+        self.status.result_hash = Some(decision.hash.to_string());
+        self.status.config_hash = Some(config_hash);
+        self.numbers(decision);
+        let blocked = decision.plan.blocked.len();
+        if blocked == 0 {
+            self.set(ConditionType::Applied, true, Reason::Ok, "the last result is what the cluster holds");
+        } else {
+            let first = decision.plan.blocked.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            let message = format!("{blocked} parts of the result cannot be written: {first}");
+            self.set(ConditionType::Applied, false, Reason::NameTaken, message);
+        }
+        if self.find(ConditionType::Held).is_some_and(|held| held.status == "False") {
+            self.clear(ConditionType::Held);
+        }
+    }
+
+    fn numbers(&mut self, decision: &Decision) {
+        let numbers = &decision.numbers;
+        self.status.nodes =
+            Some(NodeCoverage { covered: integer(numbers.covered), total: integer(numbers.total) });
+        self.status.groups = Some(integer(numbers.groups()));
+        self.status.groups_by_tier = numbers
+            .by_tier
+            .iter()
+            .map(|(tier, groups)| TierGroups { tier: i64::from(*tier), groups: integer(*groups) })
+            .collect();
+    }
+
+    /// Some writes were refused.
+    pub fn write_failed(&mut self, outcome: &Outcome, pause: Duration) {
+        let Some((name, refusal)) = outcome.refused.first() else { return };
+        let more = outcome.refused.len() - 1 + outcome.left_out;
+        let rest = if more == 0 { String::new() } else { format!(" (and {more} more writes wait)") };
+        let message = format!(
+            "{} of HyperNode {name} was refused ({}): {refusal}{rest}; what is written is sound, the rest is tried again within {pause:?}",
+            "the write",
+            refusal.reason.as_str(),
+        );
+        let reason = match refusal.reason {
+            Refused::AlreadyExists => Reason::NameTaken,
+            _ => Reason::WriteFailed,
+        };
+        self.set(ConditionType::Applied, false, reason, message);
+    }
+
+    /// An object is not as we wrote it.
+    pub fn drift(&mut self, drift: &Drift, now: Instant) {
+        tracing::info!(
+            source = self.status.source,
+            hyper_node = drift.object,
+            writer = drift.writer.as_deref().unwrap_or("unknown"),
+            "somebody changed an object of this source"
+        );
+        if drift.writer.is_some() {
+            self.foreign.push_back((now, drift.clone()));
+        }
+    }
+
+    /// Whether another program keeps changing our objects, so that writing on would be a fight.
+    pub fn second_writer(&mut self, now: Instant) -> bool {
+        while self.foreign.front().is_some_and(|(when, _)| now.duration_since(*when) > WATCHED) {
+            self.foreign.pop_front();
+        }
+        let Some((_, last)) = self.foreign.back() else {
+            self.clear(ConditionType::SecondWriter);
+            return false;
+        };
+        let fight = self.foreign.len() >= FIGHT;
+        let message = format!(
+            "{} changes of our objects by {:?} within two minutes, the last one of {}{}",
+            self.foreign.len(),
+            last.writer.as_deref().unwrap_or("unknown"),
+            last.object,
+            if fight { "; this source writes nothing until that ends" } else { "; repaired" }
+        );
+        self.set(ConditionType::SecondWriter, true, Reason::ForeignWriter, message);
+        fight
+    }
+
+    /// The source is off; its objects stay.
+    pub fn disabled(&mut self) {
+        self.disabled = true;
+        self.status.message = "disabled or removed from the configuration; its HyperNodes stay".to_owned();
+        self.not_held();
+    }
+
+    /// The source is off and its objects were deleted, as far as possible.
+    pub fn removed(&mut self, outcome: &Outcome) {
+        self.disabled = true;
+        self.status.message = match outcome.complete() {
+            true => "removed from the configuration, and its HyperNodes with it (onRemoval: delete)".to_owned(),
+            false => {
+                self.write_failed(outcome, Duration::ZERO);
+                "removed from the configuration; some of its HyperNodes could not be deleted".to_owned()
+            }
+        };
+        self.status.nodes = None;
+        self.status.groups = Some(0);
+        self.status.groups_by_tier.clear();
+        self.not_held();
+    }
+
+    /// The status as it is now.
+    pub fn status(&mut self, paused: bool, observing: bool) -> DiscoverySourceStatus {
+        let bad = [ConditionType::Configured, ConditionType::Loaded, ConditionType::Discovered, ConditionType::Applied];
+        let first_bad = bad.into_iter().filter(|type_| self.is_false(*type_)).find_map(|type_| self.find(type_)).cloned();
+        let failing = first_bad.as_ref().filter(|condition| condition.reason != Reason::Observing.as_str());
+        let state = if self.disabled {
+            State::Disabled
+        } else if paused {
+            State::Paused
+        } else if self.status.held.is_some() {
+            State::Held
+        } else if self.find(ConditionType::Stale).is_some() {
+            State::Stale
+        } else if failing.is_some() {
+            if self.status.groups.is_some() { State::Stale } else { State::Failed }
+        } else if observing {
+            State::Observing
+        } else if self.status.groups.is_some() {
+            State::Serving
+        } else {
+            State::Waiting
+        };
+        self.status.state = Some(state);
+        if !self.disabled {
+            let held = self.status.held.as_ref().map(|held| held.sentence.clone());
+            self.status.message = held
+                .or_else(|| first_bad.map(|condition| condition.message))
+                .unwrap_or_else(|| self.sentence(paused));
+        }
+        self.status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+        self.status.clone()
+    }
+
+    fn sentence(&self, paused: bool) -> String {
+        match (&self.status.nodes, self.status.groups) {
+            _ if paused => "paused by the operator: no rounds, no writes".to_owned(),
+            (Some(nodes), Some(groups)) => {
+                format!("{} of {} nodes have a place in {groups} groups", nodes.covered, nodes.total)
+            }
+            _ => "the first round is on its way".to_owned(),
+        }
+    }
+
+    /// What changed in a way that a person should hear of.
+    pub fn news(&mut self, status: &DiscoverySourceStatus) -> Vec<(Urgency, Reason, String)> {
+        let mut news = Vec::new();
+        for condition in &status.conditions {
+            let old = self.said.iter().find(|old| old.type_ == condition.type_);
+            if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
+                continue;
+            }
+            let Some(type_) = ConditionType::ALL.iter().find(|type_| type_.as_str() == condition.type_) else { continue };
+            let good_when_true = matches!(
+                type_,
+                ConditionType::Configured | ConditionType::Loaded | ConditionType::Discovered | ConditionType::Applied
+            );
+            let bad = (condition.status == "True") != good_when_true;
+            let Some(reason) = Reason::ALL.iter().find(|reason| reason.as_str() == condition.reason) else { continue };
+            // Good news is told once it follows bad news; a quiet day needs no Event.
+            if bad && !matches!(reason, Reason::Observing | Reason::Paused) {
+                news.push((Urgency::Warning, *reason, condition.message.clone()));
+            } else if !bad && old.is_some() {
+                news.push((Urgency::Normal, *reason, condition.message.clone()));
+            }
+        }
+        self.said.clone_from(&status.conditions);
+        news
+    }
+}
+
+/// A time as Kubernetes writes it.
+fn seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+fn integer(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

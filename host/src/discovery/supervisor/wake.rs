@@ -1,0 +1,104 @@
+//! What happened to a source since its task last looked. Collapses: a thousand events are one entry.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use topoloom_core::snapshot::{Change, ColumnKey};
+
+use crate::discovery::nodes::Listener;
+use crate::topology::observe::Owner;
+
+/// Drift entries that are kept one by one; what is beyond still wakes.
+const MAX_DRIFT: usize = 64;
+
+/// The bell of one source.
+#[derive(Default)]
+pub struct Wake {
+    news: Mutex<News>,
+    bell: Notify,
+}
+
+/// What happened.
+#[derive(Debug, Default)]
+pub struct News {
+    /// A required column changed.
+    pub columns: bool,
+    /// A node appeared or went.
+    pub names: bool,
+    /// Tier names of an earlier entry changed.
+    pub tiers: bool,
+    /// Objects of the source that are not as we wrote them.
+    pub drift: Vec<Drift>,
+}
+
+/// One object that is not as we wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drift {
+    /// The object.
+    pub object: String,
+    /// The field manager that changed it, where that is known.
+    pub writer: Option<String>,
+}
+
+impl Wake {
+    fn lock(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something happened.
+    pub async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    /// What happened since the last time.
+    pub fn take(&self) -> News {
+        std::mem::take(&mut self.lock())
+    }
+
+    /// A round has just looked at the nodes: what was said about them until now is known.
+    pub fn take_nodes(&self) {
+        let mut news = self.lock();
+        news.columns = false;
+        news.names = false;
+    }
+
+    /// Tier names of an earlier entry changed.
+    pub fn tiers(&self) {
+        self.lock().tiers = true;
+        self.bell.notify_one();
+    }
+}
+
+impl Owner for Wake {
+    fn drifted(&self, object: &str, writer: Option<&str>) {
+        let mut news = self.lock();
+        if news.drift.len() < MAX_DRIFT {
+            news.drift.push(Drift { object: object.to_owned(), writer: writer.map(str::to_owned) });
+        }
+        drop(news);
+        self.bell.notify_one();
+    }
+}
+
+/// Hears for a source what happens under the columns of one revision.
+pub struct Interested {
+    wake: Arc<Wake>,
+    keys: Vec<ColumnKey>,
+}
+
+impl Interested {
+    /// Hears under these keys.
+    pub fn new(wake: Arc<Wake>, keys: Vec<ColumnKey>) -> Self {
+        Self { wake, keys }
+    }
+}
+
+impl Listener for Interested {
+    fn nodes_changed(&self, change: &Change) {
+        let mut news = self.wake.lock();
+        news.columns |= change.concerns(&self.keys);
+        news.names |= change.names_changed();
+        drop(news);
+        self.wake.bell.notify_one();
+    }
+}

@@ -1,0 +1,52 @@
+//! The watch on the one ConfigMap that holds the configuration.
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::health::Check;
+use crate::cluster::Refusal;
+use crate::config::{Load, Location};
+
+/// Reads the ConfigMap whenever it changes, until dropped. Equal contents in a row are sent once.
+pub async fn watch(client: kube::Client, location: Location, loads: UnboundedSender<Load>, check: Check) {
+    let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
+    let config = watcher::Config::default().fields(&format!("metadata.name={}", location.name));
+    let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
+    let mut listed: Option<ConfigMap> = None;
+    let mut last: Option<Option<String>> = None;
+    while let Some(event) = events.next().await {
+        let present = match event {
+            Ok(Event::Init) => {
+                listed = None;
+                continue;
+            }
+            Ok(Event::InitApply(map)) => {
+                listed = Some(map);
+                continue;
+            }
+            Ok(Event::InitDone) => listed.take(),
+            Ok(Event::Apply(map)) => Some(map),
+            Ok(Event::Delete(_)) => None,
+            Err(error) => {
+                check.fail(&Refusal::of_watch(&error));
+                continue;
+            }
+        };
+        check.pass();
+        let data = present.map(|map| map.data.unwrap_or_default());
+        let text = data.as_ref().and_then(|data| data.get(&location.key).cloned());
+        let key = data.is_some().then(|| text.unwrap_or_default());
+        if last.as_ref() == Some(&key) {
+            continue;
+        }
+        last = Some(key);
+        if loads.send(Load::from_data(data.as_ref(), &location.key)).is_err() {
+            // Nobody listens any more: the process is stopping.
+            std::future::pending::<()>().await;
+        }
+    }
+}

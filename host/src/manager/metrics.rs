@@ -1,0 +1,139 @@
+//! The metrics of the process: one registry, one struct per room, labels from closed sets only.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::cluster::Reason;
+
+/// How a write ended: `ok` or the reason of the refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WriteLabels {
+    verb: &'static str,
+    result: &'static str,
+}
+
+/// Writes of HyperNodes.
+#[derive(Debug, Clone, Default)]
+pub struct WriteMetrics {
+    writes: Family<WriteLabels, Counter>,
+}
+
+impl WriteMetrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register("hypernode_writes", "Writes of HyperNodes by verb and result", metrics.writes.clone());
+        metrics
+    }
+
+    /// A write of an object ended.
+    pub fn object(&self, verb: &'static str, refused: Option<Reason>) {
+        let result = refused.map_or("ok", Reason::as_str);
+        self.writes.get_or_create(&WriteLabels { verb, result }).inc();
+    }
+
+    /// A write of a status ended.
+    pub fn status(&self, refused: Option<Reason>) {
+        self.object("status", refused);
+    }
+}
+
+/// One source. The set of sources is closed by the configuration; a source that is gone is removed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SourceLabels {
+    source: String,
+}
+
+/// One source and how its round ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RoundLabels {
+    source: String,
+    outcome: &'static str,
+}
+
+/// Rounds of sources.
+#[derive(Debug, Clone)]
+pub struct RoundMetrics {
+    rounds: Family<RoundLabels, Counter>,
+    seconds: Family<SourceLabels, Histogram>,
+    guest_seconds: Family<SourceLabels, Counter<f64, std::sync::atomic::AtomicU64>>,
+    guest_memory: Family<SourceLabels, Gauge>,
+    nodes: Family<SourceLabels, Gauge>,
+    groups: Family<SourceLabels, Gauge>,
+    held: Family<SourceLabels, Gauge>,
+    drift: Family<SourceLabels, Counter>,
+}
+
+/// From half a millisecond (an unchanged round of a small cluster) to half a minute (a slow fabric manager).
+const ROUND_BUCKETS: [f64; 10] = [0.0005, 0.002, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0];
+
+impl RoundMetrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            rounds: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(ROUND_BUCKETS)),
+            guest_seconds: Family::default(),
+            guest_memory: Family::default(),
+            nodes: Family::default(),
+            groups: Family::default(),
+            held: Family::default(),
+            drift: Family::default(),
+        };
+        registry.register("rounds", "Rounds by source and outcome", metrics.rounds.clone());
+        registry.register_with_unit("round", "Time of a round from trigger to plan", Unit::Seconds, metrics.seconds.clone());
+        registry.register_with_unit("guest_cpu", "Time computed inside plugins", Unit::Seconds, metrics.guest_seconds.clone());
+        registry.register_with_unit("guest_peak_memory", "Peak memory of the last call", Unit::Bytes, metrics.guest_memory.clone());
+        registry.register("nodes_covered", "Existing Nodes with a place in the applied result", metrics.nodes.clone());
+        registry.register("groups", "HyperNodes of the applied result", metrics.groups.clone());
+        registry.register("held", "1 while a result waits for confirmation", metrics.held.clone());
+        registry.register("drift", "Objects of the source that somebody else changed", metrics.drift.clone());
+        metrics
+    }
+
+    /// A round ended.
+    pub fn round(&self, source: &str, outcome: &'static str, seconds: f64) {
+        self.rounds.get_or_create(&RoundLabels { source: source.to_owned(), outcome }).inc();
+        self.seconds.get_or_create(&SourceLabels { source: source.to_owned() }).observe(seconds);
+    }
+
+    /// What a call cost.
+    pub fn guest(&self, source: &str, usage: &topoloom_core::plugin::Usage) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.guest_seconds.get_or_create(&labels).inc_by(usage.cpu.as_secs_f64());
+        self.guest_memory.get_or_create(&labels).set(i64::try_from(usage.peak_memory).unwrap_or(i64::MAX));
+    }
+
+    /// What is in force.
+    pub fn in_force(&self, source: &str, nodes: usize, groups: usize) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.nodes.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
+        self.groups.get_or_create(&labels).set(i64::try_from(groups).unwrap_or(i64::MAX));
+    }
+
+    /// Whether a result waits.
+    pub fn held(&self, source: &str, held: bool) {
+        self.held.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(held));
+    }
+
+    /// Somebody else changed an object.
+    pub fn drift(&self, source: &str) {
+        self.drift.get_or_create(&SourceLabels { source: source.to_owned() }).inc();
+    }
+
+    /// A source is gone: its series end.
+    pub fn forget(&self, source: &str) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.seconds.remove(&labels);
+        self.guest_seconds.remove(&labels);
+        self.guest_memory.remove(&labels);
+        self.nodes.remove(&labels);
+        self.groups.remove(&labels);
+        self.held.remove(&labels);
+        self.drift.remove(&labels);
+    }
+}

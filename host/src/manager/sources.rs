@@ -1,0 +1,280 @@
+//! The set of sources: which entry runs, which stops, who hears what.
+//!
+//! One document is compared with what runs, entry by entry: only what changed is told, a bad entry tells only itself,
+//! and a document that cannot be read removes nobody (decision H1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use topoloom_api::condition::Reason;
+use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval, State};
+
+use super::verbs::{Said, Verbs};
+use crate::config::{Document, EntryConfig, Load, Standing};
+use crate::discovery::supervisor::{Command, Memory, Shared, Supervisor, describe_invalid, remove};
+
+/// How long the first round waits for what earlier lives of the host wrote into DiscoverySource objects.
+const REMEMBER: Duration = Duration::from_secs(5);
+/// How long the first list of Nodes waits for the plugins' wishes, so that one list serves all.
+const FIRST_WISHES: Duration = Duration::from_secs(5);
+
+/// The running sources.
+pub struct Sources {
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    running: BTreeMap<String, Running>,
+    /// What the cluster says about sources, running or not.
+    known: BTreeMap<String, Known>,
+    tasks: JoinSet<String>,
+}
+
+struct Running {
+    mailbox: UnboundedSender<Command>,
+    entry: Arc<EntryConfig>,
+    /// The source stops; an entry here starts it again afterwards.
+    stopping: Option<Option<(Arc<EntryConfig>, usize, Vec<String>)>>,
+}
+
+#[derive(Default)]
+struct Known {
+    status: DiscoverySourceStatus,
+    verbs: Verbs,
+}
+
+impl Sources {
+    /// None yet.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>, stop: CancellationToken) -> Self {
+        Self { shared, stop, running: BTreeMap::new(), known: BTreeMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Runs until stopped, then waits for every source to finish.
+    pub async fn run(mut self, mut loads: UnboundedReceiver<Load>, mut said: UnboundedReceiver<Said>) {
+        self.remember(&mut said).await;
+        let mut first = true;
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => break,
+                Some(load) = loads.recv() => {
+                    self.load(&load);
+                    if std::mem::take(&mut first) {
+                        self.first_wishes().await;
+                    }
+                }
+                Some(said) = said.recv() => self.said(said),
+                Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => match ended {
+                    Ok(source) => self.ended(&source),
+                    // A panic in one source must not take the others along; it is loud, and the source is started anew.
+                    Err(error) => self.crashed(&error),
+                },
+            }
+        }
+        for running in self.running.values() {
+            let _ = running.mailbox.send(Command::Leave);
+        }
+        while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// Takes in what earlier lives wrote, for a bounded time.
+    async fn remember(&mut self, said: &mut UnboundedReceiver<Said>) {
+        let all = async {
+            while let Some(said) = said.recv().await {
+                match said {
+                    Said::Complete => break,
+                    object => self.said(object),
+                }
+            }
+        };
+        let _ = tokio::time::timeout(REMEMBER, all).await;
+    }
+
+    /// Lets the watch on Nodes begin when every first entry has said which columns it wants, or could not.
+    async fn first_wishes(&self) {
+        let wanted = self.running.len();
+        let mut prepared = self.shared.prepared.subscribe();
+        let _ = tokio::time::timeout(FIRST_WISHES, prepared.wait_for(|prepared| *prepared >= wanted)).await;
+        self.shared.nodes.begin();
+    }
+
+    fn load(&mut self, load: &Load) {
+        let document = match load {
+            Load::Valid(document) => document,
+            Load::NoConfigMap => return self.unreadable(Reason::ConfigMissing, "the ConfigMap does not exist"),
+            Load::NoKey => return self.unreadable(Reason::ConfigMissing, "the ConfigMap lacks its key"),
+            Load::Invalid(error) => return self.unreadable(error.reason(), &error.to_string()),
+        };
+        for warning in &document.warnings {
+            tracing::warn!(%warning, "configuration");
+        }
+        for problem in document.errors() {
+            tracing::warn!(%problem, "configuration");
+        }
+        tracing::info!(entries = document.entries.len(), enabled = document.enabled().count(), "configuration read");
+        let mut told = std::collections::BTreeSet::new();
+        for (order, entry) in document.entries.iter().enumerate() {
+            let Some(source) = entry.source.as_deref() else { continue };
+            if told.insert(source) {
+                self.entry(document, source, order);
+            }
+        }
+        if document.names_all_sources() {
+            let absent: Vec<String> =
+                self.running.keys().filter(|source| !told.contains(source.as_str())).cloned().collect();
+            for source in absent {
+                self.stop_source(&source, None);
+            }
+            self.leftovers(document);
+        }
+    }
+
+    fn entry(&mut self, document: &Document, source: &str, order: usize) {
+        match document.standing(source) {
+            Standing::Enabled(entry) => {
+                let prefix = format!("networkTopologyDiscovery[{order}]");
+                let about = |path: &str| path.strip_prefix(&prefix).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+                let warnings: Vec<String> =
+                    document.warnings.iter().filter(|warning| about(&warning.path)).map(ToString::to_string).collect();
+                self.start(Arc::new(entry.clone()), order, warnings);
+            }
+            Standing::Invalid(problems) => {
+                let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                match self.running.get(source) {
+                    Some(running) => {
+                        let _ = running.mailbox.send(Command::Invalid(Reason::InvalidConfig, message));
+                    }
+                    None => self.shared.reports.publish(describe_invalid(source, message)),
+                }
+            }
+            Standing::Disabled(entry) => self.stop_source(source, Some(entry)),
+            Standing::Absent => {}
+        }
+    }
+
+    /// Nobody is removed by a document that cannot be read.
+    fn unreadable(&self, reason: Reason, message: &str) {
+        tracing::warn!(reason = %reason, message, "configuration; what runs goes on");
+        for running in self.running.values() {
+            let _ = running.mailbox.send(Command::Invalid(reason, message.to_owned()));
+        }
+    }
+
+    fn start(&mut self, entry: Arc<EntryConfig>, order: usize, warnings: Vec<String>) {
+        let source = entry.source.clone();
+        if let Some(running) = self.running.get_mut(&source) {
+            running.entry = Arc::clone(&entry);
+            match &mut running.stopping {
+                Some(next) => *next = Some((entry, order, warnings)),
+                None => {
+                    let _ = running.mailbox.send(Command::Entry(entry, order, warnings));
+                }
+            }
+            return;
+        }
+        let known = self.known.get(&source);
+        let memory = known.map_or_else(Memory::default, |known| Memory {
+            config_hash: known.status.config_hash.clone(),
+            paused: known.verbs.pause,
+            confirmed: known.verbs.confirm.clone(),
+        });
+        let (mailbox, receiver) = unbounded_channel();
+        let supervisor = Supervisor::new(Arc::clone(&self.shared), Arc::clone(&entry), order, memory, receiver);
+        let _ = mailbox.send(Command::Entry(Arc::clone(&entry), order, warnings));
+        self.running.insert(source.clone(), Running { mailbox, entry, stopping: None });
+        self.tasks.spawn(async move {
+            supervisor.run().await;
+            source
+        });
+    }
+
+    /// A source is off or gone. What the entry that switches it off says about removal counts.
+    fn stop_source(&mut self, source: &str, entry: Option<&EntryConfig>) {
+        let Some(running) = self.running.get_mut(source) else { return };
+        let on_removal = entry.map_or(running.entry.on_removal, |entry| entry.on_removal);
+        if running.stopping.is_none() {
+            running.stopping = Some(None);
+            let _ = running.mailbox.send(Command::Stop(on_removal));
+        }
+    }
+
+    /// Sources that ran in an earlier life of the host and are not in the document any more.
+    fn leftovers(&mut self, document: &Document) {
+        for (source, known) in &mut self.known {
+            let gone = matches!(document.standing(source), Standing::Absent | Standing::Disabled(_));
+            if !gone || self.running.contains_key(source) || known.status.state == Some(State::Disabled) {
+                continue;
+            }
+            let on_removal = match document.standing(source) {
+                Standing::Disabled(entry) => entry.on_removal,
+                _ => known.status.on_removal.unwrap_or_default(),
+            };
+            known.status.state = Some(State::Disabled);
+            let mut status = known.status.clone();
+            status.held = None;
+            status.conditions.clear();
+            status.message = "disabled or removed while the host was down; its HyperNodes stay".to_owned();
+            if on_removal == OnRemoval::Keep {
+                self.shared.reports.publish(status);
+                continue;
+            }
+            let (shared, source) = (Arc::clone(&self.shared), source.clone());
+            self.tasks.spawn(async move {
+                shared.hyper_nodes.synced().await;
+                let outcome = remove(&shared.writer, &source.as_str().into()).await;
+                status.message = match outcome.complete() {
+                    true => "removed while the host was down, and its HyperNodes with it (onRemoval: delete)".to_owned(),
+                    false => "removed while the host was down; some of its HyperNodes could not be deleted".to_owned(),
+                };
+                shared.reports.publish(status);
+                source
+            });
+        }
+    }
+
+    fn said(&mut self, said: Said) {
+        let Said::Object(object) = said else { return };
+        let verbs = Verbs::of(&object);
+        let source = object.status.source.clone();
+        if source.is_empty() {
+            return;
+        }
+        let known = self.known.entry(source.clone()).or_default();
+        if let Some(running) = self.running.get(&source) {
+            let tell = |command| drop(running.mailbox.send(command));
+            if let Some(hash) = verbs.confirm.clone().filter(|hash| known.verbs.confirm.as_ref() != Some(hash)) {
+                tell(Command::Confirm(hash));
+            }
+            if verbs.run.is_some() && known.verbs.run != verbs.run {
+                tell(Command::Run);
+            }
+            if known.verbs.pause != verbs.pause {
+                tell(Command::Pause(verbs.pause));
+            }
+        }
+        known.status = object.status;
+        known.verbs = verbs;
+    }
+
+    fn ended(&mut self, source: &str) {
+        let Some(running) = self.running.remove(source) else { return };
+        if let Some(Some((entry, order, warnings))) = running.stopping {
+            self.start(entry, order, warnings);
+        }
+    }
+
+    fn crashed(&mut self, error: &tokio::task::JoinError) {
+        tracing::error!(%error, "a source's task broke; it is started again");
+        let broken: Vec<String> =
+            self.running.iter().filter(|(_, running)| running.mailbox.is_closed()).map(|(name, _)| name.clone()).collect();
+        for source in broken {
+            if let Some(running) = self.running.remove(&source)
+                && running.stopping.is_none()
+            {
+                self.start(running.entry, usize::MAX, Vec::new());
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What operators say by annotations on DiscoverySource objects (decision H17).
+//!
+//! A verb that asks for something once (`run`, `confirm`) is handed over and taken off the object, so that it never
+//! counts twice; `pause` stays for as long as it is meant.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use kube::api::{Api, Patch, PatchParams};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+use topoloom_api::DiscoverySource;
+use topoloom_api::names::{CONFIRM_ANNOTATION, FIELD_MANAGER, PAUSE_ANNOTATION, RUN_ANNOTATION};
+
+use super::health::Check;
+use crate::cluster::{Reason, Refusal};
+use crate::discovery::report::Reports;
+
+/// What the cluster says about a source.
+#[derive(Debug)]
+pub enum Said {
+    /// An object as it is now.
+    Object(Box<DiscoverySource>),
+    /// Every object was seen once, or there is no such resource.
+    Complete,
+}
+
+/// Watches until dropped.
+pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedSender<Said>, check: Check) {
+    let api: Api<DiscoverySource> = Api::all(client);
+    let mut events = std::pin::pin!(watcher::watcher(api.clone(), watcher::Config::default()).default_backoff());
+    let mut seen = BTreeSet::new();
+    let mut known = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Apply(object)) => take(&api, &reports, &said, object).await,
+            Ok(Event::InitApply(object)) => {
+                seen.extend(object.metadata.name.clone());
+                take(&api, &reports, &said, object).await;
+            }
+            Ok(Event::Init) => seen.clear(),
+            Ok(Event::InitDone) => {
+                for gone in known.difference(&seen) {
+                    reports.vanished(gone);
+                }
+                known.clone_from(&seen);
+                check.pass();
+                let _ = said.send(Said::Complete);
+            }
+            Ok(Event::Delete(object)) => reports.vanished(&object.metadata.name.unwrap_or_default()),
+            Err(error) => {
+                let refusal = Refusal::of_watch(&error);
+                if refusal.reason == Reason::NoSuchResource {
+                    check.absent(&refusal.message);
+                } else {
+                    check.fail(&refusal);
+                }
+                // Sources start without what earlier lives of the host wrote down.
+                let _ = said.send(Said::Complete);
+            }
+        }
+    }
+}
+
+async fn take(
+    api: &Api<DiscoverySource>,
+    reports: &Reports,
+    said: &UnboundedSender<Said>,
+    object: DiscoverySource,
+) {
+    reports.observed(&object);
+    let once: serde_json::Map<String, Value> = [CONFIRM_ANNOTATION, RUN_ANNOTATION]
+        .into_iter()
+        .filter(|key| object.annotation(key).is_some())
+        .map(|key| (key.to_owned(), Value::Null))
+        .collect();
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let version = object.metadata.resource_version.clone();
+    let _ = said.send(Said::Object(Box::new(object)));
+    if once.is_empty() {
+        return;
+    }
+    // With the version that was read: a newer word of the operator must not be taken off unheard.
+    let body = json!({"metadata": {"resourceVersion": version, "annotations": once}});
+    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    if let Err(error) = api.patch(&name, &parameters, &Patch::Merge(&body)).await {
+        let refusal = Refusal::of(&error);
+        tracing::debug!(discovery_source = name, error = %refusal, "a verb could not be taken off its object");
+    }
+}
+
+/// The verbs of one object.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Verbs {
+    /// The confirmed result.
+    pub confirm: Option<String>,
+    /// The request for a round.
+    pub run: Option<String>,
+    /// Whether the source is paused.
+    pub pause: bool,
+}
+
+impl Verbs {
+    /// Reads the annotations.
+    #[must_use]
+    pub fn of(object: &DiscoverySource) -> Self {
+        let text = |key| object.annotation(key).filter(|text| !text.is_empty()).map(str::to_owned);
+        Self {
+            confirm: text(CONFIRM_ANNOTATION),
+            run: text(RUN_ANNOTATION),
+            pause: text(PAUSE_ANNOTATION).is_some_and(|text| text == "true"),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The plugin runtime: discoverers are strangers' programs, and this room lets them compute and nothing else.
+//!
+//! Owns the one engine, the way from bytes to a [`Plugin`] (bounds, scan, compile, link), and the way from a call to
+//! its one typed end: an answer or a [`CallError`](topoloom_core::plugin::CallError), each with what it used.
+//!
+//! Never decides when a plugin runs, whether its answer is any good, or what becomes of a bad one: that is the
+//! supervisor's. Never gives a plugin WASI, a clock, a file, a socket, a credential or a second call in the same
+//! instance.
+//!
+//! ```text
+//! bytes ─► digest ─► scan ─► compile (child process) ─► link ─► Plugin ─┬─ describe
+//!                                                                      ├─ configure ─► Requirements ─► core::grant
+//!                                                                      └─ discover  ─► Answer
+//! ```
+//!
+//! # Failure story
+//!
+//! What fails on the way to a [`Plugin`] is a [`LoadError`] and touches nobody else. What fails in a call ends that
+//! call: its store is dropped and never used again, its turn goes to the next one. A guest that computes gives its
+//! thread back every 10 ms, so it cannot keep others from theirs; one that waits is ended by the clock. The compiler
+//! runs in a process of its own, so what breaks it breaks that process.
+
+mod bindings;
+mod budget;
+pub mod builtin;
+mod call;
+mod compile;
+pub mod compile_child;
+mod digest;
+mod engine;
+mod guest;
+mod limiter;
+mod load;
+mod runtime;
+mod scan;
+mod trap;
+mod voice;
+
+pub use call::{Call, Round};
+pub use compile::Compiler;
+pub use digest::Digest;
+pub use engine::Optimise;
+pub use load::LoadError;
+pub use runtime::{Load, Plugin, Runtime, StartError};
+
+/// The whole error chain in one line: the engine's outermost message holds frames, the cause stands at its end.
+fn chain(error: &wasmtime::Error) -> String {
+    error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

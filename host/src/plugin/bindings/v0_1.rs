@@ -1,0 +1,108 @@
+//! `topoloom:discovery@0.1`: generated bindings, the host's imports behind them, and the way into the model.
+
+mod decode;
+mod imports;
+mod requirements;
+
+use topoloom_core::plugin::{Answer, CallError, Description, Failure, Problem, Requirements};
+use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime::{Engine, Store};
+
+use super::super::call::{NoAnswer, Round};
+use super::super::guest::Guest;
+
+pub(in super::super) use generated::PluginPre;
+
+/// What the handles of a guest stand for. Public because the generated code exports them again.
+#[allow(unreachable_pub, reason = "the generated code needs them to be public and nothing else does")]
+mod handles {
+    /// The host's side of `nodes.snapshot`. The nodes themselves are in the store: a call has one snapshot.
+    pub struct Snapshot;
+
+    /// The host's side of `http.response`.
+    pub struct Response;
+}
+
+use handles::{Response, Snapshot};
+
+#[allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
+mod generated {
+    wasmtime::component::bindgen!({
+        path: "../wit/discovery-0.1.0",
+        world: "plugin",
+        exports: { default: async },
+        imports: { default: async | trappable },
+        with: {
+            "topoloom:discovery/nodes.snapshot": super::handles::Snapshot,
+            "topoloom:discovery/http.response": super::handles::Response,
+        },
+    });
+}
+
+use generated::exports::topoloom::discovery::discoverer as wit;
+
+/// All imports of this version.
+pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
+    let mut linker = Linker::new(engine);
+    generated::Plugin::add_to_linker::<_, HasSelf<_>>(&mut linker, |guest| guest)?;
+    Ok(linker)
+}
+
+pub(super) async fn describe(pre: &PluginPre<Guest>, store: &mut Store<Guest>) -> Result<Description, NoAnswer> {
+    let plugin = pre.instantiate_async(&mut *store).await?;
+    let said = plugin.topoloom_discovery_discoverer().call_describe(&mut *store).await?;
+    let wit::Description { name, version, vendor, summary, config_schema } = said;
+    Ok(Description { name, version, vendor, summary, config_schema })
+}
+
+pub(super) async fn configure(
+    pre: &PluginPre<Guest>,
+    store: &mut Store<Guest>,
+    config: &str,
+) -> Result<Requirements, NoAnswer> {
+    let plugin = pre.instantiate_async(&mut *store).await?;
+    match plugin.topoloom_discovery_discoverer().call_configure(&mut *store, config).await? {
+        Ok(said) => Ok(requirements::decode(said)),
+        Err(problems) => {
+            let problems = problems.into_iter().map(|wit::Problem { path, message }| Problem { path, message });
+            Err(CallError::InvalidConfig(problems.collect()).into())
+        }
+    }
+}
+
+pub(super) async fn discover(
+    pre: &PluginPre<Guest>,
+    store: &mut Store<Guest>,
+    round: &Round,
+) -> Result<Answer, NoAnswer> {
+    let plugin = pre.instantiate_async(&mut *store).await?;
+    let snapshot = store.data_mut().table.push(Snapshot).map_err(wasmtime::Error::from)?;
+    let time = u64::try_from(round.time.as_millisecond()).unwrap_or(0);
+    let asked = wit::Round { time, state: round.state.to_vec() };
+    let lent = Resource::new_borrow(snapshot.rep());
+    let said = plugin.topoloom_discovery_discoverer().call_discover(&mut *store, &round.config, lent, &asked).await?;
+    match said {
+        Ok(answer) => {
+            let bounds = decode::Bounds {
+                rows: round.nodes.rows(),
+                state: store.data().limits.state,
+                had_state: !round.state.is_empty(),
+            };
+            Ok(decode::answer(answer, &bounds)?)
+        }
+        Err(failure) => Err(CallError::Failure(decode_failure(failure)).into()),
+    }
+}
+
+fn decode_failure(failure: wit::Failure) -> Failure {
+    match failure {
+        wit::Failure::Config(message) => Failure::Config(message),
+        wit::Failure::Denied(message) => Failure::Denied(message),
+        wit::Failure::Unauthorized(message) => Failure::Unauthorized(message),
+        wit::Failure::Upstream(upstream) => Failure::Upstream {
+            message: upstream.message,
+            retry_after: upstream.retry_after.map(std::time::Duration::from_millis),
+        },
+        wit::Failure::Internal(message) => Failure::Internal(message),
+    }
+}

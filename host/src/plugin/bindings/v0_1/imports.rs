@@ -1,0 +1,206 @@
+//! What a plugin of this version can call.
+//!
+//! Each function serves what was put into the store for this call and nothing else. A key that was not granted looks
+//! exactly like one that no node has: a plugin cannot find out what it may not see.
+
+use std::collections::BTreeMap;
+
+use topoloom_core::snapshot::{Column, ColumnKey, Packed};
+use topoloom_core::topology::{self, MemberKind, Object, Selector};
+use wasmtime::component::Resource;
+
+use super::super::super::guest::{Guest, Inputs};
+use super::super::super::voice::Level;
+use super::generated::topoloom::discovery::{applied, http, log, nodes, types};
+use super::{Response, Snapshot, decode};
+
+impl types::Host for Guest {}
+
+impl nodes::Host for Guest {}
+
+impl nodes::HostSnapshot for Guest {
+    async fn rows(&mut self, _snapshot: Resource<Snapshot>) -> wasmtime::Result<u32> {
+        Ok(self.inputs.nodes.rows())
+    }
+
+    async fn generation(&mut self, _snapshot: Resource<Snapshot>) -> wasmtime::Result<u64> {
+        Ok(self.inputs.nodes.generation())
+    }
+
+    async fn label(&mut self, _snapshot: Resource<Snapshot>, key: String) -> wasmtime::Result<types::Column> {
+        let granted = self.inputs.granted.labels.get(key.as_str()).cloned();
+        Ok(column(&self.inputs, granted.map(ColumnKey::Label)))
+    }
+
+    async fn annotation(&mut self, _snapshot: Resource<Snapshot>, key: String) -> wasmtime::Result<types::Column> {
+        let granted = self.inputs.granted.annotations.get(key.as_str()).cloned();
+        Ok(column(&self.inputs, granted.map(ColumnKey::Annotation)))
+    }
+
+    async fn names(&mut self, _snapshot: Resource<Snapshot>) -> wasmtime::Result<types::Packed> {
+        Ok(packed(self.inputs.nodes.packed_names()))
+    }
+
+    async fn find(&mut self, _snapshot: Resource<Snapshot>, names: types::Packed) -> wasmtime::Result<Vec<u32>> {
+        let names = decode::unpack(&names).map_err(|what| wasmtime::format_err!("find was given bad names: {what}"))?;
+        let nodes = &self.inputs.nodes;
+        Ok(names.map(|name| nodes.find(name).map_or(0, |row| row + 1)).collect())
+    }
+
+    async fn drop(&mut self, snapshot: Resource<Snapshot>) -> wasmtime::Result<()> {
+        self.table.delete(snapshot)?;
+        Ok(())
+    }
+}
+
+fn column(inputs: &Inputs, key: Option<ColumnKey>) -> types::Column {
+    match key.and_then(|key| inputs.nodes.column(&key)) {
+        Some(column) => filled(column),
+        None => absent(inputs.nodes.rows()),
+    }
+}
+
+fn filled(column: &Column) -> types::Column {
+    types::Column { dictionary: packed(column.dictionary()), codes: column.codes().to_vec() }
+}
+
+fn absent(rows: u32) -> types::Column {
+    let dictionary = types::Packed { text: String::new(), ends: Vec::new() };
+    types::Column { dictionary, codes: vec![0; rows as usize] }
+}
+
+fn packed(packed: &Packed) -> types::Packed {
+    types::Packed { text: packed.text().to_owned(), ends: packed.ends().to_vec() }
+}
+
+impl applied::Host for Guest {
+    async fn groups(&mut self) -> wasmtime::Result<Vec<applied::AppliedGroup>> {
+        let Inputs { nodes, applied, .. } = &self.inputs;
+        let mut positions: BTreeMap<&str, u32> = BTreeMap::new();
+        for (position, object) in (0..).zip(applied.iter()) {
+            positions.insert(&object.name, position);
+        }
+        Ok(applied.iter().map(|object| applied_group(object, &positions, |name| nodes.find(name))).collect())
+    }
+}
+
+/// Members as the interface speaks of them: what exists as numbers, the rest by name. A regular expression has no form
+/// there; no discoverer can have written one, so it is left out.
+fn applied_group(
+    object: &Object,
+    positions: &BTreeMap<&str, u32>,
+    find: impl Fn(&str) -> Option<u32>,
+) -> applied::AppliedGroup {
+    let mut rows = Vec::new();
+    let mut groups = Vec::new();
+    let mut names = types::Packed { text: String::new(), ends: Vec::new() };
+    let mut members = Vec::new();
+    for member in &object.spec.members {
+        let found = match (&member.selector, member.kind) {
+            (Selector::Exact(name), MemberKind::Node) => find(name).map(|row| rows.push(row)).ok_or(name),
+            (Selector::Exact(name), MemberKind::HyperNode) => {
+                positions.get(&**name).map(|&position| groups.push(position)).ok_or(name)
+            }
+            (Selector::Labels(selector), MemberKind::Node) => {
+                members.extend(selector_out(selector).map(types::Members::Selector));
+                Ok(())
+            }
+            (Selector::Labels(_) | Selector::Regex(_) | Selector::Absent, _) => Ok(()),
+        };
+        if let Err(name) = found {
+            names.text.push_str(name);
+            // A HyperNode has at most 1.5 MiB in etcd.
+            names.ends.push(u32::try_from(names.text.len()).unwrap_or(u32::MAX));
+        }
+    }
+    if !rows.is_empty() {
+        members.push(types::Members::Rows(rows));
+    }
+    if !groups.is_empty() {
+        members.push(types::Members::Groups(groups));
+    }
+    if !names.ends.is_empty() {
+        members.push(types::Members::Names(names));
+    }
+    applied::AppliedGroup {
+        id: object.group_id.as_deref().map(str::to_owned),
+        name: object.name.to_string(),
+        tier: object.spec.tier,
+        tier_name: object.spec.tier_name.as_deref().map(str::to_owned),
+        labels: object.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+        members,
+    }
+}
+
+/// `None` when it has an operator that we do not know: such a selector selects nothing, and without that part it would
+/// select more.
+fn selector_out(selector: &topology::LabelSelector) -> Option<types::LabelSelector> {
+    let match_labels = selector.match_labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let requirement = |said: &topology::LabelRequirement| {
+        let operator = match said.operator {
+            topology::LabelOperator::In => types::LabelOperator::In,
+            topology::LabelOperator::NotIn => types::LabelOperator::NotIn,
+            topology::LabelOperator::Exists => types::LabelOperator::Exists,
+            topology::LabelOperator::DoesNotExist => types::LabelOperator::DoesNotExist,
+            topology::LabelOperator::Unknown(_) => return None,
+        };
+        Some(types::LabelRequirement { key: said.key.clone(), operator, values: said.values.clone() })
+    };
+    let match_expressions = selector.match_expressions.iter().map(requirement).collect::<Option<_>>()?;
+    Some(types::LabelSelector { match_labels, match_expressions })
+}
+
+impl log::Host for Guest {
+    async fn write(&mut self, level: log::Level, message: String) -> wasmtime::Result<()> {
+        let level = match level {
+            log::Level::Debug => Level::Debug,
+            log::Level::Info => Level::Info,
+            log::Level::Warn => Level::Warn,
+            log::Level::Error => Level::Error,
+        };
+        self.voice.say(level, &message);
+        Ok(())
+    }
+}
+
+/// No source needs endpoints yet: none is ever reachable, whatever is granted.
+fn denied(endpoint: &str) -> http::Error {
+    http::Error::Denied(format!("this host has no way to the endpoint {endpoint:?}"))
+}
+
+impl http::Host for Guest {
+    async fn send(&mut self, request: http::Request) -> wasmtime::Result<Result<Resource<Response>, http::Error>> {
+        Ok(Err(denied(&request.endpoint)))
+    }
+
+    async fn credential_of(&mut self, endpoint: String) -> wasmtime::Result<Result<types::Credential, http::Error>> {
+        Ok(Err(denied(&endpoint)))
+    }
+}
+
+impl http::HostResponse for Guest {
+    async fn status(&mut self, _response: Resource<Response>) -> wasmtime::Result<u16> {
+        Err(no_response())
+    }
+
+    async fn headers(&mut self, _response: Resource<Response>) -> wasmtime::Result<Vec<(String, String)>> {
+        Err(no_response())
+    }
+
+    async fn read(
+        &mut self,
+        _response: Resource<Response>,
+        _max: u32,
+    ) -> wasmtime::Result<Result<Vec<u8>, http::Error>> {
+        Err(no_response())
+    }
+
+    async fn drop(&mut self, _response: Resource<Response>) -> wasmtime::Result<()> {
+        Err(no_response())
+    }
+}
+
+/// No call ever hands out a response, so there is no handle that these could be called with.
+fn no_response() -> wasmtime::Error {
+    wasmtime::format_err!("the plugin has no response")
+}

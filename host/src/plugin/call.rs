@@ -1,0 +1,202 @@
+//! One call: a fresh store, a budget, a clock, and one typed end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use topoloom_core::plugin::{Answer, CallError, Description, Granted, Limits, Requirements, Usage};
+use topoloom_core::snapshot::View;
+use topoloom_core::topology::Object;
+use wasmtime::{Engine, Store, UpdateDeadline};
+
+use super::bindings::Pre;
+use super::budget::Budget;
+use super::guest::{Guest, Inputs};
+use super::limiter::Limiter;
+use super::trap;
+use super::voice::Voice;
+
+/// How a call ended and what it used.
+#[derive(Debug)]
+pub struct Call<T> {
+    /// The answer, or why there is none.
+    pub end: Result<T, CallError>,
+    /// What it used, whatever its end.
+    pub usage: Usage,
+}
+
+impl<T> Call<T> {
+    pub(super) fn broken(what: String) -> Self {
+        Self { end: Err(CallError::Host(what)), usage: Usage::default() }
+    }
+}
+
+/// The arguments of one `discover`.
+#[derive(Debug, Clone)]
+pub struct Round {
+    /// The entry's configuration, a JSON object.
+    pub config: Arc<str>,
+    /// What `core::plugin::grant` made of the requirements of this very configuration.
+    pub granted: Arc<Granted>,
+    /// The nodes, with a column for each granted key.
+    pub nodes: View,
+    /// The objects of this source as they are in the cluster now.
+    pub applied: Arc<[Object]>,
+    /// When the round started.
+    pub time: jiff::Timestamp,
+    /// What the last answer of the same revision and configuration carried as state; empty after a restart.
+    pub state: Arc<[u8]>,
+}
+
+/// A call that waits for its turn.
+pub(super) struct Job {
+    pub(super) pre: Arc<Pre>,
+    pub(super) frame: Frame,
+    pub(super) turn: Arc<Semaphore>,
+    pub(super) turns: Arc<Semaphore>,
+}
+
+/// What a call may use and under which name it speaks.
+pub(super) struct Frame {
+    pub(super) engine: Engine,
+    pub(super) limits: Limits,
+    pub(super) cpu: Duration,
+    pub(super) source: Arc<str>,
+    pub(super) digest: Arc<str>,
+    pub(super) number: u64,
+}
+
+/// One of the three functions of a discoverer, with its arguments.
+pub(super) trait Question: Send + 'static {
+    type Answer: Send + 'static;
+
+    /// What the imports may serve during the call.
+    fn inputs(&self) -> Inputs;
+
+    /// Instantiates and calls. Everything in here is guest time.
+    fn ask(&self, pre: &Pre, store: &mut Store<Guest>) -> impl Future<Output = Result<Self::Answer, NoAnswer>> + Send;
+}
+
+/// Why a question has no answer, before anybody looked for the cause.
+pub(super) enum NoAnswer {
+    /// The guest ended without a word.
+    Stopped(wasmtime::Error),
+    /// The guest said so, or its answer was no answer.
+    Known(CallError),
+}
+
+impl From<wasmtime::Error> for NoAnswer {
+    fn from(error: wasmtime::Error) -> Self {
+        Self::Stopped(error)
+    }
+}
+
+impl From<CallError> for NoAnswer {
+    fn from(error: CallError) -> Self {
+        Self::Known(error)
+    }
+}
+
+pub(super) struct Describe;
+
+impl Question for Describe {
+    type Answer = Description;
+
+    fn inputs(&self) -> Inputs {
+        Inputs::default()
+    }
+
+    async fn ask(&self, pre: &Pre, store: &mut Store<Guest>) -> Result<Description, NoAnswer> {
+        pre.describe(store).await
+    }
+}
+
+pub(super) struct Configure(pub(super) Arc<str>);
+
+impl Question for Configure {
+    type Answer = Requirements;
+
+    fn inputs(&self) -> Inputs {
+        Inputs::default()
+    }
+
+    async fn ask(&self, pre: &Pre, store: &mut Store<Guest>) -> Result<Requirements, NoAnswer> {
+        pre.configure(store, &self.0).await
+    }
+}
+
+impl Question for Round {
+    type Answer = Answer;
+
+    fn inputs(&self) -> Inputs {
+        let Self { nodes, granted, applied, .. } = self;
+        Inputs { nodes: nodes.clone(), granted: Arc::clone(granted), applied: Arc::clone(applied) }
+    }
+
+    async fn ask(&self, pre: &Pre, store: &mut Store<Guest>) -> Result<Answer, NoAnswer> {
+        pre.discover(store, self).await
+    }
+}
+
+impl Job {
+    /// Waits for its turn, asks, and finds out how it ended. The store dies here, whatever happened in it.
+    pub(super) async fn run<Q: Question>(self, question: Q) -> Call<Q::Answer> {
+        let asked = Instant::now();
+        // First the plugin's own turn: a plugin with a long queue must not hold places of others while it waits.
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
+        let turns = Arc::clone(&self.turns).acquire_owned().await;
+        let (Ok(_turn), Ok(_turns)) = (turn, turns) else {
+            return Call::broken("the queue of calls is closed".to_owned());
+        };
+        let started = Instant::now();
+        let frame = &self.frame;
+        let wall = frame.limits.call.wall;
+        let budget = Arc::new(Budget::new(frame.cpu));
+        let mut store = frame.store(&budget, question.inputs());
+        let asking = budget.meter(question.ask(&self.pre, &mut store));
+        let end = match tokio::time::timeout(wall, asking).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(NoAnswer::Known(error))) => Err(error),
+            Ok(Err(NoAnswer::Stopped(error))) => Err(trap::classify(&error, store.data(), &budget)),
+            Err(_elapsed) => Err(CallError::WallClock { used: budget.used(), limit: wall }),
+        };
+        let guest = store.data();
+        let (log_lines, log_dropped) = guest.voice.end();
+        let usage = Usage {
+            queued: started - asked,
+            wall: started.elapsed(),
+            cpu: budget.used(),
+            peak_memory: guest.limiter.peak_memory(),
+            log_lines,
+            log_dropped,
+        };
+        Call { end, usage }
+    }
+}
+
+impl Frame {
+    /// The only place that makes stores, so that none is without its limits. A store with epochs and without a
+    /// deadline would trap at once.
+    fn store(&self, budget: &Arc<Budget>, inputs: Inputs) -> Store<Guest> {
+        let Limits { store: bounds, call, .. } = &self.limits;
+        let voice = Voice::new(Arc::clone(&self.source), Arc::clone(&self.digest), self.number, call);
+        let mut store = Store::new(&self.engine, Guest::new(Limiter::new(bounds.clone()), voice, call.clone(), inputs));
+        store.limiter(|guest| &mut guest.limiter);
+        store.set_hostcall_fuel(call.transfer);
+        store.set_max_component_handles(bounds.handles);
+        store.set_epoch_deadline(1);
+        let budget = Arc::clone(budget);
+        store.epoch_deadline_callback(move |_| {
+            Ok(if budget.is_exhausted() {
+                UpdateDeadline::Interrupt
+            } else {
+                // A plain yield may be put straight back at the head of tokio's queue.
+                UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))
+            })
+        });
+        store
+    }
+}
+
+#[cfg(test)]
+mod tests;

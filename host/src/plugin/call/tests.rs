@@ -1,0 +1,89 @@
+//! The limits of a store, by components that do their harm while they start: most of it cannot be written against the
+//! interface at all, so no discoverer could show it.
+
+use super::*;
+use topoloom_core::plugin::{CallLimits, StoreLimits, TrapKind};
+use wasmtime::component::{Component, InstancePre, Linker};
+
+const MIB: usize = 1 << 20;
+
+/// Starts a component under these limits and says how that ended.
+async fn start(wat: &str, limits: Limits) -> Result<(), CallError> {
+    let engine = crate::plugin::engine::start().unwrap();
+    let component = Component::new(&engine, wat::parse_str(wat).unwrap()).unwrap();
+    let pre: InstancePre<Guest> = Linker::new(&engine).instantiate_pre(&component).unwrap();
+    let cpu = limits.call.cpu;
+    let frame = Frame { engine, limits, cpu, source: "s".into(), digest: "d".into(), number: 0 };
+    let budget = Arc::new(Budget::new(cpu));
+    let mut store = frame.store(&budget, Inputs::default());
+    match budget.meter(pre.instantiate_async(&mut store)).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(trap::classify(&error, store.data(), &budget)),
+    }
+}
+
+fn store(store: StoreLimits) -> Limits {
+    Limits { store, ..Limits::default() }
+}
+
+/// A component with one core module that does this when it starts.
+fn starting(body: &str) -> String {
+    format!("(component (core module $m {body}) (core instance (instantiate $m)))")
+}
+
+#[tokio::test]
+async fn leaked_handles_are_counted() {
+    let leak = r#"(component
+        (type $r (resource (rep i32)))
+        (core func $new (canon resource.new $r))
+        (core module $m
+            (import "" "new" (func $new (param i32) (result i32)))
+            (func $leak (loop $again (drop (call $new (i32.const 1))) (br $again)))
+            (start $leak))
+        (core instance (instantiate $m (with "" (instance (export "new" (func $new)))))))"#;
+    let end = start(leak, Limits::default()).await;
+    assert_eq!(end, Err(CallError::LimitExceeded { what: "more than 1000 resource handles".to_owned() }));
+}
+
+#[tokio::test]
+async fn memories_are_counted_and_summed() {
+    let five: String =
+        (0..5).map(|i| format!("(core module $m{i} (memory 320)) (core instance (instantiate $m{i}))")).collect();
+    let five = format!("(component {five})");
+    let end = start(&five, Limits::default()).await;
+    assert!(matches!(&end, Err(CallError::LimitExceeded { what }) if what.contains("memory count")), "{end:?}");
+    // 5 times 20 MiB, none of which is above the limit.
+    let end = start(&five, store(StoreLimits { memories: 5, memory: 64 * MIB, ..StoreLimits::default() })).await;
+    assert!(matches!(&end, Err(CallError::OutOfMemory { asked, .. }) if *asked == 80 * MIB), "{end:?}");
+    start(&five, store(StoreLimits { memories: 5, memory: 100 * MIB, ..StoreLimits::default() })).await.unwrap();
+}
+
+#[tokio::test]
+async fn instances_and_tables_are_counted() {
+    let many: String = (0..70).map(|_| "(core instance (instantiate $m))").collect();
+    let end = start(&format!("(component (core module $m) {many})"), Limits::default()).await;
+    assert!(matches!(&end, Err(CallError::LimitExceeded { what }) if what.contains("instance count")), "{end:?}");
+    let tables: String = (0..9).map(|_| "(table 1 funcref)").collect();
+    let end = start(&starting(&tables), Limits::default()).await;
+    assert!(matches!(&end, Err(CallError::LimitExceeded { what }) if what.contains("table count")), "{end:?}");
+}
+
+#[tokio::test]
+async fn table_elements_are_summed() {
+    let end = start(&starting("(table 15000 funcref) (table 15000 funcref)"), Limits::default()).await;
+    assert_eq!(end, Err(CallError::LimitExceeded { what: "30000 table elements, of 20000 allowed".to_owned() }));
+}
+
+#[tokio::test]
+async fn the_engines_stack_is_bounded() {
+    let recurse = "(func $f (result i32) (i32.add (call $f) (i32.const 1))) (func $s (drop (call $f))) (start $s)";
+    let end = start(&starting(recurse), Limits::default()).await;
+    assert!(matches!(end, Err(CallError::Trap { kind: TrapKind::Stack, .. })), "{end:?}");
+}
+
+#[tokio::test]
+async fn a_start_function_has_the_budget_of_a_call() {
+    let call = CallLimits { cpu: Duration::from_millis(100), ..CallLimits::default() };
+    let end = start(&starting("(func $s (loop $l (br $l))) (start $s)"), Limits { call, ..Limits::default() }).await;
+    assert!(matches!(end, Err(CallError::CpuDeadline { .. })), "{end:?}");
+}

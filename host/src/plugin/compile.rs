@@ -1,0 +1,145 @@
+//! From WebAssembly to an image of machine code.
+//!
+//! Bytes that are embedded in this binary are compiled here. All others go to a process of their own (decision P2): a
+//! compiler that is led astray by hostile input then breaks a process that has no memory, no time and no secret to
+//! lose. What comes back is machine code that this process will run, so it is only ever taken from that pipe.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use super::compile_child::{CPU_SECONDS, SUBCOMMAND};
+use super::engine::Optimise;
+use super::load::{CompileLimit, LoadError};
+
+/// The longest a compile may take by the clock. Its processor time is limited to less; at the lowest priority on a busy
+/// machine that can take a while.
+const WALL: Duration = Duration::from_secs(60);
+
+/// The largest image. Images have 2 to 4 times the size of the plugin, which has at most 32 MiB.
+const IMAGE: usize = 128 << 20;
+
+/// How much of the compiler's complaint is kept: its messages are a few lines.
+const COMPLAINT: u64 = 4 << 10;
+
+/// The signal that ends a process whose processor time is used up (`signal(7)`, all Linux architectures we build for).
+const SIGXCPU: i32 = 24;
+
+/// Where foreign bytes are compiled.
+#[derive(Debug, Clone)]
+pub enum Compiler {
+    /// In a child process of this executable, which must hand `compile-plugin` to [`compile_child::main`].
+    ///
+    /// [`compile_child::main`]: super::compile_child::main
+    Child {
+        /// The executable, this binary itself (`/proc/self/exe` survives its replacement on disk).
+        exe: PathBuf,
+    },
+}
+
+impl Compiler {
+    pub(super) async fn compile(
+        &self,
+        engine: &Engine,
+        bytes: &[u8],
+        optimise: Optimise,
+    ) -> Result<Component, LoadError> {
+        let Self::Child { exe } = self;
+        let failed = |what: &'static str| {
+            let exe = exe.display().to_string();
+            move |source: io::Error| LoadError::Compiler { what, exe, source }
+        };
+        let mut child = Command::new(exe)
+            .args([SUBCOMMAND, word(optimise)])
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed("started"))?;
+        let talk = converse(&mut child, bytes);
+        let talk = tokio::time::timeout(WALL, talk).await;
+        let talk = talk.map_err(|_| LoadError::CompileLimit { limit: CompileLimit::Wall(WALL) })?;
+        let (status, image, complaint) = talk.map_err(failed("used"))?;
+        if image.len() > IMAGE {
+            return Err(LoadError::CompileLimit { limit: CompileLimit::Image(IMAGE) });
+        }
+        judge(status, &complaint)?;
+        let engine = engine.clone();
+        load_image(&engine, &image)
+    }
+}
+
+/// Compiles bytes that are embedded in this binary.
+pub(super) async fn in_process(engine: &Engine, bytes: Arc<[u8]>) -> Result<Component, LoadError> {
+    let engine = engine.clone();
+    let compile = move || Component::from_binary(&engine, &bytes);
+    match tokio::task::spawn_blocking(compile).await {
+        Ok(component) => component.map_err(|error| LoadError::Compile { message: super::chain(&error) }),
+        Err(panic) => Err(LoadError::Host(format!("compiling a builtin plugin: {panic}"))),
+    }
+}
+
+fn word(optimise: Optimise) -> &'static str {
+    match optimise {
+        Optimise::No => "quick",
+        Optimise::Yes => "optimised",
+    }
+}
+
+/// Gives the bytes to the compiler and takes what it says. All three pipes at once: a full one would block the others.
+async fn converse(child: &mut Child, bytes: &[u8]) -> io::Result<(ExitStatus, Vec<u8>, String)> {
+    let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(io::Error::other("its pipes are missing"));
+    };
+    let give = async move {
+        // A compiler that ends early breaks this pipe; why it did says its status.
+        let _ = stdin.write_all(bytes).await;
+        drop(stdin);
+        Ok::<(), io::Error>(())
+    };
+    let mut image = Vec::new();
+    let mut complaint = Vec::new();
+    // One byte more than allowed tells a full pipe from a full measure.
+    let mut stdout = stdout.take(IMAGE as u64 + 1);
+    let mut stderr = stderr.take(COMPLAINT);
+    tokio::try_join!(give, stdout.read_to_end(&mut image), stderr.read_to_end(&mut complaint))?;
+    drop((stdout, stderr));
+    let status = child.wait().await?;
+    Ok((status, image, String::from_utf8_lossy(&complaint).trim().to_owned()))
+}
+
+fn judge(status: ExitStatus, complaint: &str) -> Result<(), LoadError> {
+    match status.signal() {
+        _ if status.success() => Ok(()),
+        Some(SIGXCPU) => Err(LoadError::CompileLimit { limit: CompileLimit::Cpu(Duration::from_secs(CPU_SECONDS)) }),
+        Some(signal) => Err(LoadError::CompileLimit { limit: CompileLimit::Killed { signal } }),
+        None if complaint.is_empty() => {
+            Err(LoadError::Compile { message: format!("the compiler ended with {status}") })
+        }
+        None => Err(LoadError::Compile { message: complaint.to_owned() }),
+    }
+}
+
+/// Turns an image into code of this process.
+#[allow(
+    unsafe_code,
+    reason = "the engine cannot prove that an image is what a compiler made; ours comes through a private pipe from a \
+              process of this same binary and from nowhere else (decision P6)"
+)]
+fn load_image(engine: &Engine, image: &[u8]) -> Result<Component, LoadError> {
+    // SAFETY: `image` was written by `compile_child::main` of the executable that we started ourselves.
+    let component = unsafe { Component::deserialize(engine, image) };
+    component.map_err(|error| LoadError::Image { cause: super::chain(&error) })
+}

@@ -1,0 +1,132 @@
+//! The limits on memory and tables of one instance.
+//!
+//! Counts *sums*: the engine's ready-made limiter looks at each memory alone, and fifty memories of 60 MiB pass it
+//! (measured). A refused growth is told to the guest, which may live with it; what was refused is remembered, because
+//! a guest that dies of it reports only that it died.
+
+use topoloom_core::plugin::StoreLimits;
+use wasmtime::ResourceLimiter;
+
+/// What one instance holds and may hold.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    limits: StoreLimits,
+    memory: usize,
+    peak_memory: usize,
+    table_elements: usize,
+    /// The last growth that was permitted: the engine may still fail to do it.
+    last: usize,
+    refused_memory: Option<usize>,
+    refused_table: Option<usize>,
+}
+
+impl Limiter {
+    pub(super) fn new(limits: StoreLimits) -> Self {
+        Self {
+            limits,
+            memory: 0,
+            peak_memory: 0,
+            table_elements: 0,
+            last: 0,
+            refused_memory: None,
+            refused_table: None,
+        }
+    }
+
+    pub(super) fn limits(&self) -> &StoreLimits {
+        &self.limits
+    }
+
+    /// The most memory held at one time, bytes.
+    pub(super) fn peak_memory(&self) -> usize {
+        self.peak_memory
+    }
+
+    /// The sum of memory that was asked for and refused, if that was the last thing asked for.
+    pub(super) fn refused_memory(&self) -> Option<usize> {
+        self.refused_memory
+    }
+
+    /// The number of table elements that was asked for and refused.
+    pub(super) fn refused_table(&self) -> Option<usize> {
+        self.refused_table
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _max: Option<usize>) -> wasmtime::Result<bool> {
+        let growth = desired.saturating_sub(current);
+        let sum = self.memory.saturating_add(growth);
+        if sum > self.limits.memory {
+            self.refused_memory = Some(sum);
+            return Ok(false);
+        }
+        self.refused_memory = None;
+        self.memory = sum;
+        self.last = growth;
+        self.peak_memory = self.peak_memory.max(sum);
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        // Called for refused growth too, which was never added.
+        if self.refused_memory.is_none() {
+            self.memory = self.memory.saturating_sub(std::mem::take(&mut self.last));
+        }
+        Ok(())
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _max: Option<usize>) -> wasmtime::Result<bool> {
+        let sum = self.table_elements.saturating_add(desired.saturating_sub(current));
+        if sum > self.limits.table_elements {
+            self.refused_table = Some(sum);
+            return Ok(false);
+        }
+        self.table_elements = sum;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        self.limits.instances
+    }
+
+    fn tables(&self) -> usize {
+        self.limits.tables
+    }
+
+    fn memories(&self) -> usize {
+        self.limits.memories
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn memories_are_summed() {
+        let mut limiter = Limiter::new(StoreLimits { memory: 100 * MIB, ..StoreLimits::default() });
+        assert!(limiter.memory_growing(0, 60 * MIB, None).unwrap());
+        assert!(!limiter.memory_growing(0, 60 * MIB, None).unwrap());
+        assert_eq!(limiter.refused_memory(), Some(120 * MIB));
+        assert!(limiter.memory_growing(0, 40 * MIB, None).unwrap());
+        assert_eq!((limiter.refused_memory(), limiter.peak_memory()), (None, 100 * MIB));
+    }
+
+    #[test]
+    fn growth_that_the_engine_could_not_do_is_given_back() {
+        let mut limiter = Limiter::new(StoreLimits { memory: 100 * MIB, ..StoreLimits::default() });
+        assert!(limiter.memory_growing(0, 90 * MIB, None).unwrap());
+        limiter.memory_grow_failed(wasmtime::Error::msg("no")).unwrap();
+        assert!(limiter.memory_growing(0, 100 * MIB, None).unwrap());
+    }
+
+    #[test]
+    fn tables_are_summed() {
+        let mut limiter = Limiter::new(StoreLimits { table_elements: 10, ..StoreLimits::default() });
+        assert!(limiter.table_growing(0, 6, None).unwrap());
+        assert!(!limiter.table_growing(0, 6, None).unwrap());
+    }
+}

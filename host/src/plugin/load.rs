@@ -1,0 +1,239 @@
+//! Why bytes did not become a plugin, and the last checks on the way.
+
+use std::io;
+use std::time::Duration;
+
+use topoloom_core::plugin::{Retry, StoreLimits};
+use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
+
+use super::Digest;
+
+/// The unit of a wasm memory.
+const PAGE: u64 = 64 << 10;
+
+/// Why bytes did not become a plugin.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The bytes are not those that the operator pinned.
+    #[error("the plugin has digest {found} and {pinned} is pinned")]
+    Digest {
+        /// What was pinned.
+        pinned: Digest,
+        /// What the bytes have.
+        found: Digest,
+    },
+    /// The file is larger than it may be.
+    #[error("the plugin has {size} bytes and may have {limit}")]
+    FileTooLarge {
+        /// Bytes.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A compiled image: loading one is running native code of a stranger.
+    #[error("the plugin is compiled native code; only WebAssembly is accepted")]
+    Precompiled,
+    /// A core module.
+    #[error(
+        "the plugin is a core WebAssembly module, not a component; wrap it with `wasm-tools component new` or build it \
+         as the SDK's guide says"
+    )]
+    CoreModule,
+    /// Not WebAssembly at all.
+    #[error("the plugin is not WebAssembly: it does not begin with the magic number")]
+    NotWasm,
+    /// The file is malformed or uses a feature that is switched off.
+    #[error("the plugin is not valid at byte {offset}: {message}")]
+    Invalid {
+        /// Where.
+        offset: u64,
+        /// What the validator says.
+        message: String,
+    },
+    /// The file is valid and larger in some way than a plugin may be.
+    #[error("the plugin has {what} of {found}, and {limit} is allowed")]
+    Bounds {
+        /// What was measured.
+        what: &'static str,
+        /// What was found.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// An import from outside `topoloom:*`.
+    #[error("plugin imports {import}; {}", if is_wasi(.import) { "topoloom plugins use no WASI" } else { "topoloom plugins import only topoloom:*" })]
+    ForeignImport {
+        /// Its name.
+        import: String,
+    },
+    /// An import from a package of ours that this host does not have.
+    #[error("plugin imports {import}, which this host does not have")]
+    UnknownImport {
+        /// Its name.
+        import: String,
+    },
+    /// Another version of the interface.
+    #[error("plugin needs {needs}, this host speaks {speaks}")]
+    Version {
+        /// Package and version that it needs.
+        needs: String,
+        /// What this host speaks.
+        speaks: &'static str,
+    },
+    /// No discoverer in it.
+    #[error("plugin exports no discoverer ({export}); {found}")]
+    World {
+        /// What is missing.
+        export: &'static str,
+        /// What it exports instead.
+        found: String,
+    },
+    /// The plugin starts with more than it may ever have.
+    #[error("the plugin starts with {found} {what} and may have {limit}")]
+    Initial {
+        /// Of what.
+        what: &'static str,
+        /// How much.
+        found: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The compiler refused it.
+    #[error("the plugin does not compile: {message}")]
+    Compile {
+        /// What the compiler says.
+        message: String,
+    },
+    /// The compiler needed more than it may.
+    #[error("compiling the plugin exceeded a limit: {limit}")]
+    CompileLimit {
+        /// Which.
+        limit: CompileLimit,
+    },
+    /// The compiler process could not be used.
+    #[error("the compiler process {exe} could not be {what}")]
+    Compiler {
+        /// What was tried.
+        what: &'static str,
+        /// The executable.
+        exe: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The compiled image was refused.
+    #[error("the compiled image does not load: {cause}")]
+    Image {
+        /// What the engine says.
+        cause: String,
+    },
+    /// Imports or exports have other types than this version has.
+    #[error("the plugin does not fit its interface: {cause}")]
+    Link {
+        /// What the linker says.
+        cause: String,
+    },
+    /// The host's own fault: a bug.
+    #[error("the host failed while it loaded the plugin: {0}")]
+    Host(String),
+}
+
+/// What ran out while compiling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompileLimit {
+    /// Processor time.
+    Cpu(Duration),
+    /// Time by the clock.
+    Wall(Duration),
+    /// Memory or something else that ended the process.
+    Killed {
+        /// The signal.
+        signal: i32,
+    },
+    /// Bytes of the image.
+    Image(usize),
+}
+
+impl std::fmt::Display for CompileLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cpu(limit) => write!(f, "{limit:?} of processor time"),
+            Self::Wall(limit) => write!(f, "{limit:?} by the clock"),
+            Self::Killed { signal } => write!(f, "the compiler ended by signal {signal}, most likely out of memory"),
+            Self::Image(limit) => write!(f, "an image of {limit} bytes"),
+        }
+    }
+}
+
+fn is_wasi(import: &str) -> bool {
+    import.starts_with("wasi")
+}
+
+impl LoadError {
+    /// The word for conditions, events and metric labels.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Digest { .. } => "DigestMismatch",
+            Self::FileTooLarge { .. } => "FileTooLarge",
+            Self::Precompiled => "Precompiled",
+            Self::CoreModule => "CoreModule",
+            Self::NotWasm => "NotWasm",
+            Self::Invalid { .. } => "InvalidComponent",
+            Self::Bounds { .. } => "ComponentTooLarge",
+            Self::ForeignImport { .. } => "ForeignImport",
+            Self::UnknownImport { .. } => "UnknownImport",
+            Self::Version { .. } => "InterfaceVersion",
+            Self::World { .. } => "WrongWorld",
+            Self::Initial { .. } => "InitialSize",
+            Self::Compile { .. } => "CompileFailed",
+            Self::CompileLimit { .. } => "CompileLimit",
+            Self::Compiler { .. } => "CompilerUnavailable",
+            Self::Image { .. } => "ImageRefused",
+            Self::Link { .. } => "LinkFailed",
+            Self::Host(_) => "HostFault",
+        }
+    }
+
+    /// What trying the same bytes again is good for. Limits of the compiler depend on what the machine has left.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::CompileLimit { .. } | Self::Compiler { .. } | Self::Host(_) | Self::Image { .. } => {
+                Retry::Later(None)
+            }
+            _ => Retry::OnChange,
+        }
+    }
+}
+
+/// Refuses what could not even start. The limiter would refuse it too, but in every call anew.
+pub(super) fn check_resources(component: &Component, limits: &StoreLimits) -> Result<(), LoadError> {
+    // `None`: the component instantiates a module that it imports, and it cannot import one from us.
+    let Some(needs) = component.resources_required() else { return Ok(()) };
+    let check = |what, found: u64, limit: usize| {
+        let limit = limit as u64;
+        if found > limit { Err(LoadError::Initial { what, found, limit }) } else { Ok(()) }
+    };
+    let memory = needs.max_initial_memory_size.unwrap_or(0).saturating_mul(PAGE);
+    check("bytes of memory", memory, limits.memory)?;
+    check("memories", needs.num_memories.into(), limits.memories)?;
+    check("tables", needs.num_tables.into(), limits.tables)?;
+    check("table elements", needs.max_initial_table_size.unwrap_or(0), limits.table_elements)
+}
+
+/// Every function that the component imports, as `interface#function`, sorted.
+pub(super) fn imports(component: &Component) -> Vec<String> {
+    let engine = component.engine();
+    let mut names = Vec::new();
+    for (interface, item) in component.component_type().imports(engine) {
+        let ComponentItem::ComponentInstance(instance) = item.ty else { continue };
+        let functions = instance.exports(engine).filter_map(|(name, item)| match item.ty {
+            ComponentItem::ComponentFunc(_) => Some(format!("{interface}#{name}")),
+            _ => None,
+        });
+        names.extend(functions);
+    }
+    names.sort();
+    names
+}

@@ -1,0 +1,304 @@
+//! The runtime as the rest of the host sees it: load bytes, hold a [`Plugin`], call it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use tokio::sync::Semaphore;
+use topoloom_core::plugin::grant::Origin;
+use topoloom_core::plugin::{Answer, Description, Limits, Requirements};
+use wasmtime::Engine;
+
+use super::bindings::{Linkers, Pre};
+use super::call::{Call, Configure, Describe, Frame, Job, Question, Round};
+use super::compile::{self, Compiler};
+use super::engine::{self, Optimise};
+use super::load::LoadError;
+use super::scan::{self, Version};
+use super::{Digest, builtin};
+
+/// Threads that run guests. A guest computes for milliseconds per round; two let one plugin's endless loop run into
+/// its deadline while others work, and leave the host's own threads alone.
+const THREADS: usize = 2;
+
+/// Calls in the process at one time: twice the threads, since calls also wait for endpoints.
+const CALLS: usize = 4;
+
+/// Calls of one plugin at one time: an answer builds on the one before it.
+const CALLS_PER_PLUGIN: usize = 1;
+
+/// Why there is no runtime. The process cannot do its work without one.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The engine refused its settings or this machine.
+    #[error("the WebAssembly engine did not start: {0}")]
+    Engine(String),
+    /// A thread could not be started.
+    #[error("the thread {name} could not be started")]
+    Thread {
+        /// Its name.
+        name: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+/// The plugin runtime of the process: one engine, two threads. Clones share it.
+#[derive(Clone)]
+pub struct Runtime {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: Engine,
+    linkers: Linkers,
+    compiler: Compiler,
+    threads: Threads,
+    turns: Arc<Semaphore>,
+    calls: AtomicU64,
+}
+
+/// What to load.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// The component file, unpacked.
+    pub bytes: Arc<[u8]>,
+    /// The digest that the operator pinned, if any.
+    pub pinned: Option<Digest>,
+    /// What the plugin may use.
+    pub limits: Limits,
+}
+
+impl Runtime {
+    /// Starts engine, ticker and threads.
+    ///
+    /// # Errors
+    ///
+    /// When this machine cannot run the engine or has no thread left. Trying again is no use.
+    pub fn start(compiler: Compiler) -> Result<Self, StartError> {
+        let engine = engine::start()?;
+        let linkers = Linkers::new(&engine).map_err(|error| StartError::Engine(super::chain(&error)))?;
+        let threads = Threads::start()?;
+        let turns = Arc::new(Semaphore::new(CALLS));
+        Ok(Self { shared: Arc::new(Shared { engine, linkers, compiler, threads, turns, calls: AtomicU64::new(0) }) })
+    }
+
+    /// Makes a plugin of bytes: bounds, scan, compile, link. Runs no code of the plugin.
+    ///
+    /// Foreign bytes come back compiled without optimisation; [`Plugin::optimise`] does the rest when they have proved
+    /// worth it. Cancel safe: a compiler process that nobody waits for is killed.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`], of which [`LoadError::retry`] says whether the same bytes can ever do better.
+    pub async fn load(&self, load: Load) -> Result<Plugin, LoadError> {
+        let shared = Arc::clone(&self.shared);
+        self.shared.threads.run(async move { shared.load(load).await }).await.map_err(LoadError::Host)?
+    }
+}
+
+impl Shared {
+    async fn load(self: Arc<Self>, load: Load) -> Result<Plugin, LoadError> {
+        let Load { bytes, pinned, limits } = load;
+        let digest = Digest::of(&bytes);
+        if let Some(pinned) = pinned.filter(|pinned| *pinned != digest) {
+            return Err(LoadError::Digest { pinned, found: digest });
+        }
+        let facts = scan::scan(&bytes, &limits.scan)?;
+        let origin = if builtin::is_embedded(&digest) { Origin::Embedded } else { Origin::Foreign };
+        let component = match origin {
+            Origin::Embedded => compile::in_process(&self.engine, Arc::clone(&bytes)).await?,
+            Origin::Foreign => self.compiler.compile(&self.engine, &bytes, Optimise::No).await?,
+        };
+        super::load::check_resources(&component, &limits.store)?;
+        let pre = self.linkers.link(facts.version, &component)?;
+        let imports = super::load::imports(&component);
+        let short: Arc<str> = digest.short().into();
+        let turn = Arc::new(Semaphore::new(CALLS_PER_PLUGIN));
+        let loaded = Loaded {
+            bytes,
+            digest,
+            short,
+            origin,
+            version: facts.version,
+            imports,
+            limits,
+            pre: ArcSwap::from_pointee(pre),
+            turn,
+        };
+        Ok(Plugin { shared: self, loaded: Arc::new(loaded) })
+    }
+}
+
+/// A loaded plugin: compiled and linked, without any instance. Clones share it, and the one call at a time.
+#[derive(Clone)]
+pub struct Plugin {
+    shared: Arc<Shared>,
+    loaded: Arc<Loaded>,
+}
+
+struct Loaded {
+    bytes: Arc<[u8]>,
+    digest: Digest,
+    short: Arc<str>,
+    origin: Origin,
+    version: Version,
+    imports: Vec<String>,
+    limits: Limits,
+    pre: ArcSwap<Pre>,
+    turn: Arc<Semaphore>,
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Plugin").field(&self.loaded.digest).finish()
+    }
+}
+
+impl Plugin {
+    /// The identity of its bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.loaded.digest
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &Arc<[u8]> {
+        &self.loaded.bytes
+    }
+
+    /// Whether its bytes are embedded in this binary: what `core::plugin::grant` needs to know.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        self.loaded.origin
+    }
+
+    /// Every function that it imports, sorted: the complete list of what it can do.
+    #[must_use]
+    pub fn imports(&self) -> &[String] {
+        &self.loaded.imports
+    }
+
+    /// What it may use.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.loaded.limits
+    }
+
+    /// Asks the plugin about itself.
+    pub async fn describe(&self, source: &Arc<str>) -> Call<Description> {
+        let job = self.job(source, self.loaded.limits.call.cpu_short);
+        self.shared.threads.call(job, Describe).await
+    }
+
+    /// Checks a configuration (a JSON object) and says what it needs.
+    pub async fn configure(&self, source: &Arc<str>, config: Arc<str>) -> Call<Requirements> {
+        let job = self.job(source, self.loaded.limits.call.cpu_short);
+        self.shared.threads.call(job, Configure(config)).await
+    }
+
+    /// One round. The answer is decoded and has the right shape; whether it is a sound topology is for
+    /// `core::topology::validate`.
+    ///
+    /// Cancel safe: the guest is stopped within 10 ms of computing.
+    pub async fn discover(&self, source: &Arc<str>, round: Round) -> Call<Answer> {
+        let job = self.job(source, self.loaded.limits.call.cpu);
+        self.shared.threads.call(job, round).await
+    }
+
+    /// Compiles foreign bytes once more, with optimisation, and serves with the result from the next call on. Embedded
+    /// bytes are optimised already.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`]; the plugin goes on with the image it has.
+    pub async fn optimise(&self) -> Result<(), LoadError> {
+        if self.loaded.origin == Origin::Embedded {
+            return Ok(());
+        }
+        let plugin = self.clone();
+        let done = self.shared.threads.run(async move {
+            let Self { shared, loaded } = plugin;
+            let component = shared.compiler.compile(&shared.engine, &loaded.bytes, Optimise::Yes).await?;
+            loaded.pre.store(Arc::new(shared.linkers.link(loaded.version, &component)?));
+            Ok(())
+        });
+        done.await.map_err(LoadError::Host)?
+    }
+
+    fn job(&self, source: &Arc<str>, cpu: std::time::Duration) -> Job {
+        let frame = Frame {
+            engine: self.shared.engine.clone(),
+            limits: self.loaded.limits.clone(),
+            cpu,
+            source: Arc::clone(source),
+            digest: Arc::clone(&self.loaded.short),
+            number: self.shared.calls.fetch_add(1, Ordering::Relaxed),
+        };
+        let (turn, turns) = (Arc::clone(&self.loaded.turn), Arc::clone(&self.shared.turns));
+        Job { pre: self.loaded.pre.load_full(), frame, turn, turns }
+    }
+}
+
+/// The threads that guests run on.
+struct Threads {
+    /// Taken only when the value is dropped.
+    tokio: Option<tokio::runtime::Runtime>,
+}
+
+impl Threads {
+    fn start() -> Result<Self, StartError> {
+        let tokio = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("plugin")
+            .enable_all()
+            .build()
+            .map_err(|source| StartError::Thread { name: "plugin", source })?;
+        Ok(Self { tokio: Some(tokio) })
+    }
+
+    /// Runs a future there. It ends when nobody waits for it any more.
+    async fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
+        let Some(tokio) = &self.tokio else { return Err("the plugin runtime is shutting down".to_owned()) };
+        let mut task = AbortOnDrop(tokio.spawn(future));
+        (&mut task.0).await.map_err(|error| match error.try_into_panic() {
+            Ok(panic) => format!("a panic: {}", words(&*panic)),
+            Err(error) => error.to_string(),
+        })
+    }
+
+    /// Runs a call there; what breaks the host's side of it breaks only that call.
+    async fn call<Q: Question>(&self, job: Job, question: Q) -> Call<Q::Answer> {
+        match self.run(job.run(question)).await {
+            Ok(call) => call,
+            Err(what) => Call::broken(what),
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(tokio) = self.tokio.take() {
+            // The last handle may go in an async task, where waiting for threads is not allowed.
+            tokio.shutdown_background();
+        }
+    }
+}
+
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "without words",
+    }
+}

@@ -1,0 +1,187 @@
+//! The first look at a file, before anything compiles it.
+//!
+//! One pass of the validator that also measures: the compiler's work grows with the square of a function's size, so a
+//! file within these bounds cannot keep it busy for long. Reads the names of imports and exports, which say what the
+//! plugin wants and which version of the interface it speaks; a refusal here has better words than a linker's.
+
+use topoloom_core::plugin::ScanLimits;
+use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator, WasmFeatures};
+use wasmtime::Engine;
+
+use super::load::LoadError;
+
+/// The package that discoverers are written against.
+const PACKAGE: &str = "topoloom:discovery/";
+
+/// What every plugin exports.
+const DISCOVERER: &str = "topoloom:discovery/discoverer";
+
+/// For sentences.
+const SPEAKS: &str = "0.1";
+
+/// A version of the interface that this host speaks. Patch versions are compatible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Version {
+    /// 0.1.x
+    V0_1,
+}
+
+impl Version {
+    fn parse(version: &str) -> Option<Self> {
+        version.starts_with("0.1.").then_some(Self::V0_1)
+    }
+}
+
+/// What the scan found out.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) version: Version,
+}
+
+/// Looks at a file.
+///
+/// # Errors
+///
+/// The first thing that is wrong with it.
+pub(super) fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<Facts, LoadError> {
+    if bytes.len() > limits.file {
+        return Err(LoadError::FileTooLarge { size: bytes.len(), limit: limits.file });
+    }
+    if Engine::detect_precompiled(bytes).is_some() {
+        return Err(LoadError::Precompiled);
+    }
+    if !bytes.starts_with(b"\0asm") {
+        return Err(LoadError::NotWasm);
+    }
+    if Parser::is_core_wasm(bytes) {
+        return Err(LoadError::CoreModule);
+    }
+    let names = walk(bytes, limits)?;
+    names.judge()
+}
+
+/// What is on: what the engine has on, without what is only for other guests than ours. Beside the engine's own settings
+/// because it judges a file before the engine sees it.
+fn features() -> WasmFeatures {
+    WasmFeatures::MUTABLE_GLOBAL
+        | WasmFeatures::SATURATING_FLOAT_TO_INT
+        | WasmFeatures::SIGN_EXTENSION
+        | WasmFeatures::REFERENCE_TYPES
+        | WasmFeatures::MULTI_VALUE
+        | WasmFeatures::BULK_MEMORY
+        | WasmFeatures::EXTENDED_CONST
+        | WasmFeatures::FLOATS
+        | WasmFeatures::COMPONENT_MODEL
+}
+
+/// Names of the outermost component.
+#[derive(Default)]
+struct Names {
+    imports: Vec<String>,
+    exports: Vec<String>,
+}
+
+fn walk(bytes: &[u8], limits: &ScanLimits) -> Result<Names, LoadError> {
+    let invalid = |error: wasmparser::BinaryReaderError| LoadError::Invalid {
+        offset: error.offset() as u64,
+        message: error.message().to_owned(),
+    };
+    let mut names = Names::default();
+    let mut validator = Validator::new_with_features(features());
+    let mut allocations = wasmparser::FuncValidatorAllocations::default();
+    let (mut depth, mut modules, mut functions) = (0_u64, 0_u64, 0_u64);
+    // The encoding of each open component or module; only the first is the plugin itself.
+    for payload in Parser::new(0).parse_all(bytes) {
+        let payload = payload.map_err(invalid)?;
+        match &payload {
+            Payload::Version { encoding, .. } => {
+                depth += 1;
+                // Modules nest too, and do not count as components.
+                let nested = depth - u64::from(*encoding == Encoding::Module);
+                within("nesting", nested, limits.depth.into())?;
+                if *encoding == Encoding::Module {
+                    modules += 1;
+                    within("a number of core modules", modules, limits.modules.into())?;
+                }
+            }
+            Payload::End(_) => depth -= 1,
+            Payload::CodeSectionStart { count, .. } => {
+                functions += u64::from(*count);
+                within("a number of functions", functions, limits.functions.into())?;
+            }
+            Payload::CodeSectionEntry(body) => {
+                within("a function size", body.range().len() as u64, limits.function as u64)?;
+                let mut locals = 0;
+                for group in body.get_locals_reader().map_err(invalid)? {
+                    locals += u64::from(group.map_err(invalid)?.0);
+                }
+                within("a number of locals in one function", locals, limits.locals.into())?;
+            }
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                for import in section.clone() {
+                    names.imports.push(import.map_err(invalid)?.name.name.to_owned());
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                for export in section.clone() {
+                    names.exports.push(export.map_err(invalid)?.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+        if let ValidPayload::Func(function, body) = validator.payload(&payload).map_err(invalid)? {
+            let mut function = function.into_validator(std::mem::take(&mut allocations));
+            function.validate(&body).map_err(invalid)?;
+            allocations = function.into_allocations();
+        }
+    }
+    Ok(names)
+}
+
+fn within(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
+    if found > limit { Err(LoadError::Bounds { what, found, limit }) } else { Ok(()) }
+}
+
+impl Names {
+    /// Imports first: a component of another world should hear what it wants too much before what it lacks.
+    fn judge(self) -> Result<Facts, LoadError> {
+        if let Some(import) = self.imports.iter().find(|import| !import.starts_with("topoloom:")) {
+            return Err(LoadError::ForeignImport { import: import.clone() });
+        }
+        if let Some(import) = self.imports.iter().find(|import| !import.starts_with(PACKAGE)) {
+            return Err(LoadError::UnknownImport { import: import.clone() });
+        }
+        let discoverer = self.exports.iter().find(|export| split(export).0 == DISCOVERER);
+        for name in self.imports.iter().chain(discoverer) {
+            let (_, version) = split(name);
+            if Version::parse(version).is_none() {
+                let needs = format!("topoloom:discovery {}", minor(version));
+                return Err(LoadError::Version { needs, speaks: SPEAKS });
+            }
+        }
+        match discoverer.and_then(|export| Version::parse(split(export).1)) {
+            Some(version) => Ok(Facts { version }),
+            None if self.exports.is_empty() => {
+                Err(LoadError::World { export: DISCOVERER, found: "it exports nothing".to_owned() })
+            }
+            None => {
+                let found = format!("it exports {}", self.exports.join(", "));
+                Err(LoadError::World { export: DISCOVERER, found })
+            }
+        }
+    }
+}
+
+/// `package:name/interface` and its version, empty if it has none.
+fn split(name: &str) -> (&str, &str) {
+    name.split_once('@').unwrap_or((name, ""))
+}
+
+/// The part of a version that decides about compatibility: `0.3.1` is `0.3`, a pre-release is itself.
+fn minor(version: &str) -> &str {
+    match version.rsplit_once('.') {
+        Some((minor, patch)) if patch.bytes().all(|b| b.is_ascii_digit()) => minor,
+        _ if version.is_empty() => "without a version",
+        _ => version,
+    }
+}

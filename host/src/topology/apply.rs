@@ -1,0 +1,281 @@
+//! A plan, executed.
+//!
+//! Every step waits for exactly the steps it names, as many as allowed run at once, and what depends on a failed step
+//! is left out, so that the cluster is sound at every moment whatever fails (decision H7). Each write carries the
+//! version that it was decided on: *create* is an apply with resourceVersion 1, *update* a forced apply with uid and
+//! resourceVersion, *delete* has both as precondition. What the API server answers is entered at once, so that nobody
+//! plans against a past state.
+//!
+//! # Failure story
+//!
+//! A conflict means that somebody wrote in between: the object is read again, and the caller decides again. A refusal
+//! that every write would meet (RBAC, an unreachable webhook, 429, no answer) ends the execution after the writes that
+//! are under way; the caller says so and tries again later. Nothing is repeated blindly.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use serde_json::{Value, json};
+use topoloom_api::HyperNode;
+use topoloom_api::names::FIELD_MANAGER;
+use topoloom_core::topology::plan::{Action, Base, Plan, Step, StepId, Write};
+
+use super::convert::{Wanted, apply_body};
+use super::observe::HyperNodes;
+use crate::cluster::{Reason, Refusal};
+use crate::manager::metrics::WriteMetrics;
+
+/// What writes a source's objects.
+#[derive(Clone)]
+pub struct Writer {
+    /// The client.
+    pub client: kube::Client,
+    /// Where the answers are entered.
+    pub hyper_nodes: Arc<HyperNodes>,
+    /// Writes under way at most.
+    pub concurrency: usize,
+    /// Counts the writes.
+    pub metrics: WriteMetrics,
+}
+
+/// What became of a plan.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Steps that were written.
+    pub written: usize,
+    /// Steps that were refused, with the object they are about.
+    pub refused: Vec<(Arc<str>, Refusal)>,
+    /// Steps that were left out, since they depend on refused ones or came after the end.
+    pub left_out: usize,
+}
+
+impl Outcome {
+    /// Whether the cluster is as the plan wanted it.
+    #[must_use]
+    pub fn complete(&self) -> bool {
+        self.refused.is_empty() && self.left_out == 0
+    }
+
+    /// Whether all that went wrong is that somebody else wrote in between.
+    #[must_use]
+    pub fn only_conflicts(&self) -> bool {
+        !self.refused.is_empty()
+            && self.refused.iter().all(|(_, refusal)| matches!(refusal.reason, Reason::Conflict | Reason::AlreadyExists))
+    }
+}
+
+/// The version of an object after a step of this plan.
+type Version = (Arc<str>, Arc<str>);
+
+impl Writer {
+    /// Executes a plan.
+    pub async fn execute(&self, source: &str, plan: &Plan) -> Outcome {
+        let api: Api<HyperNode> = Api::all(self.client.clone());
+        let mut waits: Vec<usize> = plan.steps.iter().map(|step| step.after.len()).collect();
+        let mut followers: Vec<Vec<usize>> = vec![Vec::new(); plan.steps.len()];
+        for (index, step) in plan.steps.iter().enumerate() {
+            for dependency in &step.after {
+                if let Some(followers) = followers.get_mut(dependency.step.0) {
+                    followers.push(index);
+                }
+            }
+        }
+        let mut ready: std::collections::BTreeSet<usize> =
+            waits.iter().enumerate().filter(|(_, waits)| **waits == 0).map(|(index, _)| index).collect();
+        let mut versions: BTreeMap<StepId, Version> = BTreeMap::new();
+        let mut outcome = Outcome::default();
+        let mut running = FuturesUnordered::new();
+        let mut ended = false;
+        loop {
+            while !ended && running.len() < self.concurrency {
+                let Some(index) = ready.pop_first() else { break };
+                let Some(step) = plan.steps.get(index) else { continue };
+                let base = base(step, &versions);
+                running.push(self.step(&api, source, index, step, base));
+            }
+            let Some((index, result)) = running.next().await else { break };
+            match result {
+                Ok(version) => {
+                    outcome.written += 1;
+                    if let Some(version) = version {
+                        versions.insert(StepId(index), version);
+                    }
+                    for &follower in followers.get(index).into_iter().flatten() {
+                        if let Some(waits) = waits.get_mut(follower) {
+                            *waits = waits.saturating_sub(1);
+                            if *waits == 0 {
+                                ready.insert(follower);
+                            }
+                        }
+                    }
+                }
+                Err(refusal) => {
+                    ended |= refusal.reason.stops_everything();
+                    if let Some(step) = plan.steps.get(index) {
+                        outcome.refused.push((Arc::clone(&step.name), refusal));
+                    }
+                }
+            }
+        }
+        outcome.left_out = plan.steps.len() - outcome.written - outcome.refused.len();
+        self.look_again(&api, &outcome).await;
+        outcome
+    }
+
+    /// Reads again what was not as we thought, so that the next decision sees it.
+    async fn look_again(&self, api: &Api<HyperNode>, outcome: &Outcome) {
+        for (name, refusal) in &outcome.refused {
+            if !matches!(refusal.reason, Reason::Conflict | Reason::AlreadyExists | Reason::NotFound) {
+                continue;
+            }
+            match api.get_opt(name).await {
+                Ok(Some(object)) => self.hyper_nodes.written(&object),
+                Ok(None) => {
+                    if let Some(stored) = self.hyper_nodes.get(name) {
+                        self.hyper_nodes.gone(name, &stored.object.uid);
+                    }
+                }
+                Err(error) => tracing::debug!(hyper_node = &**name, error = %Refusal::of(&error), "could not be read again"),
+            }
+        }
+    }
+
+    async fn step(
+        &self,
+        api: &Api<HyperNode>,
+        source: &str,
+        index: usize,
+        step: &Step,
+        base: Option<Version>,
+    ) -> (usize, Result<Option<Version>, Refusal>) {
+        let verb = match step.action {
+            Action::Create { .. } => "create",
+            Action::Update { .. } => "update",
+            Action::Delete { .. } => "delete",
+        };
+        let result = match &step.action {
+            Action::Create { write, .. } => self.create(api, source, &step.name, write).await.map(Some),
+            Action::Update { write, .. } => match base {
+                Some(base) => self.update(api, source, &step.name, write, base).await.map(Some),
+                None => Err(no_base(&step.name)),
+            },
+            Action::Delete { .. } => match base {
+                Some(base) => self.delete(api, &step.name, base).await.map(|()| None),
+                None => Err(no_base(&step.name)),
+            },
+        };
+        let refused = result.as_ref().err().map(|refusal: &Refusal| refusal.reason);
+        self.metrics.object(verb, refused);
+        match &result {
+            Ok(_) => tracing::debug!(source, hyper_node = &*step.name, verb, "written"),
+            Err(refusal) => tracing::debug!(source, hyper_node = &*step.name, verb, error = %refusal, "refused"),
+        }
+        (index, result)
+    }
+
+    async fn create(&self, api: &Api<HyperNode>, source: &str, name: &str, write: &Write) -> Result<Version, Refusal> {
+        // A resourceVersion that no object can have: the API server creates, or answers 409 when the name is taken.
+        let body = body(source, name, write, None, Some("1"));
+        self.apply(api, name, &body).await
+    }
+
+    async fn update(
+        &self,
+        api: &Api<HyperNode>,
+        source: &str,
+        name: &str,
+        write: &Write,
+        (uid, mut version): Version,
+    ) -> Result<Version, Refusal> {
+        if !write.remove_labels.is_empty() {
+            // Another manager owns these: an apply that leaves them out would not remove them.
+            let labels: serde_json::Map<String, Value> =
+                write.remove_labels.iter().map(|key| (key.to_string(), Value::Null)).collect();
+            let body = json!({"metadata": {"resourceVersion": &*version, "labels": labels}});
+            let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+            let object = api.patch(name, &parameters, &Patch::Merge(&body)).await.map_err(|error| Refusal::of(&error))?;
+            self.hyper_nodes.written(&object);
+            version = object.metadata.resource_version.as_deref().unwrap_or_default().into();
+        }
+        let object = self.apply(api, name, &body(source, name, write, Some(&uid), Some(&version))).await;
+        match object {
+            // A field that another manager set and that must go (`tierName`) survives an apply that leaves it out.
+            Ok((uid, version)) if write.spec.tier_name.is_none() => {
+                let stale = self.hyper_nodes.get(name).is_some_and(|stored| stored.object.spec.tier_name.is_some());
+                if !stale {
+                    return Ok((uid, version));
+                }
+                let body = json!({"metadata": {"resourceVersion": &*version}, "spec": {"tierName": null}});
+                let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+                let object =
+                    api.patch(name, &parameters, &Patch::Merge(&body)).await.map_err(|error| Refusal::of(&error))?;
+                self.hyper_nodes.written(&object);
+                Ok(version_of(&object))
+            }
+            other => other,
+        }
+    }
+
+    async fn apply(&self, api: &Api<HyperNode>, name: &str, body: &Value) -> Result<Version, Refusal> {
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        let object =
+            api.patch(name, &parameters, &Patch::Apply(body)).await.map_err(|error| Refusal::of(&error))?;
+        self.hyper_nodes.written(&object);
+        Ok(version_of(&object))
+    }
+
+    async fn delete(&self, api: &Api<HyperNode>, name: &str, (uid, version): Version) -> Result<(), Refusal> {
+        let preconditions = Preconditions { uid: Some(uid.to_string()), resource_version: Some(version.to_string()) };
+        let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        match api.delete(name, &parameters).await {
+            Ok(_) => {
+                self.hyper_nodes.gone(name, &uid);
+                Ok(())
+            }
+            Err(error) => {
+                let refusal = Refusal::of(&error);
+                if refusal.reason == Reason::NotFound {
+                    self.hyper_nodes.gone(name, &uid);
+                    return Ok(());
+                }
+                Err(refusal)
+            }
+        }
+    }
+}
+
+fn base(step: &Step, versions: &BTreeMap<StepId, Version>) -> Option<Version> {
+    let base = match &step.action {
+        Action::Create { .. } => return None,
+        Action::Update { base, .. } | Action::Delete { base, .. } => base,
+    };
+    match base {
+        Base::Observed { uid, resource_version } => Some((Arc::clone(uid), Arc::clone(resource_version))),
+        Base::Step(step) => versions.get(step).cloned(),
+    }
+}
+
+fn no_base(name: &str) -> Refusal {
+    let message = format!("HyperNode {name}: the step before this one left no version to build on");
+    Refusal { reason: Reason::Conflict, message, retry_after: None }
+}
+
+fn version_of(object: &HyperNode) -> Version {
+    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+    (text(&object.metadata.uid), text(&object.metadata.resource_version))
+}
+
+fn body(source: &str, name: &str, write: &Write, uid: Option<&str>, version: Option<&str>) -> Value {
+    let wanted = Wanted {
+        name,
+        source,
+        group_id: write.group_id.as_deref(),
+        split_from: write.split_from.as_deref(),
+        labels: &write.labels,
+        spec: &write.spec,
+    };
+    apply_body(wanted, version.map(|version| (uid.unwrap_or_default(), version)))
+}

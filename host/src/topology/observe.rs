@@ -1,0 +1,274 @@
+//! The HyperNodes as they are in the cluster.
+//!
+//! Owns the one watch on HyperNodes, the model of every object, and the index that counts Nodes below them. What we
+//! write ourselves is entered from the answer of the write, so nobody plans against a past state and our own events
+//! wake nobody. An event that shows another content than we know is *drift* and wakes the source that owns the object.
+//!
+//! # Failure story
+//!
+//! A broken watch keeps the last contents; a relist replaces them in one step. An event older than what we know (by
+//! resourceVersion, which the API server orders) is dropped.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::{Notify, watch};
+use topoloom_api::HyperNode;
+use topoloom_api::condition::Condition;
+use topoloom_api::names::FIELD_MANAGER;
+use topoloom_core::snapshot::Change;
+use topoloom_core::status::StatusIndex;
+use topoloom_core::topology::Object;
+
+use super::convert;
+use crate::cluster::{Reason, Refusal};
+use crate::discovery::nodes::Listener;
+use crate::manager::health::Check;
+
+/// Objects per page of a list: members make HyperNodes larger than Nodes' metadata.
+const PAGE: u32 = 250;
+
+/// One HyperNode as stored.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// What decisions are made on.
+    pub object: Arc<Object>,
+    /// `status.nodeCount`.
+    pub node_count: Option<i64>,
+    /// `status.conditions`, ours and others'.
+    pub conditions: Vec<Condition>,
+}
+
+/// Hears that an object of its source is not what we last wrote.
+pub trait Owner: Send + Sync {
+    /// `writer` is the field manager that changed it, where the object says so.
+    fn drifted(&self, object: &str, writer: Option<&str>);
+}
+
+/// All HyperNodes of the cluster.
+pub struct HyperNodes {
+    inner: Mutex<Inner>,
+    synced: watch::Sender<bool>,
+    /// Rings when a count may be wrong.
+    pub(super) counts_due: Notify,
+}
+
+/// The lock's contents; the status writer shares them.
+#[derive(Default)]
+pub(super) struct Inner {
+    pub(super) objects: BTreeMap<Arc<str>, Stored>,
+    pub(super) index: StatusIndex,
+    /// Objects whose stored status is not what the index says.
+    pub(super) status_due: BTreeSet<Arc<str>>,
+    relisting: Option<BTreeSet<Arc<str>>>,
+    owners: BTreeMap<Arc<str>, Arc<dyn Owner>>,
+}
+
+impl Default for HyperNodes {
+    fn default() -> Self {
+        Self { inner: Mutex::default(), synced: watch::Sender::new(false), counts_due: Notify::new() }
+    }
+}
+
+impl Listener for HyperNodes {
+    fn nodes_changed(&self, change: &Change) {
+        self.lock().index.nodes(change);
+        self.counts_due.notify_one();
+    }
+}
+
+impl HyperNodes {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until every HyperNode was seen once.
+    pub async fn synced(&self) {
+        let mut synced = self.synced.subscribe();
+        // The sender lives as long as we do.
+        let _ = synced.wait_for(|synced| *synced).await;
+    }
+
+    /// Every object, by name.
+    #[must_use]
+    pub fn objects(&self) -> Vec<Arc<Object>> {
+        self.lock().objects.values().map(|stored| Arc::clone(&stored.object)).collect()
+    }
+
+    /// One object.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Stored> {
+        self.lock().objects.get(name).cloned()
+    }
+
+    /// Every stored object with its status, by name.
+    #[must_use]
+    pub fn stored(&self) -> Vec<Stored> {
+        self.lock().objects.values().cloned().collect()
+    }
+
+    /// Drift of this source's objects is told to `owner` from now on.
+    pub fn own(&self, source: &str, owner: Arc<dyn Owner>) {
+        self.lock().owners.insert(source.into(), owner);
+    }
+
+    /// Nobody owns that source's objects any more.
+    pub fn disown(&self, source: &str) {
+        self.lock().owners.remove(source);
+    }
+
+    /// Enters an object from the answer of our own write: nobody is woken but the counter.
+    pub fn written(&self, object: &HyperNode) {
+        self.lock().put(object);
+        self.counts_due.notify_one();
+    }
+
+    /// Enters that our own delete succeeded, or that the object is gone.
+    pub fn gone(&self, name: &str, uid: &str) {
+        let mut inner = self.lock();
+        if inner.objects.get(name).is_some_and(|stored| &*stored.object.uid == uid) {
+            inner.remove(name);
+            drop(inner);
+            self.counts_due.notify_one();
+        }
+    }
+
+    /// Watches until the task is dropped.
+    pub async fn run(self: Arc<Self>, client: kube::Client, check: Check) {
+        let api = kube::Api::<HyperNode>::all(client);
+        let config = watcher::Config::default().page_size(PAGE);
+        let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => self.event(event, &check),
+                Err(error) => {
+                    let refusal = Refusal::of_watch(&error);
+                    if refusal.reason != Reason::Expired {
+                        check.fail(&refusal);
+                    }
+                }
+            }
+        }
+    }
+
+    fn event(&self, event: Event<HyperNode>, check: &Check) {
+        let mut inner = self.lock();
+        let drift = match event {
+            Event::Apply(object) => inner.put(&object).into_iter().collect(),
+            Event::Delete(object) => {
+                let name = object.metadata.name.unwrap_or_default();
+                let uid = object.metadata.uid.unwrap_or_default();
+                // A late event about an object that was created again under its name is not about the present one.
+                match inner.objects.get(name.as_str()) {
+                    Some(stored) if *stored.object.uid == *uid => inner.remove(&name).into_iter().collect(),
+                    _ => Vec::new(),
+                }
+            }
+            Event::Init => {
+                inner.relisting = Some(BTreeSet::new());
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                if let (Some(seen), Some(name)) = (&mut inner.relisting, &object.metadata.name) {
+                    seen.insert(name.as_str().into());
+                }
+                inner.put(&object).into_iter().collect()
+            }
+            Event::InitDone => {
+                let seen = inner.relisting.take().unwrap_or_default();
+                let gone: Vec<Arc<str>> = inner.objects.keys().filter(|name| !seen.contains(*name)).cloned().collect();
+                gone.iter().filter_map(|name| inner.remove(name)).collect()
+            }
+        };
+        let first = inner.relisting.is_none() && !*self.synced.borrow();
+        let owners: Vec<_> = drift
+            .into_iter()
+            .filter_map(|drift: Drift| Some((Arc::clone(inner.owners.get(&drift.source)?), drift)))
+            .collect();
+        drop(inner);
+        self.counts_due.notify_one();
+        if first {
+            self.synced.send_replace(true);
+        }
+        check.pass();
+        for (owner, drift) in owners {
+            owner.drifted(&drift.name, drift.writer.as_deref());
+        }
+    }
+}
+
+/// Which source's object changed, and by whom.
+struct Drift {
+    source: Arc<str>,
+    name: Arc<str>,
+    writer: Option<String>,
+}
+
+impl Inner {
+    /// Enters an object. Answers whom it concerns when content that we own differs from what we knew.
+    fn put(&mut self, from: &HyperNode) -> Option<Drift> {
+        let object = convert::object(from);
+        let name = Arc::clone(&object.name);
+        let old = self.objects.get(&name);
+        if old.is_some_and(|old| is_older(&object.resource_version, &old.object.resource_version)) {
+            return None;
+        }
+        let same = old.is_some_and(|old| {
+            let old = &*old.object;
+            old.uid == object.uid
+                && old.spec == object.spec
+                && old.labels == object.labels
+                && old.source == object.source
+                && old.group_id == object.group_id
+                && old.split_from == object.split_from
+                && old.owned_labels == object.owned_labels
+        });
+        let owner = old.and_then(|old| old.object.source.clone()).or_else(|| object.source.clone());
+        let drift = match (same, owner) {
+            (false, Some(source)) => Some(Drift { source, name: Arc::clone(&name), writer: last_writer(from) }),
+            _ => None,
+        };
+        let status = from.status.as_ref();
+        let object = Arc::new(object);
+        if !same {
+            self.index.put(&object);
+        }
+        let stored = Stored {
+            object,
+            node_count: status.and_then(|status| status.node_count),
+            conditions: status.map(|status| status.conditions.clone()).unwrap_or_default(),
+        };
+        self.status_due.insert(Arc::clone(&name));
+        self.objects.insert(name, stored);
+        drift
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Drift> {
+        let stored = self.objects.remove(name)?;
+        self.index.delete(name);
+        self.status_due.remove(name);
+        let source = stored.object.source.clone()?;
+        Some(Drift { source, name: Arc::clone(&stored.object.name), writer: None })
+    }
+}
+
+/// The field manager of the newest entry that is not about status and not ours.
+fn last_writer(object: &HyperNode) -> Option<String> {
+    let entries = object.metadata.managed_fields.as_deref().unwrap_or_default();
+    let newest = entries
+        .iter()
+        .filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty())
+        .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
+    newest.manager.clone().filter(|manager| manager != FIELD_MANAGER)
+}
+
+/// Whether resourceVersion `a` is before `b`. Both are decimal numbers of one sequence; what is not is never older.
+fn is_older(a: &str, b: &str) -> bool {
+    match (a.parse::<u128>(), b.parse::<u128>()) {
+        (Ok(a), Ok(b)) => a < b,
+        _ => false,
+    }
+}

@@ -1,0 +1,227 @@
+//! The status writer: `status.nodeCount` and conditions of every HyperNode (decision H5).
+//!
+//! Wakes when Nodes or HyperNodes changed, settles the index, and writes exactly the statuses that differ from what is
+//! stored, each by one server-side apply that carries the object's uid: a status never lands on a namesake.
+//!
+//! # Failure story
+//!
+//! A refused write stays due and is tried again with back-off; a refusal that would meet every write (RBAC, no answer)
+//! ends the pass at once. An object that is gone is no failure.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason as ConditionReason, set_condition};
+use topoloom_api::hyper_node::{API_VERSION, KIND};
+use topoloom_api::names::FIELD_MANAGER;
+use topoloom_api::HyperNode;
+use topoloom_core::snapshot::ColumnKey;
+use topoloom_core::status::NodeCount;
+
+use super::observe::{HyperNodes, Stored};
+use crate::cluster::{Reason, Refusal};
+use crate::discovery::nodes::{Interest, Listener, Nodes};
+use crate::manager::health::Check;
+use crate::manager::metrics::WriteMetrics;
+
+/// Whose counts we keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Every HyperNode's, hand-made ones included.
+    All,
+    /// Only those of a source.
+    Own,
+}
+
+/// Writes counts until dropped.
+pub struct StatusWriter {
+    /// The HyperNodes and their index.
+    pub hyper_nodes: Arc<HyperNodes>,
+    /// The Nodes.
+    pub nodes: Arc<Nodes>,
+    /// The client.
+    pub client: kube::Client,
+    /// Whose counts.
+    pub scope: Scope,
+    /// Writes under way at most.
+    pub concurrency: usize,
+    /// Counts the writes.
+    pub metrics: WriteMetrics,
+    /// Says whether the last pass worked.
+    pub check: Check,
+}
+
+/// First pause after a refusal; doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// An API server that comes back is noticed within this time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// One status that differs from what is stored.
+struct Due {
+    name: Arc<str>,
+    uid: Arc<str>,
+    node_count: i64,
+    conditions: Option<Vec<Condition>>,
+}
+
+/// Label columns that stored selectors read are kept for us; the index itself listens to every change.
+struct Quiet;
+
+impl Listener for Quiet {
+    fn nodes_changed(&self, _: &topoloom_core::snapshot::Change) {}
+}
+
+impl StatusWriter {
+    /// Runs until dropped.
+    pub async fn run(self) {
+        let mut keys: Vec<ColumnKey> = Vec::new();
+        let mut interest: Option<Interest> = None;
+        let mut pause = FIRST_PAUSE;
+        self.hyper_nodes.synced().await;
+        loop {
+            let used = self.hyper_nodes.lock().index.keys_used();
+            if used != keys {
+                interest = (!used.is_empty()).then(|| self.nodes.register(used.clone(), Arc::new(Quiet)));
+                keys = used;
+            }
+            let due = self.settle(&keys).await;
+            match self.write(due).await {
+                Ok(()) => {
+                    pause = FIRST_PAUSE;
+                    self.hyper_nodes.counts_due.notified().await;
+                }
+                Err(refusal) => {
+                    self.check.fail(&refusal);
+                    tokio::time::sleep(refusal.retry_after.unwrap_or(pause)).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+            // Held until here, so that the columns stay while they are read.
+            let _ = &interest;
+        }
+    }
+
+    /// What differs now.
+    async fn settle(&self, keys: &[ColumnKey]) -> Vec<Due> {
+        let view = self.nodes.view(keys).await;
+        let mut inner = self.hyper_nodes.lock();
+        let settled = inner.index.settle(&view);
+        let mut names: BTreeSet<Arc<str>> = settled.into_iter().map(|settled| settled.name).collect();
+        names.append(&mut inner.status_due);
+        let now = jiff::Timestamp::now().to_string();
+        let due = names.into_iter().filter_map(|name| {
+            let stored = inner.objects.get(&name)?;
+            if self.scope == Scope::Own && stored.object.source.is_none() {
+                return None;
+            }
+            differs(stored, inner.index.get(&name)?, &now)
+        });
+        due.collect()
+    }
+
+    async fn write(&self, due: Vec<Due>) -> Result<(), Refusal> {
+        if due.is_empty() {
+            return Ok(());
+        }
+        let api: Api<HyperNode> = Api::all(self.client.clone());
+        let mut failed: Option<Refusal> = None;
+        let mut rest = due.into_iter();
+        let mut running = futures::stream::FuturesUnordered::new();
+        loop {
+            let stop = failed.as_ref().is_some_and(|refusal| refusal.reason.stops_everything());
+            while !stop && running.len() < self.concurrency {
+                let Some(due) = rest.next() else { break };
+                running.push(self.write_one(&api, due));
+            }
+            match running.next().await {
+                Some(Ok(())) => {}
+                Some(Err((name, refusal))) => {
+                    self.hyper_nodes.lock().status_due.insert(name);
+                    failed = Some(refusal);
+                }
+                None => break,
+            }
+        }
+        let mut inner = self.hyper_nodes.lock();
+        inner.status_due.extend(rest.map(|due| due.name));
+        drop(inner);
+        match failed {
+            Some(refusal) => Err(refusal),
+            None => {
+                self.check.pass();
+                Ok(())
+            }
+        }
+    }
+
+    async fn write_one(&self, api: &Api<HyperNode>, due: Due) -> Result<(), (Arc<str>, Refusal)> {
+        let mut status = json!({"nodeCount": due.node_count});
+        if let (Some(status), Some(conditions)) = (status.as_object_mut(), &due.conditions) {
+            status.insert("conditions".into(), json!(conditions));
+        }
+        let body = json!({
+            "apiVersion": API_VERSION, "kind": KIND,
+            "metadata": {"name": &*due.name, "uid": &*due.uid},
+            "status": status,
+        });
+        let result = api.patch_status(&due.name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&body)).await;
+        match result {
+            Ok(object) => {
+                self.metrics.status(None);
+                self.hyper_nodes.written(&object);
+                Ok(())
+            }
+            Err(error) => {
+                let refusal = Refusal::of(&error);
+                self.metrics.status(Some(refusal.reason));
+                match refusal.reason {
+                    // The watch brings what is there now, and with it a new count.
+                    Reason::NotFound | Reason::Conflict => Ok(()),
+                    _ => Err((due.name, refusal)),
+                }
+            }
+        }
+    }
+}
+
+/// The status that has to be written, if it differs from the stored one.
+fn differs(stored: &Stored, count: &NodeCount, now: &str) -> Option<Due> {
+    let node_count = i64::try_from(count.nodes).unwrap_or(i64::MAX);
+    let mut conditions = stored.conditions.clone();
+    let changed = conditions_for(&mut conditions, count, now);
+    if stored.node_count == Some(node_count) && !changed {
+        return None;
+    }
+    Some(Due {
+        name: Arc::clone(&stored.object.name),
+        uid: Arc::clone(&stored.object.uid),
+        node_count,
+        // The list is one value to the API server: others' conditions travel along, and an empty one is left out.
+        conditions: (!conditions.is_empty()).then_some(conditions),
+    })
+}
+
+/// Sets or removes our condition; says whether anything changed.
+fn conditions_for(conditions: &mut Vec<Condition>, count: &NodeCount, now: &str) -> bool {
+    let ours = ConditionType::MissingMembers.as_str();
+    if count.missing.count == 0 {
+        let before = conditions.len();
+        conditions.retain(|condition| condition.type_ != ours);
+        return conditions.len() != before;
+    }
+    let shown = count.missing.first.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+    let more = count.missing.count.saturating_sub(count.missing.first.len() as u64);
+    let tail = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let message = format!("{} of its Node members do not exist and are not counted: {shown}{tail}", count.missing.count);
+    let condition = Condition::new(
+        ConditionType::MissingMembers,
+        ConditionStatus::True,
+        ConditionReason::MemberNotFound,
+        message,
+    );
+    set_condition(conditions, condition, now)
+}

@@ -1,0 +1,425 @@
+//! From lenient JSON to a [`Config`], collecting problems and notes on the way.
+
+use super::check::{self, MAX_LEVELS, MAX_LONG_NAME};
+use super::{Config, DIFFERS, HOSTNAME, Level, Mode, Note, Profile, Scope, Type};
+use crate::presets;
+use topoloom_sdk::{FromJson, Problem, json::Value};
+
+const TYPES: &str = "networkTopologyTypes";
+/// Values that clouds set where there is no fabric. The empty value is always among them.
+const IGNORED: [&str; 4] = ["none", "unknown", "n/a", "null"];
+
+/// Reads a whole configuration.
+pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
+    let mut reader = Reader::default();
+    let entries = match Value::from_json(text)? {
+        Value::Object(entries) => entries,
+        Value::Null => Vec::new(),
+        other => return Err(vec![Problem::new("", format!("{} where a mapping is expected", other.kind()))]),
+    };
+    let mut config = Config {
+        mode: Mode::Paths,
+        types: Vec::new(),
+        profiles: Vec::new(),
+        collapse: false,
+        ignored: IGNORED.map(str::to_owned).to_vec(),
+        notes: Vec::new(),
+    };
+    // Both change what the lists mean, wherever they stand in the document.
+    for (key, value) in &entries {
+        match lower(key).as_str() {
+            "compat" => config.mode = reader.mode(key, value),
+            "valuescope" => reader.scope = reader.scope(key, value),
+            _ => {}
+        }
+    }
+    let mut profiles = None;
+    let mut asked = false;
+    let mut presets = Vec::new();
+    for (key, value) in &entries {
+        match lower(key).as_str() {
+            "networktopologytypes" => {
+                asked = true;
+                reader.types(config.mode, key, value, &mut config.types);
+            }
+            "preset" | "presets" => {
+                asked = true;
+                presets = reader.texts(key, value);
+            }
+            "compat" | "valuescope" => {}
+            "profiles" => profiles = Some((key, value)),
+            "collapse" => config.collapse = reader.flag(key, value),
+            "ignorevalues" => {
+                config.ignored = reader.texts(key, value).into_iter().map(|(_, text)| lower(text.trim())).collect();
+            }
+            _ => reader.unknown(key),
+        }
+    }
+    for (path, name) in presets {
+        reader.preset(&path, &name, &mut config.types);
+    }
+    if !asked {
+        reader.problem("", format!("neither {TYPES} nor preset is there: nothing says which labels to read"));
+    }
+    if let Some((path, value)) = profiles {
+        config.profiles = reader.profiles(path, value, &config.types);
+    }
+    if config.mode == Mode::Volcano {
+        reader.only_volcano(&config);
+    } else {
+        reader.shared_keys(&config.types);
+    }
+    config.notes = reader.notes;
+    if reader.problems.is_empty() { Ok(config) } else { Err(reader.problems) }
+}
+
+struct Reader {
+    problems: Vec<Problem>,
+    notes: Vec<Note>,
+    /// The scope of levels that say nothing else.
+    scope: Scope,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self { problems: Vec::new(), notes: Vec::new(), scope: Scope::Path }
+    }
+}
+
+impl Reader {
+    fn problem(&mut self, path: &str, message: String) {
+        self.problems.push(Problem::new(path, message));
+    }
+
+    fn note(&mut self, code: &'static str, text: String) {
+        self.notes.push(Note { code, text });
+    }
+
+    fn unknown(&mut self, path: &str) {
+        self.note("unknown-key", format!("{path:?} means nothing here and is ignored"));
+    }
+
+    fn mode(&mut self, path: &str, value: &Value) -> Mode {
+        match value {
+            Value::Null => Mode::Paths,
+            Value::String(text) if text.is_empty() => Mode::Paths,
+            Value::String(text) if text == "volcano" => Mode::Volcano,
+            other => {
+                self.problem(path, format!("{} where \"volcano\" or nothing is allowed", show(other)));
+                Mode::Paths
+            }
+        }
+    }
+
+    fn scope(&mut self, path: &str, value: &Value) -> Scope {
+        match value {
+            Value::String(text) if text == "path" => Scope::Path,
+            Value::String(text) if text == "global" => Scope::Global,
+            other => {
+                self.problem(path, format!("{} where \"path\" or \"global\" is expected", show(other)));
+                Scope::Path
+            }
+        }
+    }
+
+    fn flag(&mut self, path: &str, value: &Value) -> bool {
+        match value {
+            Value::Bool(flag) => *flag,
+            other => {
+                self.problem(path, format!("{} where true or false is expected", show(other)));
+                false
+            }
+        }
+    }
+
+    /// A string; other scalars become one as Volcano's reader makes it, and that is worth a note.
+    fn text(&mut self, path: &str, value: &Value) -> Option<String> {
+        let text = match value {
+            Value::String(text) => return Some(text.clone()),
+            Value::Number(number) => number.clone(),
+            Value::Bool(flag) => u8::from(*flag).to_string(),
+            other => {
+                self.problem(path, format!("{} where a string is expected", other.kind()));
+                return None;
+            }
+        };
+        self.note("coerced", format!("{path} is {}: read as {text:?}; put it in quotes", value.kind()));
+        Some(text)
+    }
+
+    /// A list of strings; a single one stands for a list of one.
+    fn texts(&mut self, path: &str, value: &Value) -> Vec<(String, String)> {
+        let list = match value {
+            Value::Null => return Vec::new(),
+            Value::Array(list) => list.as_slice(),
+            one => return self.text(path, one).map(|text| (path.to_owned(), text)).into_iter().collect(),
+        };
+        let texts = list.iter().enumerate().map(|(index, item)| {
+            let path = format!("{path}[{index}]");
+            self.text(&path, item).map(|text| (path, text))
+        });
+        texts.collect::<Vec<_>>().into_iter().flatten().collect()
+    }
+
+    /// The map of types, or a list of such maps.
+    fn types(&mut self, mode: Mode, path: &str, value: &Value, types: &mut Vec<Type>) {
+        match value {
+            Value::Null => {}
+            Value::Object(entries) => {
+                for (name, list) in entries {
+                    self.one_type(mode, &format!("{path}.{name}"), name, list, types);
+                }
+            }
+            Value::Array(maps) => {
+                for (index, map) in maps.iter().enumerate() {
+                    let path = format!("{path}[{index}]");
+                    match map {
+                        Value::Object(_) => self.types(mode, &path, map, types),
+                        other => {
+                            let message =
+                                format!("{} where a mapping from a type to its list is expected", other.kind());
+                            self.problem(&path, message);
+                        }
+                    }
+                }
+            }
+            other => self.problem(path, format!("{} where a mapping from types to lists is expected", other.kind())),
+        }
+    }
+
+    fn one_type(&mut self, mode: Mode, path: &str, name: &str, value: &Value, types: &mut Vec<Type>) {
+        if let Err(message) = check::type_name(name) {
+            self.problem(path, message);
+        }
+        if types.iter().any(|known| known.name == name) {
+            self.problem(path, format!("the type {name:?} is there twice"));
+        }
+        let items: Vec<(String, &Value)> = match value {
+            Value::Null => Vec::new(),
+            Value::Array(list) => list.iter().enumerate().map(|(i, item)| (format!("{path}[{i}]"), item)).collect(),
+            Value::Object(_) => vec![(path.to_owned(), value)],
+            other => {
+                self.problem(path, format!("{} where a list of {{nodeLabel: …}} is expected", other.kind()));
+                return;
+            }
+        };
+        let mut levels: Vec<Level> = Vec::with_capacity(items.len());
+        for (path, item) in items {
+            let Some(level) = self.level(&path, item) else { continue };
+            for key in &level.keys {
+                if levels.iter().any(|other| other.keys.contains(key)) {
+                    self.problem(&path, format!("the label {key:?} is in this list already"));
+                }
+            }
+            if levels.iter().any(|other| other.name == level.name && other.key() != level.key()) {
+                self.problem(&path, format!("another level is called {:?} already", level.name));
+            }
+            levels.push(level);
+        }
+        let drops_last = mode == Mode::Volcano || levels.last().is_some_and(|level| level.key() == HOSTNAME);
+        if drops_last {
+            levels.pop();
+        } else if let Some(last) = levels.last() {
+            let key = last.key();
+            self.note(DIFFERS, format!("type {name:?}: the last label {key:?} is tier 1 here, Volcano would drop it"));
+        }
+        if levels.len() > MAX_LEVELS {
+            self.problem(path, format!("{} levels, at most {MAX_LEVELS} are allowed", levels.len()));
+        }
+        levels.reverse();
+        types.push(Type { name: name.to_owned(), levels });
+    }
+
+    fn level(&mut self, path: &str, value: &Value) -> Option<Level> {
+        let Value::Object(entries) = value else {
+            self.problem(path, format!("{} where {{nodeLabel: …}} is expected", show(value)));
+            return None;
+        };
+        let problems = self.problems.len();
+        let mut level = Level { keys: Vec::new(), name: String::new(), extract: None, scope: self.scope };
+        let mut fallbacks = Vec::new();
+        for (key, value) in entries {
+            let path = format!("{path}.{key}");
+            match lower(key).as_str() {
+                "nodelabel" => {
+                    let key = self.text(&path, value).map(|text| (path, text));
+                    level.keys = self.keys(key.into_iter().collect());
+                }
+                "fallbacks" => {
+                    let keys = self.texts(&path, value);
+                    fallbacks = self.keys(keys);
+                }
+                "name" => level.name = self.tier_name(&path, value),
+                "extract" => {
+                    let pattern = self.text(&path, value);
+                    level.extract = pattern.and_then(|pattern| match check::extract(&pattern) {
+                        Ok(regex) => Some(regex),
+                        Err(message) => {
+                            self.problem(&path, message);
+                            None
+                        }
+                    });
+                }
+                "valuescope" => level.scope = self.scope(&path, value),
+                _ => self.unknown(&path),
+            }
+        }
+        if level.keys.is_empty() {
+            if self.problems.len() == problems {
+                self.problem(path, "nodeLabel is missing".to_owned());
+            }
+            return None;
+        }
+        level.keys.append(&mut fallbacks);
+        if level.name.is_empty() {
+            level.name = level.key().to_owned();
+        }
+        Some(level)
+    }
+
+    fn keys(&mut self, keys: Vec<(String, String)>) -> Vec<String> {
+        for (path, key) in &keys {
+            if let Err(message) = check::label_key(key) {
+                self.problem(path, message);
+            }
+        }
+        keys.into_iter().map(|(_, key)| key).collect()
+    }
+
+    fn tier_name(&mut self, path: &str, value: &Value) -> String {
+        let name = self.text(path, value).unwrap_or_default();
+        if name.trim().is_empty() || name.len() > MAX_LONG_NAME {
+            self.problem(path, format!("a name of a tier has 1 to {MAX_LONG_NAME} bytes"));
+        }
+        name
+    }
+
+    fn preset(&mut self, path: &str, name: &str, types: &mut Vec<Type>) {
+        let Some(keys) = presets::find(name) else {
+            return self.problem(path, format!("there is no preset {name:?}; there are {}", presets::names()));
+        };
+        if types.iter().any(|known| known.name == name) {
+            return self.problem(path, format!("the type {name:?} is there twice"));
+        }
+        let level = |key: &&str| Level {
+            keys: vec![(*key).to_owned()],
+            name: (*key).to_owned(),
+            extract: None,
+            scope: self.scope,
+        };
+        types.push(Type { name: name.to_owned(), levels: keys.iter().rev().map(level).collect() });
+    }
+
+    fn profiles(&mut self, path: &str, value: &Value, types: &[Type]) -> Vec<Profile> {
+        let items = match value {
+            Value::Array(items) => items.as_slice(),
+            Value::Object(_) => std::slice::from_ref(value),
+            other => {
+                self.problem(
+                    path,
+                    format!("{} where a list of {{type: …, nodeSelector: …}} is expected", other.kind()),
+                );
+                return Vec::new();
+            }
+        };
+        let profiles =
+            items.iter().enumerate().map(|(index, item)| self.profile(&format!("{path}[{index}]"), item, types));
+        profiles.collect::<Vec<_>>().into_iter().flatten().collect()
+    }
+
+    fn profile(&mut self, path: &str, value: &Value, types: &[Type]) -> Option<Profile> {
+        let Value::Object(entries) = value else {
+            self.problem(path, format!("{} where {{type: …, nodeSelector: …}} is expected", show(value)));
+            return None;
+        };
+        let (mut kind, mut selector) = (None, None);
+        for (key, value) in entries {
+            let path = format!("{path}.{key}");
+            match lower(key).as_str() {
+                "type" => {
+                    let name = self.text(&path, value)?;
+                    kind = types.iter().position(|known| known.name == name);
+                    if kind.is_none() {
+                        self.problem(&path, format!("there is no type {name:?}"));
+                        return None;
+                    }
+                }
+                "nodeselector" => selector = self.selector(&path, value),
+                _ => self.unknown(&path),
+            }
+        }
+        match (kind, selector) {
+            (Some(kind), Some(selector)) => Some(Profile { kind, selector }),
+            (None, _) => {
+                self.problem(path, "type is missing".to_owned());
+                None
+            }
+            (_, None) => {
+                self.problem(path, "nodeSelector is missing; {} selects all nodes".to_owned());
+                None
+            }
+        }
+    }
+
+    fn selector(&mut self, path: &str, value: &Value) -> Option<Vec<(String, String)>> {
+        let Value::Object(entries) = value else {
+            self.problem(path, format!("{} where a mapping from labels to values is expected", value.kind()));
+            return None;
+        };
+        let pairs = entries.iter().map(|(key, value)| {
+            let path = format!("{path}.{key}");
+            if let Err(message) = check::label_key(key) {
+                self.problem(&path, message);
+            }
+            (key.clone(), self.text(&path, value).unwrap_or_default())
+        });
+        Some(pairs.collect())
+    }
+
+    /// `compat: volcano` means Volcano's result, so nothing that Volcano does not know can be asked for.
+    fn only_volcano(&mut self, config: &Config) {
+        let extended = config.types.iter().flat_map(|kind| &kind.levels).any(|level| {
+            level.keys.len() > 1 || level.name != level.key() || level.extract.is_some() || level.scope == Scope::Global
+        });
+        if extended || config.collapse || !config.profiles.is_empty() {
+            self.problem(
+                "compat",
+                "\"volcano\" allows networkTopologyTypes, preset and nodeLabel only: \
+                 not name, fallbacks, extract, valueScope, profiles or collapse"
+                    .to_owned(),
+            );
+        }
+    }
+
+    /// Two types that share a label have trees of their own here, and one mixed tree there.
+    fn shared_keys(&mut self, types: &[Type]) {
+        for (index, kind) in types.iter().enumerate() {
+            let earlier = types.get(..index).unwrap_or_default();
+            for level in &kind.levels {
+                let shared = |other: &&Type| other.levels.iter().any(|other| other.key() == level.key());
+                if let Some(other) = earlier.iter().find(shared) {
+                    self.note(
+                        DIFFERS,
+                        format!(
+                            "types {:?} and {:?} share the label {:?}: each has domains of its own here, Volcano mixes them",
+                            other.name, kind.name, level.key()
+                        ),
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn lower(text: &str) -> String {
+    text.to_ascii_lowercase()
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        Value::Number(number) => number.clone(),
+        Value::Bool(flag) => flag.to_string(),
+        other => other.kind().to_owned(),
+    }
+}

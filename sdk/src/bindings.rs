@@ -1,0 +1,27 @@
+//! What wit-bindgen makes of `wit/discovery-0.1.0`: the types of the interface, and the glue to and from the host.
+//!
+//! The crate re-exports the types under friendlier paths. The functions in here exist on wasm only; natively each of
+//! them would panic, so nothing calls them there.
+
+#![allow(
+    unsafe_code,
+    missing_docs,
+    unreachable_pub,
+    rust_2018_idioms,
+    unused_qualifications,
+    clippy::all,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::allow_attributes_without_reason,
+    reason = "generated: the canonical ABI is raw memory, and this is the one place that touches it"
+)]
+
+wit_bindgen::generate!({
+    path: "../wit/discovery-0.1.0",
+    world: "plugin",
+    pub_export_macro: true,
+    export_macro_name: "export_plugin",
+    default_bindings_module: "topoloom_sdk::bindings",
+    additional_derives: [Clone, PartialEq],
+});

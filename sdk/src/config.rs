@@ -1,0 +1,66 @@
+//! From the JSON text of a configuration to a typed one, with the place of every mistake.
+
+use serde::de::DeserializeOwned;
+use std::fmt;
+
+use crate::Problem;
+
+/// A configuration that can be read from JSON. Every `serde::Deserialize` type is one.
+///
+/// Serde stops at the first mistake. A configuration that people write by hand deserves all of them at once: such a
+/// type implements this trait itself, usually over [`crate::json::Value`], and collects.
+pub trait FromJson: Sized {
+    /// Reads the text of a JSON object.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, each with its path.
+    fn from_json(text: &str) -> Result<Self, Vec<Problem>>;
+}
+
+impl<T: DeserializeOwned> FromJson for T {
+    fn from_json(text: &str) -> Result<Self, Vec<Problem>> {
+        let mut json = serde_json::Deserializer::from_str(text);
+        serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            let path = error.path().to_string();
+            let path = if path == "." { String::new() } else { path };
+            vec![Problem::new(path, error.into_inner().to_string())]
+        })
+    }
+}
+
+impl Problem {
+    /// A mistake at a path such as `networkTopologyTypes.gpu[2].nodeLabel`; an empty path means the whole.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(serde::Deserialize, Debug)]
+    struct Nested {
+        #[expect(dead_code, reason = "only reading matters")]
+        levels: Vec<u8>,
+    }
+
+    #[test]
+    fn a_mistake_names_its_place() {
+        let problems = Nested::from_json(r#"{"levels": [1, "two"]}"#).unwrap_err();
+        assert_eq!(problems[0].path, "levels[1]");
+        assert!(problems[0].message.contains("expected u8"), "{}", problems[0]);
+    }
+
+    #[test]
+    fn a_mistake_of_the_whole_has_no_path() {
+        assert_eq!(Nested::from_json("{}").unwrap_err()[0].path, "");
+    }
+}

@@ -1,0 +1,53 @@
+//! Between the exported functions and the trait: configuration, panic reports, and nothing else.
+
+#[cfg(target_arch = "wasm32")]
+use crate::bindings::{exports::topoloom::discovery::discoverer::Round, topoloom::discovery::nodes::Snapshot};
+#[cfg(target_arch = "wasm32")]
+use crate::{Answer, Failure, Input, applied::Applied, http::Http, nodes::Nodes};
+use crate::{Description, Discoverer, FromJson, Problem, Requirements};
+
+/// Sends message and place of a panic to the host's log: without it a trap says only `unreachable`.
+fn report_panics() {
+    #[cfg(target_arch = "wasm32")]
+    std::panic::set_hook(Box::new(|panic| crate::log::error(&panic.to_string())));
+}
+
+/// The exported `describe`.
+#[must_use]
+pub fn describe<T: Discoverer>() -> Description {
+    report_panics();
+    T::describe()
+}
+
+/// The exported `configure`.
+///
+/// # Errors
+///
+/// Those of reading the configuration, or those of the discoverer.
+pub fn configure<T: Discoverer>(config: &str) -> Result<Requirements, Vec<Problem>> {
+    report_panics();
+    T::configure(&T::Config::from_json(config)?)
+}
+
+/// The exported `discover`.
+#[cfg(target_arch = "wasm32")]
+pub fn discover<T: Discoverer>(config: &str, nodes: &Snapshot, round: &Round) -> Result<Answer, Failure> {
+    report_panics();
+    let config = read::<T>(config)?;
+    let input = Input {
+        nodes: Nodes::of(nodes),
+        applied: Applied::of_host(),
+        http: Http::of_host(),
+        time: round.time,
+        state: &round.state,
+    };
+    T::discover(&config, &input)
+}
+
+/// Reads the configuration of a round. `configure` has accepted it before, so problems here are one failure.
+pub(crate) fn read<T: Discoverer>(config: &str) -> Result<T::Config, crate::Failure> {
+    T::Config::from_json(config).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        crate::Failure::Config(lines.join("; "))
+    })
+}

@@ -1,0 +1,156 @@
+//! Endpoints by name, never by URL: the host knows the address, adds the credential and follows no redirect.
+//!
+//! A status outside 200 to 299 is not an error here. [`Response::success`] turns it into the [`Failure`] that the host
+//! understands: credentials refused, or the other side is wrong, with the pause it asked for.
+
+use std::io;
+
+pub use crate::bindings::topoloom::discovery::http::{Error, Request};
+use crate::{Credential, Failure, Method, UpstreamFailure};
+
+/// Pieces of a body are this long at most: large enough that crossing into the host costs nothing beside the copy.
+const PIECE: u32 = 256 * 1024;
+
+#[cfg(target_arch = "wasm32")]
+type Source = std::marker::PhantomData<&'static ()>;
+#[cfg(not(target_arch = "wasm32"))]
+type Source<'a> = &'a crate::testing::Cluster;
+
+/// The endpoints that the operator granted.
+#[derive(Debug, Clone, Copy)]
+pub struct Http<'a> {
+    #[cfg(target_arch = "wasm32")]
+    source: Source,
+    #[cfg(not(target_arch = "wasm32"))]
+    source: Source<'a>,
+    of: std::marker::PhantomData<&'a ()>,
+}
+
+impl<'a> Http<'a> {
+    #[cfg(target_arch = "wasm32")]
+    pub(crate) fn of_host() -> Self {
+        Self { source: std::marker::PhantomData, of: std::marker::PhantomData }
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn of(source: &'a crate::testing::Cluster) -> Self {
+        Self { source, of: std::marker::PhantomData }
+    }
+
+    /// Sends a request; its answer's body is still on its way.
+    ///
+    /// # Errors
+    ///
+    /// Not granted, no connection, out of time. `?` turns it into the [`Failure`] of the round.
+    pub fn send(&self, request: &Request) -> Result<Response, Error> {
+        #[cfg(target_arch = "wasm32")]
+        let body = crate::bindings::topoloom::discovery::http::send(request)?;
+        #[cfg(not(target_arch = "wasm32"))]
+        let body = self.source.send(request)?;
+        Ok(Response { body, piece: Vec::new(), read: 0 })
+    }
+
+    /// The kind of credential that the host adds for an endpoint.
+    ///
+    /// # Errors
+    ///
+    /// When the endpoint is not granted.
+    pub fn credential_of(&self, endpoint: &str) -> Result<Credential, Error> {
+        #[cfg(target_arch = "wasm32")]
+        let credential = crate::bindings::topoloom::discovery::http::credential_of(endpoint);
+        #[cfg(not(target_arch = "wasm32"))]
+        let credential = self.source.credential_of(endpoint);
+        credential
+    }
+}
+
+impl Request {
+    /// `GET` of a path below the endpoint's base URL: empty or beginning with `/`, with or without a query.
+    #[must_use]
+    pub fn get(endpoint: &str, path_and_query: &str) -> Self {
+        let [endpoint, path_and_query] = [endpoint, path_and_query].map(str::to_owned);
+        Self { endpoint, method: Method::Get, path_and_query, headers: Vec::new(), body: None }
+    }
+
+    /// Adds a header. `Authorization`, `Cookie` and their like belong to the host.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// An answer. Read its body with [`io::Read`], or piece by piece with [`crate::json::Elements`].
+#[derive(Debug)]
+pub struct Response {
+    #[cfg(target_arch = "wasm32")]
+    body: crate::bindings::topoloom::discovery::http::Response,
+    #[cfg(not(target_arch = "wasm32"))]
+    body: crate::testing::Reply,
+    piece: Vec<u8>,
+    read: usize,
+}
+
+impl Response {
+    /// The status. Redirects and refusals arrive here too.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.body.status()
+    }
+
+    /// The first header of this lower-case name.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<String> {
+        self.body.headers().into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// Itself when the status is 200 to 299.
+    ///
+    /// # Errors
+    ///
+    /// 401 and 403 are [`Failure::Unauthorized`]; everything else is [`Failure::Upstream`], with `Retry-After` where
+    /// the other side gave it in seconds.
+    pub fn success(self) -> Result<Self, Failure> {
+        match self.status() {
+            200..=299 => Ok(self),
+            status @ (401 | 403) => Err(Failure::Unauthorized(format!("status {status}"))),
+            status @ 300..=399 => {
+                let target = self.header("location").unwrap_or_default();
+                Err(Failure::upstream(format!("status {status}: redirects to {target:?}")))
+            }
+            status => {
+                let seconds = self.header("retry-after").and_then(|value| value.trim().parse::<u64>().ok());
+                let retry_after = seconds.map(|seconds| seconds.saturating_mul(1000));
+                Err(Failure::Upstream(UpstreamFailure { message: format!("status {status}"), retry_after }))
+            }
+        }
+    }
+}
+
+impl io::Read for Response {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.read >= self.piece.len() {
+            self.piece = self.body.read(PIECE).map_err(io::Error::other)?;
+            self.read = 0;
+        }
+        let rest = self.piece.get(self.read..).unwrap_or_default();
+        let length = rest.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..length), rest.get(..length)) {
+            to.copy_from_slice(from);
+        }
+        self.read += length;
+        Ok(length)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Denied(reason) => Self::Denied(reason),
+            Error::Connect(reason) => Self::upstream(format!("no connection: {reason}")),
+            Error::Timeout(reason) => Self::upstream(format!("out of time: {reason}")),
+            Error::TooLarge(reason) => Self::upstream(format!("too large: {reason}")),
+            Error::Protocol(reason) => Self::upstream(format!("protocol error: {reason}")),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Every way in which a call can end, each by the guest that makes it happen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use topoloom_core::plugin::{Answer, Answered, CallError, CallLimits, Limits, StoreLimits, Transfer, TrapKind};
+
+use crate::guests::{MUTE_VILLAIN, VILLAIN, load, nodes, round, source, villain};
+
+const MIB: usize = 1 << 20;
+
+/// Short enough for tests, long enough that an honest call on a busy machine never meets it.
+fn short() -> Limits {
+    let call =
+        CallLimits { cpu: Duration::from_millis(300), cpu_short: Duration::from_millis(300), ..CallLimits::default() };
+    Limits { call, ..Limits::default() }
+}
+
+async fn discover(limits: Limits, act: &str) -> (Result<Answer, CallError>, topoloom_core::plugin::Usage) {
+    let call = load(&VILLAIN, limits).await.discover(&source(), round(act, nodes(100))).await;
+    (call.end, call.usage)
+}
+
+/// The act ends in this error.
+async fn fails(act: &str) -> CallError {
+    discover(Limits::default(), act).await.0.expect_err(act)
+}
+
+#[tokio::test]
+async fn a_good_round_is_an_answer() {
+    let call = villain().await.discover(&source(), round("good", nodes(100))).await;
+    let Answered::Topology(topology) = call.end.unwrap().outcome else { panic!("it said unchanged") };
+    assert_eq!(topology.groups.len(), 7);
+    assert_eq!(&*topology.groups[0].labels[0].0, "example.com/rack");
+    assert_eq!(topology.groups[0].tier_name.as_deref(), Some("rack"));
+    assert!(call.usage.peak_memory > 0 && call.usage.cpu > Duration::ZERO, "{:?}", call.usage);
+}
+
+#[tokio::test]
+async fn endless_loops_end_at_their_budget_in_every_export() {
+    let mute = load(&MUTE_VILLAIN, short()).await;
+    let described = mute.describe(&source()).await;
+    let plugin = load(&VILLAIN, short()).await;
+    let configured = plugin.configure(&source(), r#"{"configure": "loop"}"#.into()).await;
+    let discovered = plugin.discover(&source(), round("loop", nodes(1))).await;
+    for (end, usage) in [
+        (described.end.map(drop), described.usage),
+        (configured.end.map(drop), configured.usage),
+        (discovered.end.map(drop), discovered.usage),
+    ] {
+        let Err(CallError::CpuDeadline { used, limit, .. }) = end else { panic!("{end:?}") };
+        assert_eq!(limit, Duration::from_millis(300));
+        assert!(used >= limit && usage.cpu >= limit, "{used:?}");
+        assert!(usage.wall < Duration::from_secs(20), "{usage:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_clock_ends_what_the_budget_does_not() {
+    let call = CallLimits { wall: Duration::from_millis(200), ..CallLimits::default() };
+    let (end, _) = discover(Limits { call, ..Limits::default() }, "loop").await;
+    assert!(matches!(end, Err(CallError::WallClock { .. })), "{end:?}");
+}
+
+#[tokio::test]
+async fn growing_memory_ends_at_its_limit() {
+    let store = StoreLimits { memory: 32 * MIB, ..StoreLimits::default() };
+    let (end, usage) = discover(Limits { store, ..Limits::default() }, "grow").await;
+    let Err(CallError::OutOfMemory { limit, asked, .. }) = end else { panic!("{end:?}") };
+    assert!(limit == 32 * MIB && asked > limit, "{asked}");
+    assert!(usage.peak_memory <= limit && usage.peak_memory > 16 * MIB, "{usage:?}");
+}
+
+#[tokio::test]
+async fn deep_recursion_is_a_trap() {
+    // Rust guests hit the end of their own stack in linear memory first.
+    for (act, expected) in [("recurse", TrapKind::Memory), ("recurse-deep", TrapKind::Stack)] {
+        match fails(act).await {
+            CallError::Trap { kind, report } => {
+                assert_eq!(kind, expected, "{act}: {report}");
+                assert!(!report.frames.is_empty() && report.frames.len() <= 20, "{:?}", report.frames);
+            }
+            other => panic!("{act}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_panic_arrives_with_its_words_and_its_place() {
+    let CallError::Trap { kind: TrapKind::Unreachable, report } = fails("panic").await else { panic!() };
+    assert!(report.log_tail.iter().any(|line| line.contains("discover was told to panic")), "{report:?}");
+    assert!(report.log_tail.iter().any(|line| line.contains("villain/src/lib.rs")), "{report:?}");
+    assert!(report.frames.iter().any(|frame| frame.contains("topoloom_guest_villain")), "{report:?}");
+    let call = villain().await.configure(&source(), r#"{"configure": "panic"}"#.into()).await;
+    assert!(matches!(call.end, Err(CallError::Trap { kind: TrapKind::Unreachable, .. })), "{:?}", call.end);
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_not_taken() {
+    let expected = CallError::TooLarge { what: Transfer::Message, limit: 64 * MIB };
+    assert_eq!(fails("giant").await, expected);
+    assert_eq!(fails("state").await, CallError::TooLarge { what: Transfer::State, limit: 8 * MIB });
+}
+
+#[tokio::test]
+async fn answers_that_lead_nowhere_are_invalid() {
+    for (act, words) in [
+        ("row", "group 0 has node row 100 and there are 100 nodes"),
+        ("level", "group 0 is of level 7 and there are 2 levels"),
+        ("position", "group 0 has group 1 and there are 1 groups"),
+        ("offsets", "the names of group 0: entry 1 ends at 1, before it begins at 3"),
+        ("boundary", "the names of group 0: entry 0 ends at 1, which is no character boundary of 2 bytes"),
+        ("rest", "the names of group 0: the last entry ends at 2 and the text has 4 bytes"),
+        ("groups", "it has 1000 groups and may have 300"),
+        ("diagnostics", "it has 10001 diagnostics and may have 10000"),
+        ("unchanged", "it says unchanged, but was given no state of an earlier answer"),
+    ] {
+        assert_eq!(fails(act).await, CallError::InvalidResult(words.to_owned()), "{act}");
+    }
+}
+
+#[tokio::test]
+async fn unsound_topologies_have_the_right_shape_and_arrive() {
+    for act in ["twice", "cycle", "parents", "tier-zero"] {
+        assert!(discover(Limits::default(), act).await.0.is_ok(), "{act}");
+    }
+}
+
+#[tokio::test]
+async fn state_comes_back_and_unchanged_needs_one() {
+    let plugin = villain().await;
+    let first = plugin.discover(&source(), round("remember", nodes(1))).await.end.unwrap();
+    assert_eq!(first.state, [7]);
+    let state: Arc<[u8]> = first.state.into();
+    let again = topoloom::plugin::Round { state: Arc::clone(&state), ..round("remember", nodes(1)) };
+    assert_eq!(plugin.discover(&source(), again).await.end.unwrap().state, [7, 7]);
+    let unchanged = topoloom::plugin::Round { state, ..round("unchanged", nodes(1)) };
+    assert_eq!(plugin.discover(&source(), unchanged).await.end.unwrap().outcome, Answered::Unchanged);
+}
+
+#[tokio::test]
+async fn a_flood_of_lines_is_counted() {
+    let (end, usage) = discover(Limits::default(), "flood").await;
+    assert!(end.is_ok());
+    assert_eq!((usage.log_lines, usage.log_dropped), (200, 800));
+}
+
+#[tokio::test]
+async fn a_label_that_was_not_granted_looks_absent() {
+    assert!(discover(Limits::default(), "secret-label").await.0.is_ok());
+}
+
+#[tokio::test]
+async fn mistakes_of_a_configuration_arrive_all_at_once() {
+    let plugin = villain().await;
+    let call = plugin.configure(&source(), r#"{"configure": "problems"}"#.into()).await;
+    let Err(error @ CallError::InvalidConfig(_)) = call.end else { panic!("{:?}", call.end) };
+    assert_eq!(error.to_string(), "the configuration has 2 mistakes: a.b[0]: is 7 and must be 8; is odd");
+    let requirements = plugin.configure(&source(), "{}".into()).await.end.unwrap();
+    assert_eq!(requirements.node_labels, ["example.com/rack"]);
+}
+
+#[tokio::test]
+async fn a_failure_is_the_plugins_own_word() {
+    assert_eq!(fails("internal").await.reason(), "PluginFault");
+}

@@ -1,0 +1,122 @@
+//! What is not a plugin, and why.
+
+use std::sync::Arc;
+
+use topoloom::plugin::{Digest, Load, LoadError, builtin};
+use topoloom_core::plugin::grant::Origin;
+use topoloom_core::plugin::{Limits, Retry, ScanLimits};
+
+use crate::guests::{RUNTIME, VILLAIN, nodes, round, source, villain, wat};
+
+async fn refused(bytes: Arc<[u8]>, limits: Limits) -> LoadError {
+    RUNTIME.load(Load { bytes, pinned: None, limits }).await.expect_err("it loaded")
+}
+
+#[tokio::test]
+async fn each_refusal_has_its_words() {
+    for (guest, reason, words) in [
+        ("wasi.wat", "ForeignImport", "plugin imports wasi:cli/stdout@0.2.0; topoloom plugins use no WASI"),
+        ("newer.wat", "InterfaceVersion", "plugin needs topoloom:discovery 0.3, this host speaks 0.1"),
+        (
+            "world.wat",
+            "WrongWorld",
+            "plugin exports no discoverer (topoloom:discovery/discoverer); it exports acme:other/thing@1.0.0",
+        ),
+        ("empty.wat", "WrongWorld", "plugin exports no discoverer (topoloom:discovery/discoverer); it exports nothing"),
+        (
+            "unknown.wat",
+            "UnknownImport",
+            "plugin imports topoloom:weather/forecast@0.1.0, which this host does not have",
+        ),
+        ("memories.wat", "InitialSize", "the plugin starts with 10 memories and may have 1"),
+        ("memory.wat", "InitialSize", "the plugin starts with 1073741824 bytes of memory and may have 268435456"),
+        ("hollow.wat", "LinkFailed", "the plugin does not fit its interface: "),
+    ] {
+        let error = refused(wat(guest), Limits::default()).await;
+        assert_eq!(error.reason(), reason, "{guest}: {error}");
+        assert!(error.to_string().starts_with(words), "{guest}: {error}");
+        assert_eq!(error.retry(), Retry::OnChange, "{guest}");
+    }
+}
+
+#[tokio::test]
+async fn features_that_are_off_are_refused() {
+    for guest in ["two-memories.wat", "simd.wat", "memory64.wat", "tail-call.wat", "exceptions.wat", "threads.wat"] {
+        let error = refused(wat(guest), Limits::default()).await;
+        assert_eq!(error.reason(), "InvalidComponent", "{guest}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn only_components_are_read() {
+    assert_eq!(refused(wat("core.wat"), Limits::default()).await.reason(), "CoreModule");
+    assert_eq!(refused((*b"\0elf").into(), Limits::default()).await.reason(), "NotWasm");
+    assert_eq!(refused([].into(), Limits::default()).await.reason(), "NotWasm");
+    let image = compiled(&VILLAIN);
+    assert_eq!(refused(image, Limits::default()).await.reason(), "Precompiled");
+}
+
+/// What the compiler process makes of a plugin: native code, which nobody may bring along.
+fn compiled(bytes: &[u8]) -> Arc<[u8]> {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(crate::guests::host())
+        .args(["compile-plugin", "quick"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    output.stdout.into()
+}
+
+#[tokio::test]
+async fn bounds_of_the_file_are_kept() {
+    let bounds = [
+        (ScanLimits { file: 1_000, ..ScanLimits::default() }, "FileTooLarge"),
+        (ScanLimits { function: 100, ..ScanLimits::default() }, "ComponentTooLarge"),
+        (ScanLimits { locals: 1, ..ScanLimits::default() }, "ComponentTooLarge"),
+        (ScanLimits { functions: 10, ..ScanLimits::default() }, "ComponentTooLarge"),
+        (ScanLimits { modules: 1, ..ScanLimits::default() }, "ComponentTooLarge"),
+    ];
+    for (scan, reason) in bounds {
+        let error = refused(Arc::clone(&VILLAIN), Limits { scan, ..Limits::default() }).await;
+        assert_eq!(error.reason(), reason, "{error}");
+    }
+    assert_eq!(refused(wat("nested.wat"), Limits::default()).await.reason(), "ComponentTooLarge");
+}
+
+#[tokio::test]
+async fn a_pinned_digest_must_be_that_of_the_bytes() {
+    let pinned = Some(Digest::of(b"something else"));
+    let error =
+        RUNTIME.load(Load { bytes: Arc::clone(&VILLAIN), pinned, limits: Limits::default() }).await.unwrap_err();
+    assert_eq!(error.reason(), "DigestMismatch");
+    let pinned = Some(Digest::of(&VILLAIN));
+    assert!(RUNTIME.load(Load { bytes: Arc::clone(&VILLAIN), pinned, limits: Limits::default() }).await.is_ok());
+}
+
+#[tokio::test]
+async fn foreign_bytes_come_from_the_compiler_process_twice() {
+    let plugin = villain().await;
+    assert_eq!(plugin.origin(), Origin::Foreign);
+    plugin.optimise().await.unwrap();
+    assert!(plugin.discover(&source(), round("good", nodes(100))).await.end.is_ok());
+}
+
+#[tokio::test]
+async fn the_import_list_is_the_list_of_abilities() {
+    let plugin = villain().await;
+    let imports = plugin.imports();
+    assert!(imports.iter().all(|import| import.starts_with("topoloom:discovery/")), "{imports:?}");
+    assert!(imports.contains(&"topoloom:discovery/nodes@0.1.0#[method]snapshot.label".to_owned()), "{imports:?}");
+    assert!(!imports.iter().any(|import| import.contains("http")), "{imports:?}");
+}
+
+#[tokio::test]
+async fn builtins_are_trusted_by_their_bytes() {
+    let builtin = builtin::find("label").unwrap();
+    assert_eq!(Digest::of(&builtin.bytes), builtin.digest);
+}

@@ -1,0 +1,10 @@
+//! The plugin runtime against guests that mean harm.
+//!
+//! What is promised here: every limit acts; each end of a call has its own type; a bad plugin harms only itself; what
+//! is not a plugin is refused in words that help. Guests are source in `tests/guests`: `villain` is a discoverer that
+//! does what its configuration says, the `.wat` files are what no tool of ours would build.
+
+mod ends;
+mod guests;
+mod load;
+mod neighbours;

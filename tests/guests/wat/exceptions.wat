@@ -1,0 +1,1 @@
+(component (core module (tag $t) (func throw $t)))

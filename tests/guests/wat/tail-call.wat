@@ -1,0 +1,1 @@
+(component (core module (func $f return_call $f)))
