@@ -49,9 +49,6 @@ pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
                 body.lines().for_each(|line| {
                     let _ = writeln!(text, "  {line}");
                 });
-                if plan.is_empty() && plan.blocked.is_empty() {
-                    let _ = writeln!(text, "  nothing to write: the cluster is as a round would leave it");
-                }
             }
         }
     }

@@ -156,6 +156,7 @@ impl Writer {
             Action::Update { .. } => "update",
             Action::Delete { .. } => "delete",
         };
+        self.hyper_nodes.writing(&step.name);
         let result = match &step.action {
             Action::Create { write, .. } => self.create(api, source, &step.name, write).await.map(Some),
             Action::Update { write, .. } => match base {
@@ -167,6 +168,7 @@ impl Writer {
                 None => Err(no_base(&step.name)),
             },
         };
+        self.hyper_nodes.settled(&step.name);
         let refused = result.as_ref().err().map(|refusal: &Refusal| refusal.reason);
         self.metrics.object(verb, refused);
         match &result {

@@ -64,6 +64,8 @@ pub(super) struct Inner {
     /// Objects whose stored status is not what the index says.
     pub(super) status_due: BTreeSet<Arc<str>>,
     relisting: Option<BTreeSet<Arc<str>>>,
+    /// Objects that we are writing right now: events about them are answers to us, whichever arrives first.
+    writing: BTreeSet<Arc<str>>,
     owners: BTreeMap<Arc<str>, Arc<dyn Owner>>,
 }
 
@@ -120,7 +122,17 @@ impl HyperNodes {
         self.lock().owners.remove(source);
     }
 
-    /// Enters an object from the answer of our own write: nobody is woken but the counter.
+    /// We write this object now: until [`settled`](Self::settled), events about it are no drift.
+    pub(super) fn writing(&self, name: &Arc<str>) {
+        self.lock().writing.insert(Arc::clone(name));
+    }
+
+    /// Our write of this object has ended, one way or the other.
+    pub(super) fn settled(&self, name: &str) {
+        self.lock().writing.remove(name);
+    }
+
+    /// Enters an object from the answer of our own write, or of a read: nobody is woken but the counter.
     pub fn written(&self, object: &HyperNode) {
         self.lock().put(object);
         self.counts_due.notify_one();
@@ -186,7 +198,8 @@ impl HyperNodes {
         let first = inner.relisting.is_none() && !*self.synced.borrow();
         let owners: Vec<_> = drift
             .into_iter()
-            .filter_map(|drift: Drift| Some((Arc::clone(inner.owners.get(&drift.source)?), drift)))
+            .filter(|drift: &Drift| !inner.writing.contains(&drift.name))
+            .filter_map(|drift| Some((Arc::clone(inner.owners.get(&drift.source)?), drift)))
             .collect();
         drop(inner);
         self.counts_due.notify_one();
