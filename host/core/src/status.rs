@@ -1,9 +1,88 @@
 //! How many existing Nodes are below each HyperNode (decision H5).
 //!
-//! Owns the index from Nodes to the HyperNodes above them, for every HyperNode in the cluster, whoever wrote it. Never
-//! writes a status: [`StatusIndex::settle`] says which counts are new, somebody else compares them with what is stored.
+//! Owns the way from Nodes to the HyperNodes above them, for every HyperNode in the cluster, whoever wrote it:
+//! [`StatusIndex`] takes HyperNode and Node events as they come, marks what they may concern, and counts once when it
+//! is asked to settle, so a burst of events below one root counts that root once.
+//!
+//! Never writes a status and never looks at the stored one: [`StatusIndex::settle`] says which counts are new, somebody
+//! else compares and writes.
+//!
+//! # Failure story
+//!
+//! Nothing that is stored in a HyperNode can make counting fail. What cannot be understood (an invalid pattern or
+//! selector, an unknown operator, a member without selector, a HyperNode member without a name) chooses nothing.
+//! Cycles, self references, two parents and children that do not exist are counted through as they stand. A label that
+//! no column holds yet is not guessed at: the HyperNodes above such a selector keep their last count until the column
+//! is there.
 
+mod graph;
+#[cfg(test)]
+mod histories;
 mod index;
+mod nodes;
 pub mod pattern;
+pub(crate) mod select;
 
-pub use index::{Missing, NodeCount, Overlap, Settled, StatusIndex};
+use std::sync::Arc;
+
+pub use index::StatusIndex;
+
+/// What `status` says about one HyperNode.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeCount {
+    /// Distinct existing Nodes below it, at every tier.
+    pub nodes: u64,
+    /// Its own exact Node members that do not exist; those of HyperNodes below are in their counts.
+    pub missing: Missing,
+}
+
+/// Exact Node members that do not exist.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Missing {
+    /// How many there are.
+    pub count: u64,
+    /// The first of them by name, at most [`NAMED`].
+    pub first: Vec<Arc<str>>,
+}
+
+/// A HyperNode whose count is new since the last settling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// The HyperNode.
+    pub name: Arc<str>,
+    /// Its count now.
+    pub count: NodeCount,
+}
+
+/// Nodes that sit in two HyperNodes of one tier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlap {
+    /// The tier.
+    pub tier: u32,
+    /// How many Nodes.
+    pub nodes: u64,
+    /// The first of them by name, at most [`NAMED`].
+    pub first: Vec<Shared>,
+}
+
+/// A Node in two HyperNodes of one tier.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shared {
+    /// The Node.
+    pub node: Arc<str>,
+    /// The first two of them by name.
+    pub hyper_nodes: [Arc<str>; 2],
+}
+
+/// How many names a condition lists: enough to go and look, and a condition stays a line.
+pub const NAMED: usize = 10;
+
+/// The first names in order, and no more than a condition lists.
+fn first_named<T: Ord>(mut all: Vec<T>) -> Vec<T> {
+    if all.len() > NAMED {
+        all.select_nth_unstable(NAMED);
+        all.truncate(NAMED);
+    }
+    all.sort_unstable();
+    all
+}

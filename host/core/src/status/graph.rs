@@ -1,0 +1,190 @@
+//! The HyperNodes and who lists whom.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::NodeCount;
+use super::nodes::{Marks, Nodes};
+use super::select::Chooser;
+use crate::topology::Selector;
+
+/// HyperNodes by number, those that are only listed included.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    slots: Vec<Slot>,
+    by_name: BTreeMap<Arc<str>, u32>,
+    free: Vec<u32>,
+    /// May be neither stored nor listed any more.
+    doubtful: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    name: Arc<str>,
+    entry: Option<Entry>,
+    /// Who lists it, each once.
+    parents: Vec<u32>,
+}
+
+/// One stored HyperNode.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) tier: u32,
+    pub(super) source: Option<Arc<str>>,
+    /// Exact Node members: distinct numbers, ascending.
+    pub(super) exact: Vec<u32>,
+    /// Node members by pattern or labels.
+    pub(super) dynamic: Vec<Dynamic>,
+    /// Exact HyperNode members: distinct numbers, ascending.
+    pub(super) children: Vec<u32>,
+    /// What was reported last.
+    pub(super) settled: Option<NodeCount>,
+}
+
+/// A selector with the Nodes that it chose.
+#[derive(Debug)]
+pub(super) struct Dynamic {
+    /// As stored, to recognise it when the object is written again.
+    pub(super) selector: Selector,
+    pub(super) chooser: Chooser,
+    /// Ascending numbers; `None` before it could be evaluated.
+    pub(super) chosen: Option<Vec<u32>>,
+}
+
+impl Graph {
+    /// All numbers are smaller.
+    pub(super) fn bound(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(super) fn intern(&mut self, name: &Arc<str>) -> u32 {
+        if let Some(id) = self.find(name) {
+            return id;
+        }
+        let slot = Slot { name: Arc::clone(name), ..Slot::default() };
+        let id = match self.free.pop() {
+            Some(id) => {
+                if let Some(place) = self.slots.get_mut(id as usize) {
+                    *place = slot;
+                }
+                id
+            }
+            None => {
+                self.slots.push(slot);
+                u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        self.by_name.insert(Arc::clone(name), id);
+        self.doubtful.push(id);
+        id
+    }
+
+    pub(super) fn name(&self, id: u32) -> Option<&Arc<str>> {
+        self.slots.get(id as usize).map(|slot| &slot.name)
+    }
+
+    pub(super) fn entry(&self, id: u32) -> Option<&Entry> {
+        self.slots.get(id as usize)?.entry.as_ref()
+    }
+
+    pub(super) fn entry_mut(&mut self, id: u32) -> Option<&mut Entry> {
+        self.slots.get_mut(id as usize)?.entry.as_mut()
+    }
+
+    /// All stored HyperNodes.
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = (u32, &mut Entry)> {
+        (0u32..).zip(&mut self.slots).filter_map(|(id, slot)| slot.entry.as_mut().map(|entry| (id, entry)))
+    }
+
+    /// All stored HyperNodes by name.
+    pub(super) fn by_name(&self) -> impl Iterator<Item = (&Arc<str>, u32, &Entry)> {
+        self.by_name.iter().filter_map(|(name, id)| self.entry(*id).map(|entry| (name, *id, entry)))
+    }
+
+    /// Puts an entry in place of what was there, which is returned.
+    pub(super) fn replace(&mut self, id: u32, entry: Option<Entry>) -> Option<Entry> {
+        let old = self.slots.get_mut(id as usize).and_then(|slot| slot.entry.take());
+        for child in old.iter().flat_map(|entry| &entry.children) {
+            if let Some(slot) = self.slots.get_mut(*child as usize) {
+                slot.parents.retain(|parent| *parent != id);
+                self.doubtful.push(*child);
+            }
+        }
+        for child in entry.iter().flat_map(|entry| &entry.children) {
+            if let Some(slot) = self.slots.get_mut(*child as usize) {
+                slot.parents.push(id);
+            }
+        }
+        if let Some(slot) = self.slots.get_mut(id as usize) {
+            slot.entry = entry;
+        }
+        self.doubtful.push(id);
+        old
+    }
+
+    /// These and everything above them, each once.
+    pub(super) fn with_ancestors(&self, of: impl IntoIterator<Item = u32>, marks: &mut Marks) -> Vec<u32> {
+        marks.start(self.bound());
+        let mut found: Vec<u32> = of.into_iter().filter(|id| marks.is_first(*id)).collect();
+        let mut next = 0;
+        while let Some(slot) = found.get(next).and_then(|id| self.slots.get(*id as usize)) {
+            found.extend(slot.parents.iter().filter(|parent| marks.is_first(**parent)));
+            next += 1;
+        }
+        found
+    }
+
+    /// Calls `visit` once for every distinct existing Node at or below a HyperNode. `None` when a selector there could
+    /// not be evaluated yet.
+    pub(super) fn nodes_below(
+        &self,
+        top: u32,
+        nodes: &Nodes,
+        marks: &mut Walks,
+        mut visit: impl FnMut(u32),
+    ) -> Option<()> {
+        marks.graph.start(self.bound());
+        marks.nodes.start(nodes.bound());
+        marks.graph.is_first(top);
+        let mut open = vec![top];
+        while let Some(id) = open.pop() {
+            let Some(entry) = self.entry(id) else { continue };
+            let mut count = |id: &u32| {
+                if nodes.exists(*id) && marks.nodes.is_first(*id) {
+                    visit(*id);
+                }
+            };
+            entry.exact.iter().for_each(&mut count);
+            for dynamic in &entry.dynamic {
+                dynamic.chosen.as_ref()?.iter().for_each(&mut count);
+            }
+            open.extend(entry.children.iter().filter(|child| marks.graph.is_first(**child)));
+        }
+        Some(())
+    }
+
+    /// Frees the numbers that nobody uses.
+    pub(super) fn sweep(&mut self) {
+        for id in std::mem::take(&mut self.doubtful) {
+            let Some(slot) = self.slots.get_mut(id as usize) else { continue };
+            // A slot that is free already has lost its name: the map no longer leads to it.
+            let is_known = self.by_name.get(&slot.name) == Some(&id);
+            if is_known && slot.entry.is_none() && slot.parents.is_empty() {
+                self.by_name.remove(&slot.name);
+                *slot = Slot::default();
+                self.free.push(id);
+            }
+        }
+    }
+}
+
+/// The marks of a walk downwards.
+#[derive(Debug, Default)]
+pub(super) struct Walks {
+    pub(super) graph: Marks,
+    pub(super) nodes: Marks,
+}

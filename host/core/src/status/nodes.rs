@@ -1,0 +1,134 @@
+//! Numbers for Node names: those that exist and those that some HyperNode lists.
+
+use std::sync::Arc;
+
+use crate::snapshot::index::Index;
+
+/// Names by number. A number stays the same for as long as the Node exists or somebody refers to it; rows of a view do
+/// not, since the last row takes the place of one that goes.
+#[derive(Debug, Default)]
+pub(super) struct Nodes {
+    names: Vec<Arc<str>>,
+    index: Index,
+    exists: Vec<bool>,
+    references: Vec<u32>,
+    /// May have lost their last reference; only [`sweep`](Self::sweep) gives numbers out again, so that no list that is
+    /// still to be updated means another Node all of a sudden.
+    doubtful: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl Nodes {
+    /// All numbers are smaller.
+    pub(super) fn bound(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<u32> {
+        self.index.find(name, &self.names)
+    }
+
+    pub(super) fn name(&self, id: u32) -> Option<&Arc<str>> {
+        self.names.get(id as usize)
+    }
+
+    pub(super) fn exists(&self, id: u32) -> bool {
+        self.exists.get(id as usize).copied().unwrap_or(false)
+    }
+
+    /// The number of a name, with one more reference.
+    pub(super) fn refer(&mut self, name: &Arc<str>) -> u32 {
+        let id = self.intern(name);
+        if let Some(references) = self.references.get_mut(id as usize) {
+            *references += 1;
+        }
+        id
+    }
+
+    /// One reference less.
+    pub(super) fn release(&mut self, id: u32) {
+        if let Some(references) = self.references.get_mut(id as usize) {
+            *references = references.saturating_sub(1);
+            self.doubtful.push(id);
+        }
+    }
+
+    /// Notes that a Node appeared or went; its number if that is news.
+    pub(super) fn set_existence(&mut self, name: &Arc<str>, exists: bool) -> Option<u32> {
+        let id = if exists { self.intern(name) } else { self.find(name)? };
+        let flag = self.exists.get_mut(id as usize)?;
+        let news = *flag != exists;
+        *flag = exists;
+        if !exists {
+            self.doubtful.push(id);
+        }
+        news.then_some(id)
+    }
+
+    /// Frees the numbers that nobody uses. To be called when no list holds the number of a Node that went.
+    pub(super) fn sweep(&mut self) {
+        for id in std::mem::take(&mut self.doubtful) {
+            let used = self.exists(id) || self.references.get(id as usize).is_none_or(|references| *references > 0);
+            // A name is empty once its number is free, and names of Nodes are not.
+            if let Some(name) = self.names.get_mut(id as usize).filter(|name| !used && !name.is_empty()) {
+                self.index.remove(id, name);
+                *name = Arc::default();
+                self.free.push(id);
+            }
+        }
+    }
+
+    fn intern(&mut self, name: &Arc<str>) -> u32 {
+        if let Some(id) = self.find(name) {
+            return id;
+        }
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => {
+                self.names.push(Arc::default());
+                self.exists.push(false);
+                self.references.push(0);
+                u32::try_from(self.names.len() - 1).unwrap_or(u32::MAX)
+            }
+        };
+        if let Some(place) = self.names.get_mut(id as usize) {
+            *place = Arc::clone(name);
+        }
+        self.index.insert(id, name);
+        // Somebody will refer to it or declare that it exists, or it is swept.
+        self.doubtful.push(id);
+        id
+    }
+}
+
+/// Which numbers were seen in this walk; starting a new walk costs nothing.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    walk: u32,
+    seen: Vec<u32>,
+}
+
+impl Marks {
+    /// Starts a walk over numbers below `bound`.
+    pub(super) fn start(&mut self, bound: usize) {
+        self.walk = self.walk.wrapping_add(1);
+        if self.walk == 0 {
+            self.seen.fill(0);
+            self.walk = 1;
+        }
+        if self.seen.len() < bound {
+            self.seen.resize(bound, 0);
+        }
+    }
+
+    /// Whether the number is met for the first time in this walk.
+    pub(super) fn is_first(&mut self, id: u32) -> bool {
+        let walk = self.walk;
+        self.seen.get_mut(id as usize).is_some_and(|seen| std::mem::replace(seen, walk) != walk)
+    }
+
+    /// Whether the number was met in this walk.
+    pub(super) fn contains(&self, id: u32) -> bool {
+        self.seen.get(id as usize) == Some(&self.walk)
+    }
+}
