@@ -9,3 +9,5 @@
 )]
 
 pub mod controlplane;
+pub mod host;
+pub mod scene;

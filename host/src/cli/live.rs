@@ -7,7 +7,7 @@ use anyhow::Context;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, ListParams, PartialObjectMeta};
 use topoloom_api::{DiscoverySource, HyperNode};
-use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store};
+use topoloom_core::snapshot::{Change, ColumnKey, NodeMeta, Store};
 use topoloom_core::topology::Object;
 
 use super::ClusterArgs;
@@ -24,6 +24,8 @@ pub(super) struct Live {
     pub(super) sources: Vec<DiscoverySource>,
     pub(super) document: Document,
     pub(super) store: Store,
+    /// What each list of nodes changed in the store, in order.
+    pub(super) changes: Vec<Change>,
 }
 
 impl Live {
@@ -36,7 +38,7 @@ impl Live {
             other => other.context("listing DiscoverySources")?,
         };
         let document = document(args, &client).await?;
-        Ok(Self { client, hyper_nodes, sources, document, store: Store::new() })
+        Ok(Self { client, hyper_nodes, sources, document, store: Store::new(), changes: Vec::new() })
     }
 
     /// The models of all HyperNodes.
@@ -88,7 +90,7 @@ impl Live {
                 None => break,
             }
         }
-        self.store.commit_relist();
+        self.changes.push(self.store.commit_relist());
         Ok(())
     }
 }

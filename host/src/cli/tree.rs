@@ -47,10 +47,11 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
     let mut index = StatusIndex::new();
     let objects = live.objects();
     objects.iter().for_each(|object| index.put(object));
-    let keys = index.keys_used();
+    let keys: Vec<_> = index.keys_used().cloned().collect();
     if !keys.is_empty() {
         live.nodes(&keys).await?;
     }
+    live.changes.iter().for_each(|change| index.nodes(change));
     index.settle(&live.store.view(&keys));
     let mut sources: BTreeSet<Option<Arc<str>>> = objects.iter().map(|object| object.source.clone()).collect();
     sources.extend(shots.iter().map(|shot| Some(Arc::clone(&shot.source))));

@@ -83,7 +83,7 @@ impl StatusWriter {
         let mut pause = FIRST_PAUSE;
         self.hyper_nodes.synced().await;
         loop {
-            let used = self.hyper_nodes.lock().index.keys_used();
+            let used: Vec<ColumnKey> = self.hyper_nodes.lock().index.keys_used().cloned().collect();
             if used != keys {
                 interest = (!used.is_empty()).then(|| self.nodes.register(used.clone(), Arc::new(Quiet)));
                 keys = used;

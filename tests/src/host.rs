@@ -1,0 +1,167 @@
+//! The real binary, run as an operator runs it.
+//!
+//! Owns the process and its log. It ends with the value: by SIGTERM when asked, by SIGKILL when dropped. When a test
+//! fails, the end of its log is printed.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+
+use crate::controlplane::eventually;
+
+/// How long a host may take from its start until it is ready: a debug build compiles its plugins slowly.
+const READY: Duration = Duration::from_secs(60);
+/// How long a host may take to stop.
+const STOP: Duration = Duration::from_secs(30);
+/// Log lines that are printed when a test fails.
+const TAIL: usize = 60;
+
+/// A running host.
+pub struct Host {
+    child: Child,
+    log: Arc<Mutex<Vec<String>>>,
+    reader: JoinHandle<()>,
+    admin: String,
+}
+
+/// The binary that the tests run.
+///
+/// # Errors
+/// When it was not built.
+pub fn binary() -> Result<PathBuf> {
+    let here = std::env::current_exe()?;
+    // target/PROFILE/deps/e2e-HASH or target/PROFILE/demo
+    let mut folders = here.ancestors().skip(1).take(2).map(|folder| folder.join("topoloom"));
+    folders.find(|binary| binary.is_file()).context("the binary topoloom is not built: run `cargo build -p topoloom`")
+}
+
+impl Host {
+    /// Starts `topoloom run` and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends or does not become ready; with its log.
+    pub async fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
+        let host = Self::launch(kubeconfig, arguments).await?;
+        eventually("the host is ready", READY, async || host.readyz().await.map_err(|error| error.to_string())).await;
+        Ok(host)
+    }
+
+    /// Starts `topoloom run` and waits only for its first log line.
+    ///
+    /// # Errors
+    /// When it ends before that.
+    pub async fn launch(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
+        let mut child = Command::new(binary()?)
+            .arg("run")
+            .args(["--admin-address", "127.0.0.1:0", "--log-format", "json", "--log", "info,topoloom=debug"])
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(arguments)
+            .env_remove("KUBECONFIG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let mut lines = BufReader::new(child.stderr.take().context("standard error is piped")?).lines();
+        let mut admin = None;
+        while let Some(line) = lines.next_line().await? {
+            admin = field(&line, "admin");
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            if admin.is_some() {
+                break;
+            }
+        }
+        let Some(admin) = admin else {
+            bail!("the host ended at once: {}", log.lock().unwrap_or_else(PoisonError::into_inner).join("\n"));
+        };
+        let sink = Arc::clone(&log);
+        let reader = tokio::task::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                sink.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+            }
+        });
+        Ok(Self { child, log, reader, admin })
+    }
+
+    /// Every log line so far.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The answer of the admin server.
+    ///
+    /// # Errors
+    /// When there is none, or another status than 200.
+    pub async fn get(&self, path: &str) -> Result<String> {
+        Ok(reqwest::get(format!("http://{}{path}", self.admin)).await?.error_for_status()?.text().await?)
+    }
+
+    /// `/readyz`.
+    ///
+    /// # Errors
+    /// When it is not ready.
+    pub async fn readyz(&self) -> Result<String> {
+        let answer = reqwest::get(format!("http://{}/readyz", self.admin)).await?;
+        let (status, text) = (answer.status(), answer.text().await?);
+        if status.is_success() { Ok(text) } else { bail!("{status}: {text}") }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// SIGTERM, then waits for its end.
+    ///
+    /// # Errors
+    /// When it does not end, or with another code than 0.
+    pub async fn stop(mut self) -> Result<()> {
+        self.signal(Signal::TERM)?;
+        let status = tokio::time::timeout(STOP, self.child.wait()).await.context("the host does not stop")??;
+        if !status.success() {
+            bail!("the host stopped with {status}");
+        }
+        Ok(())
+    }
+
+    /// SIGKILL, then waits for its end.
+    ///
+    /// # Errors
+    /// When it cannot be killed.
+    pub async fn kill(mut self) -> Result<()> {
+        self.child.kill().await?;
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let id = self.child.id().context("the host has ended already")?;
+        let pid = Pid::from_raw(i32::try_from(id)?).context("a process id is above 0")?;
+        Ok(kill_process(pid, signal)?)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            eprintln!("--- the end of the host's log");
+            log.iter().rev().take(TAIL).rev().for_each(|line| eprintln!("{line}"));
+        }
+        self.reader.abort();
+    }
+}
+
+/// One field of a JSON log line.
+fn field(line: &str, name: &str) -> Option<String> {
+    let line: serde_json::Value = serde_json::from_str(line).ok()?;
+    Some(line.get(name)?.as_str()?.to_owned())
+}

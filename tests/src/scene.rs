@@ -1,0 +1,279 @@
+//! A cluster with a configuration and a host: what an end-to-end test is written on.
+//!
+//! A topology is compared as text, one line per HyperNode without its random-looking name:
+//!
+//! ```text
+//! tier 2 ex.io/spine=s1 (3): ex.io/rack=a7 ex.io/rack=b1
+//! tier 1 ex.io/rack=a7 (2): m1 m2
+//! ```
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::json;
+use topoloom_api::hyper_node::MemberType;
+use topoloom_api::{DiscoverySource, HyperNode, object_name};
+
+use crate::controlplane::{Builder, ControlPlane, Requests, eventually};
+use crate::host::Host;
+
+/// Where the configuration is.
+pub const NAMESPACE: &str = "volcano-system";
+const CONFIG_MAP: &str = "volcano-controller-configmap";
+const KEY: &str = "volcano-controller.conf";
+
+/// How long a change may take to show; a test that needs it all has failed.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// The two levels of the worked examples, as one entry.
+pub const RACKS: &str = "
+networkTopologyDiscovery:
+- source: label
+  enabled: true
+  config:
+    networkTopologyTypes:
+      gpu:
+      - nodeLabel: ex.io/spine
+      - nodeLabel: ex.io/rack
+      - nodeLabel: kubernetes.io/hostname
+";
+
+/// A control plane with our CRDs.
+pub struct Scene {
+    /// The servers.
+    pub plane: ControlPlane,
+}
+
+impl Scene {
+    /// A cluster without nodes and without a configuration.
+    ///
+    /// # Errors
+    /// When a server does not start.
+    pub async fn new() -> Result<Self> {
+        Self::with(ControlPlane::builder()).await
+    }
+
+    /// The same on a control plane with other settings.
+    ///
+    /// # Errors
+    /// When a server does not start.
+    pub async fn with(builder: Builder) -> Result<Self> {
+        let plane = builder.start().await?;
+        for definition in topoloom_api::crds() {
+            plane.apply_crd(definition).await?;
+        }
+        let namespaces: Api<Namespace> = Api::all(plane.client());
+        let namespace =
+            Namespace { metadata: ObjectMeta { name: Some(NAMESPACE.into()), ..Default::default() }, ..Default::default() };
+        namespaces.create(&PostParams::default(), &namespace).await?;
+        Ok(Self { plane })
+    }
+
+    /// Starts the host and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn host(&self) -> Result<Host> {
+        Host::start(&self.plane.kubeconfig(), &[]).await
+    }
+
+    /// Runs another verb of the binary and gives what it prints.
+    ///
+    /// # Errors
+    /// With what it wrote to standard error, when it fails.
+    pub async fn cli(&self, arguments: &[&str]) -> Result<String> {
+        let output = tokio::process::Command::new(crate::host::binary()?)
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(self.plane.kubeconfig())
+            .env_remove("KUBECONFIG")
+            .output()
+            .await?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        anyhow::ensure!(output.status.success(), "topoloom {arguments:?}: {}: {errors}", output.status);
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Writes the configuration.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub async fn configure(&self, text: &str) -> Result<()> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.plane.client(), NAMESPACE);
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": {KEY: text}});
+        maps.patch(CONFIG_MAP, &PatchParams::apply("test").force(), &Patch::Apply(&body)).await?;
+        Ok(())
+    }
+
+    /// Deletes the configuration.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub async fn unconfigure(&self) -> Result<()> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.plane.client(), NAMESPACE);
+        maps.delete(CONFIG_MAP, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Creates a node per line: `NAME KEY=VALUE …`.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub async fn nodes(&self, lines: &[&str]) -> Result<()> {
+        let nodes = lines.iter().map(|line| {
+            let mut words = line.split_whitespace();
+            let name = words.next().unwrap_or_default().to_owned();
+            let labels: Vec<(String, String)> = words
+                .filter_map(|word| word.split_once('='))
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .collect();
+            (name, labels)
+        });
+        self.plane.create_nodes(nodes.collect::<Vec<_>>()).await
+    }
+
+    /// Deletes nodes.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub async fn delete_nodes(&self, names: &[&str]) -> Result<()> {
+        let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.plane.client());
+        for name in names {
+            nodes.delete(name, &DeleteParams::default()).await?;
+        }
+        Ok(())
+    }
+
+    /// HyperNodes.
+    pub fn hyper_nodes(&self) -> Api<HyperNode> {
+        Api::all(self.plane.client())
+    }
+
+    /// Every HyperNode by name.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub async fn stored(&self) -> Result<BTreeMap<String, HyperNode>> {
+        let list = self.hyper_nodes().list(&ListParams::default()).await?;
+        Ok(list.items.into_iter().map(|object| (object.metadata.name.clone().unwrap_or_default(), object)).collect())
+    }
+
+    /// Writes an object by hand, as another program would.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub async fn put(&self, object: serde_json::Value) -> Result<HyperNode> {
+        let name = object["metadata"]["name"].as_str().context("the object has a name")?.to_owned();
+        let parameters = PatchParams::apply("somebody").force();
+        Ok(self.hyper_nodes().patch(&name, &parameters, &Patch::Apply(&object)).await?)
+    }
+
+    /// The topology as text, sorted from the top down.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub async fn topology(&self) -> Result<Vec<String>> {
+        Ok(describe(&self.stored().await?))
+    }
+
+    /// Waits until the topology, with counts, is this one.
+    ///
+    /// # Panics
+    /// When it does not become so, with the last one.
+    pub async fn until(&self, wanted: &[&str]) {
+        eventually(&format!("the topology is {wanted:#?}"), PATIENCE, async || {
+            let is = self.topology().await.map_err(|error| error.to_string())?;
+            if is == wanted { Ok(()) } else { Err(format!("{is:#?}")) }
+        })
+        .await;
+    }
+
+    /// The status object of a source.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn source(&self, source: &str) -> Result<DiscoverySource> {
+        let sources: Api<DiscoverySource> = Api::all(self.plane.client());
+        Ok(sources.get(&object_name(source)).await?)
+    }
+
+    /// Waits until a condition of a source has this status and reason; gives its message.
+    ///
+    /// # Panics
+    /// When it does not become so, with the last conditions.
+    pub async fn until_condition(&self, source: &str, type_: &str, status: &str, reason: &str) -> String {
+        eventually(&format!("{source} has {type_}={status} ({reason})"), PATIENCE, async || {
+            let object = self.source(source).await.map_err(|error| error.to_string())?;
+            let found = object.status.conditions.iter().find(|condition| condition.type_ == type_);
+            match found {
+                Some(found) if found.status == status && found.reason == reason => Ok(found.message.clone()),
+                _ => Err(format!("{:#?}", object.status)),
+            }
+        })
+        .await
+    }
+
+    /// Waits until a source has this state.
+    ///
+    /// # Panics
+    /// When it does not become so, with the last status.
+    pub async fn until_state(&self, source: &str, state: &str) {
+        eventually(&format!("{source} is {state}"), PATIENCE, async || {
+            let object = self.source(source).await.map_err(|error| error.to_string())?;
+            match object.status.state {
+                Some(found) if found.as_str() == state => Ok(()),
+                _ => Err(format!("{:#?}", object.status)),
+            }
+        })
+        .await;
+    }
+
+    /// The writes to HyperNodes and their status since an earlier count.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub async fn writes_since(&self, earlier: &Requests) -> Result<(u64, u64)> {
+        let now = self.plane.requests().await?.since(earlier);
+        Ok((now.writes("hypernodes", ""), now.writes("hypernodes", "status")))
+    }
+}
+
+/// Objects as text.
+pub fn describe(objects: &BTreeMap<String, HyperNode>) -> Vec<String> {
+    let title = |object: &HyperNode| {
+        let labels = object.metadata.labels.clone().unwrap_or_default();
+        let own: Vec<String> = labels
+            .iter()
+            .filter(|(key, _)| *key != topoloom_api::names::SOURCE_LABEL)
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        if own.is_empty() { object.metadata.name.clone().unwrap_or_default() } else { own.join(",") }
+    };
+    let mut lines: Vec<(i64, String)> = objects
+        .values()
+        .map(|object| {
+            let mut members: Vec<String> = object
+                .spec
+                .members
+                .iter()
+                .map(|member| {
+                    let name = member.selector.as_ref().and_then(|selector| selector.exact_match.as_ref());
+                    let name = name.map_or("?", |exact| exact.name.as_str());
+                    match (member.type_, objects.get(name)) {
+                        (MemberType::HyperNode, Some(child)) => title(child),
+                        _ => name.to_owned(),
+                    }
+                })
+                .collect();
+            members.sort();
+            let count = object.status.as_ref().and_then(|status| status.node_count);
+            let count = count.map_or("?".to_owned(), |count| count.to_string());
+            (object.spec.tier, format!("tier {} {} ({count}): {}", object.spec.tier, title(object), members.join(" ")))
+        })
+        .collect();
+    lines.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    lines.into_iter().map(|(_, line)| line).collect()
+}

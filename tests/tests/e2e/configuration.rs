@@ -1,0 +1,107 @@
+//! The ConfigMap is edited while the host runs.
+
+use anyhow::Result;
+use topoloom_tests::scene::{RACKS, Scene};
+
+fn two(first: &str, second: &str) -> String {
+    let entry = |source: &str, key: &str| {
+        format!("- source: {source}\n  discoverer: label\n  enabled: true\n  config: {{networkTopologyTypes: {{{source}: [{{nodeLabel: {key}}}]}}}}\n")
+    };
+    format!("networkTopologyDiscovery:\n{}{}", entry("one", first), entry("two", second))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_changed_entry_restarts_and_a_bad_one_keeps_its_last_good_version() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a k1=x k2=y k3=z", "b k1=x k2=y k3=z"]).await?;
+    scene.configure(&two("k1", "k2")).await?;
+    let host = scene.host().await?;
+    scene.until(&["tier 1 k1=x (2): a b", "tier 1 k2=y (2): a b"]).await;
+    let configured = |host: &topoloom_tests::host::Host, source: &str| {
+        let needle = format!("\"source\":\"{source}\"");
+        host.log().iter().filter(|line| line.contains("\"message\":\"configured\"") && line.contains(&needle)).count()
+    };
+    scene.configure(&two("k1", "k3")).await?;
+    scene.until(&["tier 1 k1=x (2): a b", "tier 1 k3=z (2): a b"]).await;
+    assert_eq!((configured(&host, "one"), configured(&host, "two")), (1, 2));
+
+    // One entry becomes wrong, the other one goes on and follows its own edit.
+    scene.configure(&two("k2", "no label key")).await?;
+    scene.until_condition("two", "Configured", "False", "InvalidConfig").await;
+    scene.until(&["tier 1 k2=y (2): a b", "tier 1 k3=z (2): a b"]).await;
+    scene.configure("networkTopologyDiscovery: [").await?;
+    let message = scene.until_condition("one", "Configured", "False", "InvalidDocument").await;
+    assert!(message.contains("line"), "{message}");
+    scene.nodes(&["c k2=y k3=z"]).await?;
+    scene.until(&["tier 1 k2=y (3): a b c", "tier 1 k3=z (3): a b c"]).await;
+
+    // Neither a missing ConfigMap nor a disabled entry takes anything away.
+    scene.unconfigure().await?;
+    scene.until_condition("one", "Configured", "False", "ConfigMissing").await;
+    scene.configure(&two("k2", "k3").replacen("enabled: true", "enabled: false", 1)).await?;
+    scene.until_state("one", "Disabled").await;
+    scene.until_condition("two", "Configured", "True", "Ok").await;
+    scene.until(&["tier 1 k2=y (3): a b c", "tier 1 k3=z (3): a b c"]).await;
+
+    // A source that says so takes its HyperNodes with it; leftovers of another go by the operator's verb.
+    let gone = two("k2", "k3").replacen("enabled: true", "enabled: false", 1);
+    scene.configure(&gone.replace("- source: two\n", "- source: two\n  onRemoval: delete\n")).await?;
+    scene.until_condition("two", "Configured", "True", "Ok").await;
+    scene.configure("networkTopologyDiscovery: []").await?;
+    scene.until(&["tier 1 k2=y (3): a b c"]).await;
+    scene.cli(&["source", "delete", "one"]).await?;
+    scene.until(&[]).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_mistake_of_an_entry_stands_in_its_condition() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a k1=x"]).await?;
+    scene
+        .configure(
+            "networkTopologyDiscovery:
+- source: label
+  enabled: true
+  interval: 600
+  config: {}
+- source: nobody
+  enabled: true
+- source: file
+  enabled: true
+  plugin: {file: /does/not/exist.wasm}
+- source: good
+  discoverer: label
+  enabled: true
+  unknownKey: 1
+  config: {networkTopologyTypes: {good: [{nodeLabel: k1}]}}
+",
+        )
+        .await?;
+    let host = scene.host().await?;
+    scene.until(&["tier 1 k1=x (1): a"]).await;
+    let message = scene.until_condition("label", "Configured", "False", "InvalidConfig").await;
+    assert!(message.contains("interval") && message.contains("600"), "{message}");
+    let message = scene.until_condition("nobody", "Loaded", "False", "PluginNotFound").await;
+    assert!(message.contains("nobody") && message.contains("label"), "{message}");
+    let message = scene.until_condition("file", "Loaded", "False", "PluginNotFound").await;
+    assert!(message.contains("/does/not/exist.wasm"), "{message}");
+    let message = scene.until_condition("good", "Configured", "True", "Ok").await;
+    assert!(message.contains("unknownKey"), "{message}");
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observing_source_writes_nothing() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a ex.io/rack=x"]).await?;
+    scene.configure(&RACKS.replace("  enabled: true\n", "  enabled: true\n  mode: observe\n")).await?;
+    let host = scene.host().await?;
+    scene.until_state("label", "Observing").await;
+    scene.until(&[]).await;
+    let plan = scene.cli(&["plan"]).await?;
+    assert!(plan.contains("create hypernode-gpu-tier1-"), "{plan}");
+    scene.configure(RACKS).await?;
+    scene.until(&["tier 1 ex.io/rack=x (1): a"]).await;
+    host.stop().await
+}

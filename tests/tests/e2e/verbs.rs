@@ -1,0 +1,74 @@
+//! The command line against a live cluster.
+
+use anyhow::Result;
+use topoloom_tests::scene::{RACKS, Scene};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tree_plan_explain_pause_and_list_tell_the_truth() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["m1 ex.io/rack=a ex.io/spine=s", "m2 ex.io/rack=b ex.io/spine=s", "m8 ex.io/spine=s"]).await?;
+    scene.configure(RACKS).await?;
+    let host = scene.host().await?;
+    scene
+        .until(&["tier 2 ex.io/spine=s (2): ex.io/rack=a ex.io/rack=b", "tier 1 ex.io/rack=a (1): m1", "tier 1 ex.io/rack=b (1): m2"])
+        .await;
+    let tree = scene.cli(&["tree"]).await?;
+    assert!(tree.contains("├─ tier 1") && tree.contains("ex.io/rack=a") && !tree.contains("drift"), "{tree}");
+    let explained = scene.cli(&["explain", "m8"]).await?;
+    assert!(explained.contains("not placed") && explained.contains("ex.io/rack"), "{explained}");
+
+    scene.cli(&["source", "pause", "label"]).await?;
+    scene.until_state("label", "Paused").await;
+    scene.plane.relabel("m2", "ex.io/rack", "a").await?;
+    let plan = scene.cli(&["plan"]).await?;
+    assert!(plan.contains("update") && plan.contains("delete"), "{plan}");
+    let tree = scene.cli(&["tree"]).await?;
+    assert!(tree.contains("drift"), "{tree}");
+    let list = scene.cli(&["source", "list"]).await?;
+    assert!(list.contains("Paused"), "{list}");
+    assert_eq!(scene.topology().await?.len(), 3, "a paused source writes nothing");
+    scene.cli(&["source", "pause", "label", "--resume"]).await?;
+    scene.until(&["tier 2 ex.io/spine=s (2): ex.io/rack=a", "tier 1 ex.io/rack=a (2): m1 m2"]).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_discover_prints_is_what_run_makes() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["m1 ex.io/rack=a ex.io/spine=s", "m2 ex.io/rack=b ex.io/spine=s", "m3 ex.io/rack=c"]).await?;
+    scene.configure(RACKS).await?;
+    let folder = scene.plane.folder();
+    let (nodes, config) = (folder.join("nodes.json"), folder.join("config.yaml"));
+    std::fs::write(&nodes, scene.plane.kubectl(&["get", "nodes", "-o", "json"]).await?)?;
+    std::fs::write(&config, RACKS)?;
+    let output = tokio::process::Command::new(topoloom_tests::host::binary()?)
+        .args(["discover", "-o", "yaml", "--nodes"])
+        .arg(&nodes)
+        .arg("--config")
+        .arg(&config)
+        .output()
+        .await?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = folder.join("objects.yaml");
+    std::fs::write(&file, &output.stdout)?;
+    scene.plane.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()]).await?;
+    let applied = scene.stored().await?;
+    scene.plane.kubectl(&["delete", "hypernodes", "--all"]).await?;
+    let host = scene.host().await?;
+    scene
+        .until(&[
+            "tier 2 ex.io/spine=s (2): ex.io/rack=a ex.io/rack=b",
+            "tier 1 ex.io/rack=a (1): m1",
+            "tier 1 ex.io/rack=b (1): m2",
+            "tier 1 ex.io/rack=c (1): m3",
+        ])
+        .await;
+    let made = scene.stored().await?;
+    assert_eq!(applied.keys().collect::<Vec<_>>(), made.keys().collect::<Vec<_>>());
+    for (name, object) in &made {
+        assert_eq!(object.spec, applied[name].spec);
+        assert_eq!(object.metadata.labels, applied[name].metadata.labels);
+        assert_eq!(object.metadata.annotations, applied[name].metadata.annotations);
+    }
+    host.stop().await
+}
