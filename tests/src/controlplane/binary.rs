@@ -120,7 +120,6 @@ fn lock(path: &Path) -> Result<File> {
 
 fn build(module: &Path, output: &Path) -> Result<()> {
     let started = Instant::now();
-    eprintln!("controlplane: building etcd and Kubernetes with Go (several minutes and 3 GB the first time)");
     let spawned = Command::new("go")
         .args(["build", "-v", "-trimpath", "-ldflags", LDFLAGS, "-o"])
         .arg(output)
@@ -139,6 +138,7 @@ fn build(module: &Path, output: &Path) -> Result<()> {
         ),
         Err(error) => return Err(error).context("cannot run go"),
     };
+    eprintln!("controlplane: building etcd and Kubernetes with Go (several minutes and 3 GB the first time)");
     let mut last = VecDeque::with_capacity(ERROR_LINES);
     let (mut packages, mut downloads, mut reported) = (0_u32, 0_u32, started);
     // With -v the compiler names every package, and every module that it downloads, in a line of its own.
