@@ -131,6 +131,8 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
     let mut sources = tokio::task::spawn(sources.run(configured, spoken));
 
     let ended = tokio::select! {
+        biased;
+        // First, since the sources end by themselves when they are told to stop.
         () = stop.cancelled() => None,
         ended = tasks.join_next() => Some(match ended {
             Some(Ok((name, Ok(())))) => Error::Task(name, "without an error".into()),
