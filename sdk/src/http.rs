@@ -11,25 +11,18 @@ use crate::{Credential, Failure, Method, UpstreamFailure};
 /// Pieces of a body are this long at most: large enough that crossing into the host costs nothing beside the copy.
 const PIECE: u32 = 256 * 1024;
 
-#[cfg(target_arch = "wasm32")]
-type Source = std::marker::PhantomData<&'static ()>;
-#[cfg(not(target_arch = "wasm32"))]
-type Source<'a> = &'a crate::testing::Cluster;
-
 /// The endpoints that the operator granted.
 #[derive(Debug, Clone, Copy)]
 pub struct Http<'a> {
-    #[cfg(target_arch = "wasm32")]
-    source: Source,
     #[cfg(not(target_arch = "wasm32"))]
-    source: Source<'a>,
+    source: &'a crate::testing::Cluster,
     of: std::marker::PhantomData<&'a ()>,
 }
 
 impl<'a> Http<'a> {
     #[cfg(target_arch = "wasm32")]
     pub(crate) fn of_host() -> Self {
-        Self { source: std::marker::PhantomData, of: std::marker::PhantomData }
+        Self { of: std::marker::PhantomData }
     }
 
     #[cfg(not(target_arch = "wasm32"))]
@@ -152,5 +145,69 @@ impl From<Error> for Failure {
             Error::TooLarge(reason) => Self::upstream(format!("too large: {reason}")),
             Error::Protocol(reason) => Self::upstream(format!("protocol error: {reason}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Elements;
+    use crate::prelude::*;
+    use crate::testing::{Cluster, Reply};
+
+    /// Reads a list of node names from an endpoint.
+    struct Listed;
+
+    impl Discoverer for Listed {
+        type Config = std::collections::BTreeMap<String, String>;
+
+        fn describe() -> Description {
+            Description::new("listed", "0.1.0")
+        }
+
+        fn configure(_: &Self::Config) -> Result<Requirements, Vec<Problem>> {
+            Ok(Requirements::new().endpoint(Endpoint::new("list", "Reads the list").credentials([Credential::Bearer])))
+        }
+
+        fn discover(_: &Self::Config, input: &Input<'_>) -> Result<Answer, Failure> {
+            assert_eq!(input.http.credential_of("list")?, Credential::Bearer);
+            let response = input.http.send(&Request::get("list", "/nodes").header("accept", "application/json"))?;
+            let mut elements = Elements::new(response.success()?, "nodes");
+            let mut names: Vec<String> = Vec::new();
+            while let Some(text) = elements.next()? {
+                names.extend(serde_json::from_slice::<String>(text));
+            }
+            let mut topology = TopologyBuilder::new();
+            let level = topology.level(Level::new(1));
+            topology.group(level, "all").rows(input.nodes.find(&names).into_iter().flatten().collect());
+            Ok(topology.finish().into())
+        }
+    }
+
+    fn round(reply: Result<Reply, Error>) -> Result<String, Failure> {
+        let cluster =
+            Cluster::new().node("m1", []).node("m2", []).endpoint("list", Credential::Bearer, move |request| {
+                assert_eq!(request.path_and_query, "/nodes");
+                reply.clone()
+            });
+        cluster.discover::<Listed>("{}").map(|answer| cluster.show(&answer))
+    }
+
+    #[test]
+    fn a_body_is_read_and_names_become_rows() {
+        let shown = round(Ok(Reply::new(200, r#"{"nodes": ["m2", 7, "nobody", "m1"]}"#)));
+        assert_eq!(shown.unwrap(), "tier 1 - | all |  | m1 m2\n");
+    }
+
+    #[test]
+    fn every_way_to_fail_has_its_word() {
+        let status =
+            |status: u16| round(Ok(Reply::new(status, "").header("retry-after", "7").header("location", "/login")));
+        assert_eq!(status(401), Err(Failure::Unauthorized("status 401".into())));
+        assert_eq!(status(302), Err(Failure::upstream("status 302: redirects to \"/login\"")));
+        let busy = UpstreamFailure { message: "status 503".into(), retry_after: Some(7000) };
+        assert_eq!(status(503), Err(Failure::Upstream(busy)));
+        assert_eq!(round(Err(Error::Denied("no".into()))), Err(Failure::Denied("no".into())));
+        assert_eq!(round(Ok(Reply::new(200, "[1"))), Err(Failure::upstream("the document ends in the middle")));
     }
 }

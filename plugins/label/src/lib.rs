@@ -11,6 +11,8 @@ mod domains;
 mod identity;
 mod logic;
 mod presets;
+#[cfg(test)]
+mod properties;
 mod volcano;
 
 pub use logic::discover;

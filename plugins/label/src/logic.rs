@@ -72,10 +72,13 @@ fn levels(kind: &Type, values: &[Classes]) -> Vec<Domains> {
                 Scope::Path => domains::by_path(classes, outer, outer_classes),
                 Scope::Global => {
                     let done = values.len() - levels.len();
-                    let outer_values = values.get(done..).unwrap_or_default();
-                    let outer_levels = kind.levels.get(done..).unwrap_or_default();
-                    let chain: Vec<&Domains> = levels.iter().rev().collect();
-                    domains::globally(classes, outer, |domain| path(outer_levels, outer_values, &chain, domain))
+                    let around: Vec<&Domains> = levels.iter().rev().collect();
+                    let chain = Chain {
+                        levels: kind.levels.get(done..).unwrap_or_default(),
+                        values: values.get(done..).unwrap_or_default(),
+                        domains: &around,
+                    };
+                    domains::globally(classes, outer, |domain| path("", chain, domain, 0))
                 }
             },
             _ => domains::outermost(classes),
@@ -86,31 +89,46 @@ fn levels(kind: &Type, values: &[Classes]) -> Vec<Domains> {
     levels
 }
 
-/// The path of a domain at the first of these levels, innermost first.
-fn path(levels: &[Level], values: &[Classes], domains: &[&Domains], domain: u32) -> String {
-    let mut parts: Vec<(&str, Scope)> = Vec::with_capacity(levels.len());
-    let mut domain = domain;
-    for ((level, values), domains) in levels.iter().zip(values).zip(domains) {
-        if domain == MISSING {
-            break;
-        }
-        parts.push((values.text(domains.class(domain)), level.scope));
-        if level.scope == Scope::Global {
-            break;
-        }
-        domain = domains.parent(domain);
+/// The path of a domain at the first of these levels (innermost first) behind a prefix; `inner` is the length of what
+/// the caller adds. There are thousands of paths: each is one allocation of exactly its size.
+fn path(prefix: &str, chain: Chain<'_>, domain: u32, inner: usize) -> String {
+    let (Some(level), Some(values), Some(domains)) =
+        (chain.levels.first(), chain.values.first(), chain.domains.first())
+    else {
+        return String::with_capacity(prefix.len() + inner) + prefix;
+    };
+    let text = values.text(domains.class(domain));
+    let is_global = level.scope == Scope::Global;
+    let outer = if is_global { MISSING } else { domains.parent(domain) };
+    let length = text.len() + usize::from(is_global) + usize::from(outer != MISSING) + inner;
+    let mut path = if outer == MISSING {
+        String::with_capacity(prefix.len() + length) + prefix
+    } else {
+        path(prefix, chain.from(1), outer, length) + "/"
+    };
+    if is_global {
+        path.push('=');
     }
-    let mut path = String::with_capacity(parts.iter().map(|(part, _)| part.len() + 2).sum());
-    for (part, scope) in parts.into_iter().rev() {
-        if !path.is_empty() {
-            path.push('/');
-        }
-        if scope == Scope::Global {
-            path.push('=');
-        }
-        identity::push(&mut path, part);
-    }
+    identity::push(&mut path, text);
     path
+}
+
+/// A level and all levels around it, innermost first.
+#[derive(Clone, Copy)]
+struct Chain<'a> {
+    levels: &'a [Level],
+    values: &'a [Classes],
+    domains: &'a [&'a Domains],
+}
+
+impl<'a> Chain<'a> {
+    fn from(self, index: usize) -> Self {
+        Self {
+            levels: self.levels.get(index..).unwrap_or_default(),
+            values: self.values.get(index..).unwrap_or_default(),
+            domains: self.domains.get(index..).unwrap_or_default(),
+        }
+    }
 }
 
 /// One type, worked out. All lists are innermost first.
@@ -232,13 +250,10 @@ impl<'a> Tree<'a, '_> {
 
     /// Writes the groups of a level; a domain without members becomes none.
     fn groups(&self, index: usize, level: LevelRef, members: Members, answer: &mut TopologyBuilder) -> Written {
-        let writer = Writer {
-            prefix: self.prefix(index),
-            levels: self.kind.levels.get(index..).unwrap_or_default(),
-            values: self.values.get(index..).unwrap_or_default(),
-            chain: self.levels.get(index..).unwrap_or_default().iter().collect(),
-            level,
-        };
+        let all: Vec<&Domains> = self.levels.iter().collect();
+        let chain = Chain { levels: &self.kind.levels, values: self.values, domains: &all };
+        let writer = Writer { prefix: self.prefix(index), chain: chain.from(index), level };
+        answer.reserve(members.len());
         Written::Groups(match members {
             Members::Rows(lists) => (1..)
                 .zip(lists)
@@ -267,6 +282,14 @@ enum Members {
 }
 
 impl Members {
+    /// How many domains the level has.
+    fn len(&self) -> usize {
+        match self {
+            Self::Rows(lists) => lists.len(),
+            Self::Groups(lists) => lists.len(),
+        }
+    }
+
     /// Whether every domain has one member, so that the level says nothing that its members do not say.
     fn is_useless(&self) -> bool {
         fn all_single<T>(lists: &[Vec<T>]) -> bool {
@@ -297,22 +320,18 @@ fn gather<T>(inner: Vec<Vec<T>>, domains: &Domains, outer: usize) -> Vec<Vec<T>>
     lists
 }
 
-/// Begins the groups of one level. All lists begin with this level and go outward.
+/// Begins the groups of one level.
 struct Writer<'a> {
     prefix: String,
-    levels: &'a [Level],
-    values: &'a [Classes],
-    chain: Vec<&'a Domains>,
+    chain: Chain<'a>,
     level: LevelRef,
 }
 
 impl Writer<'_> {
     fn group<'b>(&self, domain: u32, answer: &'b mut TopologyBuilder) -> GroupBuilder<'b> {
-        let mut id = self.prefix.clone();
-        id.push_str(&path(self.levels, self.values, &self.chain, domain));
+        let id = path(&self.prefix, self.chain, domain, 0);
         let group = answer.group(self.level, identity::bounded(id));
-        let (Some(level), Some(values), Some(domains)) = (self.levels.first(), self.values.first(), self.chain.first())
-        else {
+        let Chain { levels: [level, ..], values: [values, ..], domains: [domains, ..] } = self.chain else {
             return group;
         };
         let value = values.text(domains.class(domain));

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::Label;
 use proptest::prelude::*;
-use topoloom_plugin_label::Label;
 use topoloom_sdk::testing::Cluster;
 use topoloom_sdk::{Answer, Members, Outcome, Topology};
 
