@@ -24,6 +24,8 @@ pub mod model;
 pub mod names;
 mod naming;
 pub mod plan;
+#[cfg(test)]
+mod properties;
 mod validate;
 
 pub use diff::diff;

@@ -139,15 +139,25 @@ impl Walk<'_, '_> {
                 continue;
             }
             for other in state.children.iter().filter(|other| **other != child) {
-                // Best is a child that nobody waits for, worst one that keeps this very circle closed.
-                let waiter = self.world.wanted_by[*other].filter(|_| self.todo[id] == Todo::Write).unwrap_or(*other);
-                let in_circle = circle.iter().any(|(waits, _)| *waits == waiter);
-                let rank = if in_circle { 2 } else { usize::from(self.todo[waiter] != Todo::Nothing) };
-                choices.push((rank, id, Some(*other), keep(vec![*other])));
+                choices.push((self.harm_in_keeping(*other, circle), id, Some(*other), keep(vec![*other])));
             }
         }
         let best = choices.into_iter().min_by_key(|(rank, id, other, _)| (*rank, *id, *other));
         best.map(|(_, id, _, state)| Smaller { id, state })
+    }
+
+    /// How likely it is that keeping a child a little longer makes another circle: 0 when nobody waits for it.
+    fn harm_in_keeping(&self, child: Id, circle: &[(Id, Wait)]) -> u8 {
+        let Some(waiter) = self.world.wanted_by[child] else {
+            // It goes, or becomes a root. Going later, it keeps what it lists.
+            let lists = self.now[child].as_ref().is_some_and(|state| !state.children.is_empty());
+            return match self.todo[child] {
+                Todo::Delete if lists => 2,
+                Todo::Delete => 1,
+                Todo::Nothing | Todo::Write => 0,
+            };
+        };
+        if circle.iter().any(|(waits, _)| *waits == waiter) { 4 } else { 3 }
     }
 
     /// An object whose parents, if it has any, can do without it for a while.
@@ -168,6 +178,10 @@ impl Walk<'_, '_> {
         for lister in listers {
             let Some(mut state) = self.now[lister].clone() else { continue };
             state.children.retain(|child| *child != id);
+            // Where it has to be written in parts anyway, this is the first part.
+            let unfinished = self.todo[lister] == Todo::Write;
+            let part = if unfinished { self.possible_part(lister) } else { None };
+            let state = part.filter(|part| part.children.binary_search(&id).is_err()).unwrap_or(state);
             self.todo[lister] = Todo::Write;
             self.step(lister, Some(state), Part::First);
             self.look_at(lister);

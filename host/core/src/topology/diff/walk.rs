@@ -93,7 +93,16 @@ pub(super) struct Walk<'w, 'a> {
     waiters: Table<Vec<Id>>,
     /// How many of its wanted children were found in order when it was last looked at: most wait for them one by one.
     checked: Table<usize>,
-    ready: BTreeSet<(Todo, u32, Id)>,
+    ready: BTreeSet<(Turn, Todo, u32, Id)>,
+}
+
+/// When something that is possible is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// At once.
+    Now,
+    /// When nothing else is possible: one of its children has yet to change, and perhaps must be let go for that.
+    Late,
 }
 
 impl PartialOrd for Todo {
@@ -138,20 +147,26 @@ impl<'w, 'a> Walk<'w, 'a> {
         for id in self.todo.ids() {
             self.look_at(id);
         }
-        loop {
-            while let Some((_, _, id)) = self.ready.pop_first() {
-                // Something may have been taken back since it became ready.
-                self.checked[id] = 0;
-                match self.obstacle(id) {
-                    None => self.finish(id),
-                    Some(wait) => self.wait(id, wait),
-                }
+        while let Some(id) = self.next() {
+            // Something may have been taken back since it became ready.
+            self.checked[id] = 0;
+            match self.obstacle(id) {
+                None => self.finish(id),
+                Some(wait) => self.wait(id, wait),
             }
+        }
+        History { moments: self.moments, todo: self.todo }
+    }
+
+    /// Something that can be done. Opens circles where that is all that is left, but before anything is done that might
+    /// have to be taken back for it.
+    fn next(&mut self) -> Option<Id> {
+        while self.ready.first().is_none_or(|(turn, ..)| *turn == Turn::Late) {
             if !self.relax() {
                 break;
             }
         }
-        History { moments: self.moments, todo: self.todo }
+        self.ready.pop_first().map(|(.., id)| id)
     }
 
     /// Takes one step. `Part::First` leaves something to do.
@@ -183,10 +198,15 @@ impl<'w, 'a> Walk<'w, 'a> {
             None => {
                 self.waits[id] = None;
                 let tier = self.world.wanted[id].map_or(0, |wanted| wanted.spec.tier);
-                self.ready.insert((self.todo[id], tier, id));
+                self.ready.insert((self.turn(id), self.todo[id], tier, id));
             }
             Some(wait) => self.wait(id, wait),
         }
+    }
+
+    fn turn(&self, id: Id) -> Turn {
+        let unfinished = |child: &Id| self.todo[*child] != Todo::Nothing;
+        if self.goal(id).iter().any(unfinished) { Turn::Late } else { Turn::Now }
     }
 
     fn wait(&mut self, id: Id, wait: Wait) {

@@ -1,0 +1,15 @@
+//! What must hold for every topology, shown with random ones.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `cluster` | a model of the API server: stored objects, preconditions, and what is unsound about them |
+//! | `consumer` | a model of the scheduler's tree (`hypernode.md` 14.2 and 14.3) |
+//! | `draw` | random topologies, random damage, random orders |
+//! | `plans`, `naming`, `merging` | the properties |
+
+mod cluster;
+mod consumer;
+mod draw;
+mod merging;
+mod naming;
+mod plans;

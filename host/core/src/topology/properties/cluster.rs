@@ -1,0 +1,189 @@
+//! A model of the API server for HyperNodes, and what can be unsound about what it stores.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::topology::plan::{Action, Base, Plan, Step, Write};
+use crate::topology::{Forest, NameInput, Named, Object, TierNames, diff, name};
+
+pub(super) fn arc(text: &str) -> Arc<str> {
+    Arc::from(text)
+}
+
+/// Stored objects by name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cluster {
+    pub(super) objects: BTreeMap<Arc<str>, Object>,
+    writes: usize,
+}
+
+/// Something that must not be seen.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unsound {
+    TwoParents { child: Arc<str>, one: Arc<str>, other: Arc<str> },
+    ListedButGone { child: Arc<str>, parent: Arc<str> },
+    NotBelow { child: Arc<str>, parent: Arc<str> },
+    NoMembers(Arc<str>),
+}
+
+/// What running a step has shown: uid and resourceVersion after it.
+pub(super) type Versions = BTreeMap<usize, (Arc<str>, Arc<str>)>;
+
+impl Cluster {
+    pub(super) fn of(objects: impl IntoIterator<Item = Object>) -> Self {
+        let objects = objects.into_iter().map(|object| (Arc::clone(&object.name), object)).collect();
+        Self { objects, writes: 0 }
+    }
+
+    pub(super) fn observed(&self) -> Vec<Object> {
+        self.objects.values().cloned().collect()
+    }
+
+    pub(super) fn named(&self, forest: &Forest, source: &Arc<str>) -> Named {
+        let observed = self.observed();
+        name(forest, &NameInput { source, observed: &observed, tier_names_elsewhere: &TierNames::new() })
+    }
+
+    pub(super) fn plan(&self, named: &Named) -> Plan {
+        diff(&self.observed(), named)
+    }
+
+    /// Names, plans and runs everything; what a quiet round does.
+    pub(super) fn settle(&mut self, forest: &Forest, source: &Arc<str>) -> Plan {
+        let named = self.named(forest, source);
+        let plan = self.plan(&named);
+        self.run(&plan, source);
+        plan
+    }
+
+    pub(super) fn run(&mut self, plan: &Plan, source: &Arc<str>) {
+        let mut versions = Versions::new();
+        for (at, step) in plan.steps.iter().enumerate() {
+            self.step(at, step, source, &mut versions);
+        }
+    }
+
+    /// Runs one step with all its preconditions, as the API server would check them.
+    pub(super) fn step(&mut self, at: usize, step: &Step, source: &Arc<str>, versions: &mut Versions) {
+        self.writes += 1;
+        let version = arc(&format!("w{}", self.writes));
+        match &step.action {
+            Action::Create { write, .. } => {
+                assert!(!self.objects.contains_key(&step.name), "create of {} which exists", step.name);
+                let mut object = Object {
+                    name: Arc::clone(&step.name),
+                    uid: arc(&format!("uid-w{}", self.writes)),
+                    resource_version: version,
+                    created: 1_000 + i64::try_from(self.writes).unwrap(),
+                    source: Some(Arc::clone(source)),
+                    group_id: None,
+                    split_from: None,
+                    labels: BTreeMap::new(),
+                    owned_labels: BTreeSet::new(),
+                    spec: write.spec.clone(),
+                };
+                put(&mut object, write);
+                versions.insert(at, (Arc::clone(&object.uid), Arc::clone(&object.resource_version)));
+                self.objects.insert(Arc::clone(&step.name), object);
+            }
+            Action::Update { write, base, .. } => {
+                self.check(step, base, source, versions);
+                let object = self.objects.get_mut(&step.name).unwrap();
+                object.resource_version = version;
+                put(object, write);
+                versions.insert(at, (Arc::clone(&object.uid), Arc::clone(&object.resource_version)));
+            }
+            Action::Delete { base, .. } => {
+                self.check(step, base, source, versions);
+                self.objects.remove(&step.name);
+            }
+        }
+    }
+
+    fn check(&self, step: &Step, base: &Base, source: &Arc<str>, versions: &Versions) {
+        let object = self.objects.get(&step.name).unwrap_or_else(|| panic!("{} is gone: {step}", step.name));
+        assert_eq!(object.source.as_ref(), Some(source), "an object of somebody else: {step}");
+        let (uid, version) = match base {
+            Base::Observed { uid, resource_version } => (uid, resource_version),
+            Base::Step(earlier) => {
+                let (uid, version) = versions.get(&earlier.0).expect("the earlier step must have been run");
+                (uid, version)
+            }
+        };
+        assert_eq!((&object.uid, &object.resource_version), (uid, version), "a stale base: {step}");
+    }
+
+    /// Everything that is unsound about what is stored now.
+    pub(super) fn unsound(&self) -> BTreeSet<Unsound> {
+        let mut unsound = BTreeSet::new();
+        let mut parents: BTreeMap<&Arc<str>, BTreeSet<&Arc<str>>> = BTreeMap::new();
+        for object in self.objects.values() {
+            if object.spec.members.is_empty() {
+                unsound.insert(Unsound::NoMembers(object.name.clone()));
+            }
+            for child in object.spec.children() {
+                parents.entry(child).or_default().insert(&object.name);
+                let (child, parent) = (child.clone(), object.name.clone());
+                match self.objects.get(&child) {
+                    None => unsound.insert(Unsound::ListedButGone { child, parent }),
+                    Some(below) if below.spec.tier >= object.spec.tier => {
+                        unsound.insert(Unsound::NotBelow { child, parent })
+                    }
+                    Some(_) => false,
+                };
+            }
+        }
+        for (child, parents) in parents {
+            for (at, one) in parents.iter().enumerate() {
+                for other in parents.iter().skip(at + 1) {
+                    let (one, other) = (Arc::clone(one), Arc::clone(other));
+                    unsound.insert(Unsound::TwoParents { child: child.clone(), one, other });
+                }
+            }
+        }
+        unsound
+    }
+
+    /// Which of the source's objects are not as named, and which are there and should not be.
+    pub(super) fn differences(&self, named: &Named) -> Vec<String> {
+        let mut differences = Vec::new();
+        for (name, wanted) in &named.objects {
+            let Some(object) = self.objects.get(name) else {
+                differences.push(format!("{name} is missing"));
+                continue;
+            };
+            let sorted = |members: &[crate::topology::Member]| members.iter().cloned().collect::<BTreeSet<_>>();
+            if sorted(&object.spec.members) != sorted(&wanted.spec.members)
+                || (object.spec.tier, &object.spec.tier_name) != (wanted.spec.tier, &wanted.spec.tier_name)
+            {
+                differences.push(format!("{name} is {:?} and should be {:?}", object.spec, wanted.spec));
+            }
+            if (&object.group_id, &object.split_from) != (&wanted.group_id, &wanted.split_from) {
+                differences.push(format!("{name} has other annotations"));
+            }
+            if wanted.labels.iter().any(|(key, value)| object.labels.get(key) != Some(value)) {
+                differences.push(format!("{name} has other labels"));
+            }
+        }
+        let ours = self.objects.values().filter(|object| object.source.as_ref() == Some(&named.source));
+        for object in ours.filter(|object| !named.held.contains(&object.name)) {
+            if !named.objects.contains_key(&object.name) {
+                differences.push(format!("{} should not exist", object.name));
+            }
+        }
+        differences
+    }
+}
+
+/// A server-side apply: what was ours and is not stated any more goes, what is others' stays.
+fn put(object: &mut Object, write: &Write) {
+    assert!(!write.spec.members.is_empty(), "an empty member list for {}", object.name);
+    object.spec = write.spec.clone();
+    for key in write.remove_labels.iter().chain(&object.owned_labels) {
+        object.labels.remove(key);
+    }
+    object.labels.extend(write.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
+    object.owned_labels = write.labels.keys().cloned().collect();
+    object.group_id.clone_from(&write.group_id);
+    object.split_from.clone_from(&write.split_from);
+}
