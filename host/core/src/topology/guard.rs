@@ -1,13 +1,45 @@
 //! The guard: whether a result may be written at once, or is held until it is confirmed (decision H6).
+//!
+//! Owns the three rules, what explains a loss ([`explain`](self) below), and the way from held to confirmed ([`Hold`]).
+//! Never writes, never schedules: [`Standing`] says when a round would count, the host runs it.
+//!
+//! # What is left out
+//!
+//! An object is *explained* when every Node last placed under it, at every tier, has since been deleted or has changed
+//! in a column that the plugin requires. Explained objects are left out before any rule counts:
+//!
+//! * *delete share*: neither deleted nor counted in the whole;
+//! * *lost placement*: a Node counts when an object that is not explained lists it itself. Not when only an object
+//!   above does: the spine above a relabelled rack is not explained, its rack is, and that is what placed the Node. A
+//!   Node that changed counts as long as its object has others that did not: the object is the unit, so the rule errs
+//!   to the side of holding;
+//! * *empty*: an empty result is held while an unexplained object is left. When all Nodes of a source are gone, its last
+//!   objects go with them.
+//!
+//! An object with no existing Node below it is explained: deleting it takes nothing from anybody. One whose selector
+//! reads a label that neither view has is not: nobody can tell what was below it.
+//!
+//! `allowEmpty` takes the empty rule away and no other: a source with many objects that answers with none is still
+//! held for its deletions and losses, and these are confirmed by time.
+//!
+//! # Failure story
+//!
+//! Every doubt holds: without a baseline (after a restart) no change of a Node is known, a column that one of the views
+//! lacks shows no change, and the clock going back restarts the wait. A held round costs minutes; a topology that was
+//! deleted by mistake costs running jobs.
 
+mod explain;
 mod hold;
 mod safety;
-
-pub use hold::{Confirmation, Hold, Standing};
-pub use safety::Safety;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::Arc;
+
+pub use hold::{Confirmation, Hold, Standing};
+pub use safety::{Safety, SafetyError};
 
 use super::model::{Object, Spec};
 use crate::snapshot::{ColumnKey, View};
@@ -22,8 +54,10 @@ pub struct Round<'a> {
     /// What the result would leave.
     pub desired: &'a Desired,
     /// The nodes when the last round was applied; `None` after a restart.
+    ///
+    /// Both views hold the required columns, and those that the selectors of stored objects read.
     pub baseline: Option<&'a View>,
-    /// The nodes now.
+    /// The nodes of this round.
     pub now: &'a View,
     /// The columns that the plugin requires.
     pub required: &'a [ColumnKey],
@@ -45,19 +79,23 @@ pub enum Config {
 /// What a result would leave in the cluster, as far as the guard cares.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Desired {
-    objects: BTreeSet<Arc<str>>,
+    names: BTreeSet<Arc<str>>,
+    /// By row of the present view.
     placed: Vec<bool>,
 }
 
 impl Desired {
     /// Adds one object of the result, by the name that it has or will have, with the Nodes that its spec places.
-    pub fn add(&mut self, name: &Arc<str>, _spec: &Spec, _now: &View) {
+    pub fn add(&mut self, name: &Arc<str>, spec: &Spec, now: &View) {
         self.add_name(name);
+        for row in explain::rows(spec, now, now).rows {
+            self.place(row);
+        }
     }
 
     /// Adds the name of one object of the result.
     pub fn add_name(&mut self, name: &Arc<str>) {
-        self.objects.insert(Arc::clone(name));
+        self.names.insert(Arc::clone(name));
     }
 
     /// Says that the result places the Node in this row of the present view.
@@ -69,6 +107,10 @@ impl Desired {
         if let Some(placed) = self.placed.get_mut(row) {
             *placed = true;
         }
+    }
+
+    fn places(&self, row: u32) -> bool {
+        self.placed.get(row as usize).copied().unwrap_or(false)
     }
 }
 
@@ -84,9 +126,9 @@ pub enum Verdict {
 /// Why a round is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// The first rule that holds it.
+    /// The first rule that holds it; an empty result before all others, since time does not confirm it.
     pub rule: Rule,
-    /// For the operator: what, how much, which limit, what to do.
+    /// For the operator: what and how much, which limit, what to do. Names every rule that holds it.
     pub sentence: String,
 }
 
@@ -104,20 +146,102 @@ pub enum Rule {
         deletes: u64,
         /// Unexplained objects of the source.
         of: u64,
-        /// Objects that were left out, because what happened to their Nodes explains them.
+        /// Objects that were left out.
         explained: u64,
     },
     /// Too many Nodes would lose all placement.
     Loses {
         /// Existing Nodes that would lose it.
         nodes: u64,
-        /// Placed Nodes that still exist.
+        /// Existing Nodes that unexplained objects place.
         of: u64,
     },
 }
 
+impl Rule {
+    /// Whether agreeing rounds confirm what this rule holds.
+    #[must_use]
+    pub fn yields_to_time(self) -> bool {
+        !matches!(self, Self::Empty { .. })
+    }
+}
+
 /// Judges a round.
 #[must_use]
-pub fn judge(_round: &Round<'_>) -> Verdict {
-    Verdict::Pass
+pub fn judge(round: &Round<'_>) -> Verdict {
+    let Some(counts) = explain::count(round) else { return Verdict::Pass };
+    let safety = round.safety;
+    let empty = Rule::Empty { objects: counts.objects };
+    let deletes = Rule::Deletes { deletes: counts.deletes, of: counts.objects, explained: counts.explained };
+    let loses = Rule::Loses { nodes: counts.loses, of: counts.placed };
+    let holds = [
+        (empty, round.desired.names.is_empty() && counts.objects > 0 && !safety.allow_empty),
+        (deletes, round.config == Config::Same && exceeds(counts.deletes, counts.objects, safety.max_delete_percent)),
+        (loses, exceeds(counts.loses, counts.placed, safety.max_lose_percent)),
+    ];
+    let rules: Vec<Rule> = holds.into_iter().filter(|(_, holds)| *holds).map(|(rule, _)| rule).collect();
+    match rules.first() {
+        None => Verdict::Pass,
+        Some(rule) => Verdict::Held(Held { rule: *rule, sentence: sentence(round, *rule, &rules) }),
+    }
+}
+
+/// More than so many percent, and at least two: one object or Node alone is no mass loss, whatever its share.
+fn exceeds(part: u64, of: u64, percent: u8) -> bool {
+    part >= 2 && u128::from(part) * 100 > u128::from(of) * u128::from(percent)
+}
+
+fn sentence(round: &Round<'_>, first: Rule, rules: &[Rule]) -> String {
+    let Safety { max_delete_percent, max_lose_percent, confirmations, hold_for, .. } = round.safety;
+    let mut text = String::from("Held, nothing was written: the result");
+    for (i, rule) in rules.iter().enumerate() {
+        text.push_str(if i == 0 { " " } else { ", and " });
+        let _ = match rule {
+            Rule::Empty { objects } => write!(text, "is empty while the source has {}", many(*objects, "HyperNode")),
+            Rule::Deletes { deletes, of, explained } => {
+                let _ =
+                    write!(text, "would delete {deletes} of {} (limit {max_delete_percent} %", many(*of, "HyperNode"));
+                match explained {
+                    0 => write!(text, ")"),
+                    _ => write!(text, "; {explained} more are explained by their Nodes and not counted)"),
+                }
+            }
+            Rule::Loses { nodes, of } => {
+                write!(
+                    text,
+                    "would take all placement from {nodes} of {} (limit {max_lose_percent} %)",
+                    many(*of, "placed Node")
+                )
+            }
+        };
+    }
+    let source = round.source;
+    let _ = if first.yields_to_time() {
+        let wait = span(hold_for.as_secs());
+        write!(
+            text,
+            ". It is applied when {confirmations} agreeing rounds lie at least {wait} apart. \
+             If it is right, `topoloom confirm {source}` applies it now; if not, correct what the source reads."
+        )
+    } else {
+        write!(
+            text,
+            ". Time does not confirm an empty result. If it is right, run `topoloom confirm {source}` or set \
+             safety.allowEmpty; if not, correct what the source reads."
+        )
+    };
+    text
+}
+
+fn many(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Seconds in the largest unit that says them exactly.
+fn span(seconds: u64) -> String {
+    match seconds {
+        s if s > 0 && s % 3600 == 0 => format!("{} h", s / 3600),
+        s if s > 0 && s % 60 == 0 => format!("{} min", s / 60),
+        s => format!("{s} s"),
+    }
 }

@@ -1,4 +1,15 @@
 //! A held result on its way to being confirmed.
+//!
+//! ```text
+//!            agree(other result)
+//!          ┌────────────────────┐
+//!  (free) ─┴─► held, 1 round ───┴─► held, n rounds ──► confirmed ──► clear() ──► (free)
+//!                  └── the operator names this result ─────┘
+//! ```
+//!
+//! A failed round agrees with nothing and disagrees with nothing: it is not shown to the machine.
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -6,16 +17,29 @@ use super::{Rule, Safety};
 
 /// What a source waits for with a held result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Hold {}
+pub struct Hold {
+    waiting: Option<Waiting>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Waiting {
+    result: Arc<str>,
+    since: Timestamp,
+    /// The last round that counted.
+    counted: Timestamp,
+    agreeing: u32,
+    /// Stays until the result is written or another one comes: a write that fails half-way must not ask again.
+    by_operator: bool,
+}
 
 /// Where a held result stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Not confirmed yet.
     Held {
         /// When it was first held.
         since: Timestamp,
-        /// Agreeing rounds that count so far.
+        /// Rounds that count so far. A round counts when it lies `holdFor` after the last that did.
         agreeing: u32,
         /// How many are needed.
         needed: u32,
@@ -36,18 +60,202 @@ pub enum Confirmation {
 }
 
 impl Hold {
-    /// A round with this result was held.
+    /// A round with this result (its hash) was held by that rule. `operator` is the result that the operator confirmed,
+    /// if any: it counts for that very result and no other.
+    ///
+    /// Another result than last time starts anew. The answer stays *confirmed* for the same result until
+    /// [`clear`](Self::clear), so that writing can be taken up again where it failed.
     pub fn agree(
         &mut self,
-        _result: &str,
-        _rule: Rule,
+        result: &str,
+        rule: Rule,
         now: Timestamp,
-        _operator: Option<&str>,
+        operator: Option<&str>,
         safety: &Safety,
     ) -> Standing {
-        Standing::Held { since: now, agreeing: 1, needed: safety.confirmations, next_due: None }
+        let same = self.waiting.take().filter(|waiting| &*waiting.result == result);
+        let mut waiting = same.unwrap_or_else(|| Waiting {
+            result: result.into(),
+            since: now,
+            counted: now,
+            agreeing: 1,
+            by_operator: false,
+        });
+        if now < waiting.counted {
+            // The clock went back. How long ago the last round was is unknown, so it counts from now.
+            waiting.counted = now;
+            waiting.since = waiting.since.min(now);
+        }
+        let due = waiting.counted.checked_add(safety.hold_for).ok();
+        if due.is_some_and(|due| due <= now) {
+            waiting.agreeing = waiting.agreeing.saturating_add(1);
+            waiting.counted = now;
+        }
+        waiting.by_operator |= operator == Some(result);
+        let standing = if waiting.by_operator {
+            Standing::Confirmed(Confirmation::Operator)
+        } else if rule.yields_to_time() && waiting.agreeing >= safety.confirmations {
+            Standing::Confirmed(Confirmation::Time)
+        } else {
+            let next_due = waiting.counted.checked_add(safety.hold_for).ok();
+            Standing::Held {
+                since: waiting.since,
+                agreeing: waiting.agreeing,
+                needed: safety.confirmations,
+                next_due: next_due.filter(|_| rule.yields_to_time()),
+            }
+        };
+        self.waiting = Some(waiting);
+        standing
     }
 
     /// A round passed, or the confirmed result is completely written: nothing is waited for any more.
-    pub fn clear(&mut self) {}
+    pub fn clear(&mut self) {
+        self.waiting = None;
+    }
+
+    /// The result that is held, and since when. For `topoloom confirm`, which has to name it.
+    #[must_use]
+    pub fn waiting(&self) -> Option<(&str, Timestamp)> {
+        self.waiting.as_ref().map(|waiting| (&*waiting.result, waiting.since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DELETES: Rule = Rule::Deletes { deletes: 6, of: 10, explained: 0 };
+    const EMPTY: Rule = Rule::Empty { objects: 3 };
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + seconds).expect("a time")
+    }
+
+    fn agree(hold: &mut Hold, result: &str, seconds: i64) -> Standing {
+        hold.agree(result, DELETES, at(seconds), None, &Safety::default())
+    }
+
+    fn held(since: i64, agreeing: u32, next_due: i64) -> Standing {
+        Standing::Held { since: at(since), agreeing, needed: 2, next_due: Some(at(next_due)) }
+    }
+
+    #[test]
+    fn two_agreeing_rounds_ten_minutes_apart_confirm() {
+        let mut hold = Hold::default();
+        assert_eq!(agree(&mut hold, "a", 0), held(0, 1, 600));
+        assert_eq!(agree(&mut hold, "a", 599), held(0, 1, 600));
+        assert_eq!(agree(&mut hold, "a", 600), Standing::Confirmed(Confirmation::Time));
+    }
+
+    #[test]
+    fn many_rounds_close_together_confirm_nothing() {
+        let mut hold = Hold::default();
+        for second in 0..600 {
+            assert_eq!(agree(&mut hold, "a", second), held(0, 1, 600));
+        }
+    }
+
+    #[test]
+    fn three_confirmations_take_two_waits() {
+        let safety = Safety { confirmations: 3, ..Safety::default() };
+        let mut hold = Hold::default();
+        let mut agree = |second| hold.agree("a", DELETES, at(second), None, &safety);
+        agree(0);
+        let second = Standing::Held { since: at(0), agreeing: 2, needed: 3, next_due: Some(at(1300)) };
+        assert_eq!(agree(700), second);
+        assert_eq!(agree(1299), second);
+        assert_eq!(agree(1300), Standing::Confirmed(Confirmation::Time));
+    }
+
+    #[test]
+    fn a_different_result_starts_anew() {
+        let mut hold = Hold::default();
+        agree(&mut hold, "a", 0);
+        assert_eq!(agree(&mut hold, "b", 500), held(500, 1, 1100));
+        assert_eq!(agree(&mut hold, "a", 700), held(700, 1, 1300));
+    }
+
+    #[test]
+    fn the_operator_confirms_that_very_result_at_once() {
+        let mut hold = Hold::default();
+        let safety = Safety::default();
+        assert_eq!(hold.agree("a", DELETES, at(0), Some("b"), &safety), held(0, 1, 600));
+        let confirmed = Standing::Confirmed(Confirmation::Operator);
+        assert_eq!(hold.agree("a", DELETES, at(1), Some("a"), &safety), confirmed);
+        // The annotation is taken away, the write failed: still confirmed.
+        assert_eq!(hold.agree("a", DELETES, at(2), None, &safety), confirmed);
+        assert_eq!(hold.agree("c", DELETES, at(3), None, &safety), held(3, 1, 603));
+    }
+
+    #[test]
+    fn time_never_confirms_an_empty_result() {
+        let mut hold = Hold::default();
+        let safety = Safety::default();
+        for day in 0..100 {
+            let standing = hold.agree("e", EMPTY, at(day * 86_400), None, &safety);
+            assert!(matches!(standing, Standing::Held { next_due: None, .. }), "{standing:?}");
+        }
+        let confirmed = hold.agree("e", EMPTY, at(0), Some("e"), &safety);
+        assert_eq!(confirmed, Standing::Confirmed(Confirmation::Operator));
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_restarts_the_wait() {
+        let mut hold = Hold::default();
+        agree(&mut hold, "a", 1000);
+        assert_eq!(agree(&mut hold, "a", 100), held(100, 1, 700));
+        assert_eq!(agree(&mut hold, "a", 700), Standing::Confirmed(Confirmation::Time));
+    }
+
+    #[test]
+    fn what_was_written_is_not_waited_for() {
+        let mut hold = Hold::default();
+        agree(&mut hold, "a", 0);
+        assert_eq!(hold.waiting(), Some(("a", at(0))));
+        hold.clear();
+        assert_eq!(hold.waiting(), None);
+        assert_eq!(agree(&mut hold, "a", 600), held(600, 1, 1200));
+    }
+
+    proptest! {
+        /// Confirmed by time means: enough rounds of this result since the last other one, each far enough from the one
+        /// before. And whoever keeps to `next_due` is confirmed after exactly as many rounds as are needed.
+        #[test]
+        fn time_confirms_what_agreed_often_and_long_enough(
+            rounds in prop::collection::vec((0..2u8, 0..900i64), 1..30),
+            confirmations in 2..5u32,
+        ) {
+            let safety = Safety { confirmations, ..Safety::default() };
+            let mut hold = Hold::default();
+            let mut now = 0;
+            let mut history: Vec<(u8, i64)> = Vec::new();
+            for (result, wait) in rounds {
+                now += wait;
+                history.push((result, now));
+                let standing = hold.agree(&result.to_string(), DELETES, at(now), None, &safety);
+                let same: Vec<i64> =
+                    history.iter().rev().take_while(|(other, _)| *other == result).map(|(_, time)| *time).collect();
+                let mut counted = vec![*same.last().expect("this round")];
+                for time in same.iter().rev() {
+                    if time - counted.last().expect("one") >= 600 {
+                        counted.push(*time);
+                    }
+                }
+                let confirmed = counted.len() >= confirmations as usize;
+                prop_assert_eq!(standing == Standing::Confirmed(Confirmation::Time), confirmed);
+            }
+            hold.clear();
+            let mut due = at(now);
+            for _ in 1..confirmations {
+                match hold.agree("x", DELETES, due, None, &safety) {
+                    Standing::Held { next_due: Some(next), .. } => due = next,
+                    other => prop_assert!(false, "{:?}", other),
+                }
+            }
+            prop_assert_eq!(hold.agree("x", DELETES, due, None, &safety), Standing::Confirmed(Confirmation::Time));
+        }
+    }
 }
