@@ -1,0 +1,115 @@
+//! Checks that are ours: `xtask check` is part of `make lint`, `xtask generate` writes what is generated.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the desk and for CI")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+fn main() -> ExitCode {
+    let verb = std::env::args().nth(1).unwrap_or_default();
+    let done = match verb.as_str() {
+        "check" => check(),
+        "generate" => generate(),
+        _ => Err(anyhow::anyhow!("usage: xtask check|generate")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here.parent().context("the tests have a folder above them")?.to_owned())
+}
+
+fn check() -> Result<()> {
+    generated()?;
+    orphans()
+}
+
+/// What stands under deploy/crds, by file name.
+fn definitions() -> Result<Vec<(PathBuf, String)>> {
+    let folder = root()?.join("deploy/crds");
+    topoloom_api::crds()
+        .iter()
+        .map(|definition| {
+            let name = definition.pointer("/metadata/name").and_then(|name| name.as_str()).context("a CRD has a name")?;
+            let text = topoloom_api::crd::to_yaml(definition).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+            Ok((folder.join(format!("{name}.yaml")), text))
+        })
+        .collect()
+}
+
+fn generate() -> Result<()> {
+    for (path, text) in definitions()? {
+        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        println!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+fn generated() -> Result<()> {
+    for (path, text) in definitions()? {
+        let stored = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        if stored != text {
+            bail!("{} is not what the code generates: run `cargo run -p topoloom-tests --bin xtask -- generate`", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// Every Rust source is compiled: named by a `mod` line next to it, or a root of a target.
+fn orphans() -> Result<()> {
+    let root = root()?;
+    let mut files = Vec::new();
+    for folder in ["host", "plugins", "sdk", "tests"] {
+        rust_files(&root.join(folder), &mut files)?;
+    }
+    let mut orphans = BTreeSet::new();
+    for file in &files {
+        let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let folder = file.parent().context("a file has a folder")?;
+        let is_root = matches!(stem, "main" | "lib" | "build")
+            || ["bin", "tests", "benches", "examples"].iter().any(|name| folder.ends_with(name));
+        if is_root {
+            continue;
+        }
+        let beside = ["lib.rs", "main.rs"].map(|name| folder.join(name));
+        let above = folder.with_extension("rs");
+        let named = beside.iter().chain([&above]).any(|parent| {
+            std::fs::read_to_string(parent).is_ok_and(|text| {
+                text.lines().any(|line| {
+                    let line = line.trim_start().trim_start_matches("pub ").trim_start_matches("pub(super) ").trim_start_matches("pub(crate) ");
+                    line == format!("mod {stem};")
+                })
+            })
+        });
+        if !named {
+            orphans.insert(file.strip_prefix(&root).unwrap_or(file).display().to_string());
+        }
+    }
+    if !orphans.is_empty() {
+        bail!("these files are never compiled, since no `mod` line names them: {orphans:?}");
+    }
+    Ok(())
+}
+
+fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        let hidden = path.file_name().is_some_and(|name| name == "target" || name.to_string_lossy().starts_with('.'));
+        if path.is_dir() && !hidden {
+            rust_files(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
