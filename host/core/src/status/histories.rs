@@ -31,7 +31,9 @@ fn object(name: &str, tier: u32, source: Option<&str>, members: Vec<Member>) -> 
         created: 0,
         source: source.map(Into::into),
         group_id: None,
+        split_from: None,
         labels: BTreeMap::new(),
+        owned_labels: std::collections::BTreeSet::new(),
         spec: Spec { tier, tier_name: None, members },
     }
 }

@@ -34,7 +34,9 @@ fn object(name: &str, members: Vec<Member>) -> Object {
         created: 0,
         source: Some("label".into()),
         group_id: None,
+        split_from: None,
         labels: BTreeMap::new(),
+        owned_labels: std::collections::BTreeSet::new(),
         spec: Spec { tier: 1, tier_name: None, members },
     }
 }
