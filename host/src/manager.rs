@@ -128,7 +128,9 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
     named(&mut tasks, "verbs", verbs::watch(client.clone(), Arc::clone(&reports), verbs, checks.reports));
     named(&mut tasks, "config", config_watch::watch(client, options.location, configurations, checks.config));
     tasks.spawn(async move { ("admin", admin::serve(listener, shown).await.map_err(|error| error.to_string())) });
-    let mut sources = tokio::task::spawn(sources.run(configured, spoken));
+    // Apart from the others: it is awaited when the process stops, while they are cut off.
+    let mut drained = JoinSet::new();
+    drained.spawn(sources.run(configured, spoken));
 
     let ended = tokio::select! {
         biased;
@@ -140,13 +142,16 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
             Some(Err(error)) => Error::Task("unnamed", error.to_string()),
             None => Error::Task("all", "none is left".into()),
         }),
-        ended = &mut sources => Some(Error::Task("sources", ended.err().map_or_else(|| "without an error".into(), |error| error.to_string()))),
+        ended = drained.join_next() => {
+            let why = ended.and_then(Result::err).map_or_else(|| "without an error".into(), |error| error.to_string());
+            Some(Error::Task("sources", why))
+        }
     };
     stop.cancel();
-    if !sources.is_finished() && tokio::time::timeout(DRAIN, &mut sources).await.is_err() {
+    if tokio::time::timeout(DRAIN, drained.join_next()).await.is_err() {
         tracing::warn!("sources did not finish their writes within {DRAIN:?}; what is written is sound");
-        sources.abort();
     }
+    drained.shutdown().await;
     tasks.shutdown().await;
     tracing::info!("topoloom stops");
     ended.map_or(Ok(()), Err)

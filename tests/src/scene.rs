@@ -66,8 +66,10 @@ impl Scene {
             plane.apply_crd(definition).await?;
         }
         let namespaces: Api<Namespace> = Api::all(plane.client());
-        let namespace =
-            Namespace { metadata: ObjectMeta { name: Some(NAMESPACE.into()), ..Default::default() }, ..Default::default() };
+        let namespace = Namespace {
+            metadata: ObjectMeta { name: Some(NAMESPACE.into()), ..Default::default() },
+            ..Default::default()
+        };
         namespaces.create(&PostParams::default(), &namespace).await?;
         Ok(Self { plane })
     }
@@ -103,7 +105,8 @@ impl Scene {
     /// The refusal.
     pub async fn configure(&self, text: &str) -> Result<()> {
         let maps: Api<ConfigMap> = Api::namespaced(self.plane.client(), NAMESPACE);
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": {KEY: text}});
+        let body =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": {KEY: text}});
         maps.patch(CONFIG_MAP, &PatchParams::apply("test").force(), &Patch::Apply(&body)).await?;
         Ok(())
     }

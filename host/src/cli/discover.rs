@@ -155,7 +155,11 @@ fn read_existing(path: &Path) -> anyhow::Result<Vec<Object>> {
     }
     let named = || format!("--existing {}", path.display());
     let size = std::fs::metadata(path).with_context(named)?.len();
-    anyhow::ensure!(size <= MAX_EXISTING, "--existing {}: {size} bytes, at most {MAX_EXISTING} are read", path.display());
+    anyhow::ensure!(
+        size <= MAX_EXISTING,
+        "--existing {}: {size} bytes, at most {MAX_EXISTING} are read",
+        path.display()
+    );
     let text = std::fs::read_to_string(path).with_context(named)?;
     let list: List = if text.trim_start().starts_with('{') {
         serde_json::from_str(&text).with_context(named)?

@@ -78,7 +78,8 @@ impl Live {
                 let pairs = |map: Option<&BTreeMap<String, String>>| {
                     map.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
                 };
-                let (labels, annotations) = (pairs(node.metadata.labels.as_ref()), pairs(node.metadata.annotations.as_ref()));
+                let (labels, annotations) =
+                    (pairs(node.metadata.labels.as_ref()), pairs(node.metadata.annotations.as_ref()));
                 self.store.relist(NodeMeta {
                     name: node.metadata.name.as_deref().unwrap_or_default(),
                     labels: labels.iter().map(|(key, value)| (key.as_str(), value.as_str())),
@@ -111,7 +112,8 @@ where
 async fn document(args: &ClusterArgs, client: &kube::Client) -> anyhow::Result<Document> {
     let location = args.location();
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &location.namespace);
-    let map = api.get_opt(&location.name).await.map_err(|error| Refusal::of(&error)).context("reading the configuration")?;
+    let map =
+        api.get_opt(&location.name).await.map_err(|error| Refusal::of(&error)).context("reading the configuration")?;
     match Load::from_data(map.map(|map| map.data.unwrap_or_default()).as_ref(), &location.key) {
         Load::Valid(document) => Ok(document),
         Load::Invalid(error) => anyhow::bail!("the configuration {location} cannot be read: {error}"),

@@ -99,7 +99,12 @@ pub(super) async fn confirm(args: ConfirmArgs) -> anyhow::Result<ExitCode> {
         bail!("source {:?} holds no result: there is nothing to confirm", args.source);
     };
     if let Some(wanted) = args.result.filter(|wanted| *wanted != held.hash) {
-        bail!("source {:?} holds result {}, not {wanted}: look at it again (`topoloom plan --source {}`)", args.source, held.hash, args.source);
+        bail!(
+            "source {:?} holds result {}, not {wanted}: look at it again (`topoloom plan --source {}`)",
+            args.source,
+            held.hash,
+            args.source
+        );
     }
     annotate(&api, &args.source, CONFIRM_ANNOTATION, Some(&held.hash)).await?;
     print::out(&format!("confirmed result {} of source {}: {}\n", held.hash, args.source, held.sentence));
@@ -157,7 +162,10 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     let client = match live {
         Ok(live) => {
             if live.document.enabled().any(|entry| entry.source == args.source) {
-                bail!("source {:?} is enabled in the configuration: disable or remove its entry first, or it would come back", args.source);
+                bail!(
+                    "source {:?} is enabled in the configuration: disable or remove its entry first, or it would come back",
+                    args.source
+                );
             }
             live.client
         }
@@ -174,8 +182,12 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     }
     let known = Arc::new(HyperNodes::default());
     hyper_nodes.iter().for_each(|object| known.written(object));
-    let writer =
-        Writer { client: client.clone(), hyper_nodes: known, concurrency: CONCURRENCY, metrics: WriteMetrics::default() };
+    let writer = Writer {
+        client: client.clone(),
+        hyper_nodes: known,
+        concurrency: CONCURRENCY,
+        metrics: WriteMetrics::default(),
+    };
     let outcome = remove(&writer, &source).await;
     if let Some((name, refusal)) = outcome.refused.first() {
         bail!("{} of {count} HyperNodes deleted; {name}: {refusal}", outcome.written);

@@ -64,8 +64,13 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
             .map(|(object, stored)| (object, stored.status.as_ref().and_then(|status| status.node_count)))
             .collect();
         let title = source.as_deref().unwrap_or("made by hand");
-        let status = live.sources.iter().map(|object| &object.status).find(|status| Some(status.source.as_str()) == source.as_deref());
-        let state = status.and_then(|status| status.state).map_or(String::new(), |state| format!("  {}", state.as_str()));
+        let status = live
+            .sources
+            .iter()
+            .map(|object| &object.status)
+            .find(|status| Some(status.source.as_str()) == source.as_deref());
+        let state =
+            status.and_then(|status| status.state).map_or(String::new(), |state| format!("  {}", state.as_str()));
         let _ = writeln!(text, "{title}{state}  {} HyperNodes", of_source.len());
         let leaves: Vec<Leaf> = of_source.iter().map(|(object, count)| leaf(object, *count, &index)).collect();
         text.push_str(&forest_text(&leaves, args.show_nodes));
@@ -80,7 +85,8 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
         match shots.iter().find(|shot| Some(&shot.source) == source.as_ref()).map(|shot| &shot.result) {
             Some(Ok(found)) if !found.decision.plan.is_empty() => {
                 let steps = found.decision.plan.steps.len();
-                let _ = writeln!(text, "  drift: a round now would make {steps} writes (`topoloom plan --source {title}`)");
+                let _ =
+                    writeln!(text, "  drift: a round now would make {steps} writes (`topoloom plan --source {title}`)");
             }
             Some(Err(message)) => {
                 let _ = writeln!(text, "  ! {message}");
@@ -99,7 +105,9 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
 fn leaf(object: &Object, count: Option<i64>, index: &StatusIndex) -> Leaf {
     let real = index.get(&object.name).map(|count| count.nodes);
     let note = match (real, count) {
-        (Some(real), Some(stored)) if i64::try_from(real) != Ok(stored) => format!("status says {stored}, there are {real}"),
+        (Some(real), Some(stored)) if i64::try_from(real) != Ok(stored) => {
+            format!("status says {stored}, there are {real}")
+        }
         _ => String::new(),
     };
     Leaf {
@@ -138,7 +146,8 @@ fn draw(
     nodes: bool,
     depth: usize,
 ) {
-    let below = leaf.count.map_or_else(|| count(all, leaf, &mut BTreeSet::new(), 0) as i64, |count| count);
+    let below =
+        leaf.count.unwrap_or_else(|| i64::try_from(count(all, leaf, &mut BTreeSet::new(), 0)).unwrap_or(i64::MAX));
     let note = if leaf.note.is_empty() { String::new() } else { format!("  ({})", leaf.note) };
     let _ = writeln!(
         text,

@@ -115,7 +115,9 @@ impl Refusal {
     pub fn of_watch(error: &kube::runtime::watcher::Error) -> Self {
         use kube::runtime::watcher::Error as Watch;
         match error {
-            Watch::InitialListFailed(error) | Watch::WatchStartFailed(error) | Watch::WatchFailed(error) => Self::of(error),
+            Watch::InitialListFailed(error) | Watch::WatchStartFailed(error) | Watch::WatchFailed(error) => {
+                Self::of(error)
+            }
             Watch::WatchError(status) => Self::of_status(status.code, &status.reason, &status.message, 0),
             other => Self { reason: Reason::ServerError, message: chain(other), retry_after: None },
         }
@@ -148,7 +150,9 @@ impl Refusal {
             Reason::WebhookUnreachable => format!(
                 "an admission webhook cannot be reached, so the API server refuses every write of this kind: {message}. Bring the webhook back or remove its configuration"
             ),
-            Reason::NoSuchResource => format!("{message} (its CRD is not installed: `topoloom crd | kubectl apply --server-side -f -`)"),
+            Reason::NoSuchResource => {
+                format!("{message} (its CRD is not installed: `topoloom crd | kubectl apply --server-side -f -`)")
+            }
             _ if message.is_empty() => format!("the API server answered {code} {word}"),
             _ => message.to_owned(),
         };
@@ -219,7 +223,13 @@ mod tests {
 
     #[test]
     fn the_two_kinds_of_not_found_and_of_conflict_differ() {
-        check(404, "NotFound", "the server could not find the requested resource", Reason::NoSuchResource, "topoloom crd");
+        check(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+            Reason::NoSuchResource,
+            "topoloom crd",
+        );
         check(404, "NotFound", "hypernodes.topology.volcano.sh \"x\" not found", Reason::NotFound, "\"x\"");
         check(409, "AlreadyExists", "already exists", Reason::AlreadyExists, "");
         check(409, "Conflict", "modified", Reason::Conflict, "");

@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use topoloom_api::names::SOURCE_LABEL;
 use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::guard::{self, Safety, Verdict};
 use topoloom_core::topology::{
     Coverage, Forest, NameInput, Named, Object, Plan, ResultHash, TierNames, Topology, ValidateInput, Violations, diff,
     merge_additions, name, validate,
 };
-use topoloom_api::names::SOURCE_LABEL;
 
 /// What a decision looks at beside the answer.
 #[derive(Debug, Clone, Copy)]
@@ -68,12 +68,7 @@ pub struct Numbers {
 ///
 /// # Errors
 /// Every rule that it breaks.
-pub fn accept(
-    topology: &Topology,
-    source: &Arc<str>,
-    view: &View,
-    observed: &[Object],
-) -> Result<Forest, Violations> {
+pub fn accept(topology: &Topology, source: &Arc<str>, view: &View, observed: &[Object]) -> Result<Forest, Violations> {
     let input = ValidateInput { source, nodes: view.names(), reserved_labels: &[SOURCE_LABEL] };
     let forest = validate(topology, &input)?;
     Ok(match forest.coverage() {

@@ -142,7 +142,10 @@ mod tests {
     fn a_single_node_an_array_and_several_documents_are_lists_too() {
         assert_eq!(parse(r#"{"kind":"Node","metadata":{"name":"m1"}}"#).map(|nodes| nodes.len()), Ok(1));
         assert_eq!(parse(r#"[{"metadata":{"name":"m1"}},{"metadata":{"name":"m2"}}]"#).map(|nodes| nodes.len()), Ok(2));
-        assert_eq!(parse("kind: Node\nmetadata: {name: m1}\n---\nkind: Node\nmetadata: {name: m2}\n").map(|nodes| nodes.len()), Ok(2));
+        assert_eq!(
+            parse("kind: Node\nmetadata: {name: m1}\n---\nkind: Node\nmetadata: {name: m2}\n").map(|nodes| nodes.len()),
+            Ok(2)
+        );
     }
 
     #[test]
@@ -165,7 +168,10 @@ mod tests {
         fails(r#"{"kind":"List","items":[{"kind":"Pod","metadata":{"name":"x"}}]}"#, "Pod");
         fails("kind: Pod\nmetadata: {name: x}\n", "Pod");
         fails("just text\n", "not a list of nodes");
-        fails(r#"{"kind":"List","items":[{"metadata":{"name":"x"}},{"metadata":{"labels":{}}}]}"#, "items[1].metadata.name");
+        fails(
+            r#"{"kind":"List","items":[{"metadata":{"name":"x"}},{"metadata":{"labels":{}}}]}"#,
+            "items[1].metadata.name",
+        );
         fails("items:\n- metadata: {labels: {a: b}}\n", "items[0].metadata.name");
         fails(r#"{"items":[{"metadata":{"name":"x"}},{"metadata":{"name":"x"}}]}"#, "twice");
         fails(r#"{"items":[{"metadata":{"name":"x""#, "broken");

@@ -72,7 +72,12 @@ impl Drop for Interest {
 
 impl Default for Nodes {
     fn default() -> Self {
-        Self { inner: Mutex::default(), relist: Notify::new(), commits: watch::Sender::new(0), begun: watch::Sender::new(false) }
+        Self {
+            inner: Mutex::default(),
+            relist: Notify::new(),
+            commits: watch::Sender::new(0),
+            begun: watch::Sender::new(false),
+        }
     }
 }
 

@@ -11,13 +11,14 @@ use std::time::Duration;
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::PluginOrigin as StatusOrigin;
 use topoloom_core::plugin::{
-    CallError, Description, EndpointPermission, Granted, KeyPattern, Limits, Method, Permissions, Requirements, Retry, grant,
+    CallError, Description, EndpointPermission, Granted, KeyPattern, Limits, Method, Permissions, Requirements, Retry,
+    grant,
 };
 use topoloom_core::snapshot::ColumnKey;
 
 use super::pacing::Rhythm;
-use crate::config::{EntryConfig, PluginOrigin, Profile};
 use crate::config;
+use crate::config::{EntryConfig, PluginOrigin, Profile};
 use crate::plugin::{Digest, Load, LoadError, Plugin, Runtime, builtin};
 
 /// Largest file that is read as a plugin at all; the scan's own bound is lower and gives the better sentence.
@@ -109,8 +110,7 @@ pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>) -> Result<Revis
     let labels = granted.labels.iter().map(|key| ColumnKey::Label(Arc::clone(key)));
     let annotations = granted.annotations.iter().map(|key| ColumnKey::Annotation(Arc::clone(key)));
     let keys = labels.chain(annotations).collect();
-    let rhythm =
-        Rhythm::new(&requirements.triggers, entry.interval, entry.settle, !requirements.endpoints.is_empty());
+    let rhythm = Rhythm::new(&requirements.triggers, entry.interval, entry.settle, !requirements.endpoints.is_empty());
     Ok(Revision { entry, config, plugin, description, origin, requirements, granted: Arc::new(granted), keys, rhythm })
 }
 
@@ -157,7 +157,8 @@ async fn bytes(entry: &EntryConfig) -> Result<(Arc<[u8]>, StatusOrigin), Refused
             Ok((bytes, StatusOrigin::File))
         }
         PluginOrigin::ConfigMap(_) => Err(missing(
-            "plugins out of a ConfigMap are not delivered by this version: name a file with `plugin: {file: PATH}`".into(),
+            "plugins out of a ConfigMap are not delivered by this version: name a file with `plugin: {file: PATH}`"
+                .into(),
             false,
         )),
     }

@@ -16,6 +16,7 @@
 //! would destroy too much is held until time or the operator confirms it.
 
 mod state;
+mod tiers;
 mod wake;
 
 use std::sync::Arc;
@@ -44,7 +45,7 @@ use crate::plugin::{Round, Runtime};
 use crate::topology::apply::{Outcome, Writer};
 use crate::topology::observe::HyperNodes;
 use state::Report;
-pub use state::TierRegistry;
+pub use tiers::TierRegistry;
 use wake::Wake;
 
 /// What all sources share.
@@ -527,7 +528,8 @@ impl Supervisor {
     }
 
     async fn publish(&mut self) {
-        let status = self.report.status(self.paused, self.shared.mode == Mode::Observe || self.entry.mode == Mode::Observe);
+        let status =
+            self.report.status(self.paused, self.shared.mode == Mode::Observe || self.entry.mode == Mode::Observe);
         let uid = self.shared.reports.uid(&self.source);
         for (urgency, reason, note) in self.report.news(&status) {
             self.shared.events.source(&self.source, uid.as_deref(), urgency, reason, &note).await;
@@ -556,8 +558,7 @@ impl Supervisor {
 pub async fn remove(writer: &Writer, source: &Arc<str>) -> Outcome {
     let mut outcome = Outcome::default();
     for _ in 0..=QUICK_CONFLICTS {
-        let observed: Vec<Object> =
-            writer.hyper_nodes.objects().iter().map(|object| Object::clone(object)).collect();
+        let observed: Vec<Object> = writer.hyper_nodes.objects().iter().map(|object| Object::clone(object)).collect();
         let plan = diff(&observed, &nothing(source));
         outcome = writer.execute(source, &plan).await;
         if outcome.complete() || !outcome.only_conflicts() {

@@ -63,7 +63,8 @@ async fn readyz(State(shown): State<Arc<Shown>>) -> Response {
 async fn metrics(State(shown): State<Arc<Shown>>) -> Response {
     let mut text = String::new();
     match prometheus_client::encoding::text::encode(&mut text, &shown.registry) {
-        Ok(()) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response(),
+        Ok(()) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+            .into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

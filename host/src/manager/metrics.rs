@@ -85,9 +85,24 @@ impl RoundMetrics {
             drift: Family::default(),
         };
         registry.register("rounds", "Rounds by source and outcome", metrics.rounds.clone());
-        registry.register_with_unit("round", "Time of a round from trigger to plan", Unit::Seconds, metrics.seconds.clone());
-        registry.register_with_unit("guest_cpu", "Time computed inside plugins", Unit::Seconds, metrics.guest_seconds.clone());
-        registry.register_with_unit("guest_peak_memory", "Peak memory of the last call", Unit::Bytes, metrics.guest_memory.clone());
+        registry.register_with_unit(
+            "round",
+            "Time of a round from trigger to plan",
+            Unit::Seconds,
+            metrics.seconds.clone(),
+        );
+        registry.register_with_unit(
+            "guest_cpu",
+            "Time computed inside plugins",
+            Unit::Seconds,
+            metrics.guest_seconds.clone(),
+        );
+        registry.register_with_unit(
+            "guest_peak_memory",
+            "Peak memory of the last call",
+            Unit::Bytes,
+            metrics.guest_memory.clone(),
+        );
         registry.register("nodes_covered", "Existing Nodes with a place in the applied result", metrics.nodes.clone());
         registry.register("groups", "HyperNodes of the applied result", metrics.groups.clone());
         registry.register("held", "1 while a result waits for confirmation", metrics.held.clone());

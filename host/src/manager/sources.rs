@@ -32,11 +32,14 @@ pub struct Sources {
     tasks: JoinSet<String>,
 }
 
+/// An entry, its position in the document, and what is odd about it.
+type Told = (Arc<EntryConfig>, usize, Vec<String>);
+
 struct Running {
     mailbox: UnboundedSender<Command>,
     entry: Arc<EntryConfig>,
     /// The source stops; an entry here starts it again afterwards.
-    stopping: Option<Option<(Arc<EntryConfig>, usize, Vec<String>)>>,
+    stopping: Option<Option<Told>>,
 }
 
 #[derive(Default)]
@@ -121,7 +124,12 @@ impl Sources {
                 self.entry(document, source, order);
             }
         }
-        if document.names_all_sources() {
+        // A document that names no source, and says something that nobody understands, is no wish to remove them all.
+        let doubtful = document.entries.is_empty() && !document.warnings.is_empty();
+        if doubtful {
+            let what = document.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            self.unreadable(Reason::InvalidDocument, &format!("it names no source and is doubtful: {what}"));
+        } else if document.names_all_sources() {
             let absent: Vec<String> =
                 self.running.keys().filter(|source| !told.contains(source.as_str())).cloned().collect();
             for source in absent {
@@ -135,7 +143,9 @@ impl Sources {
         match document.standing(source) {
             Standing::Enabled(entry) => {
                 let prefix = format!("networkTopologyDiscovery[{order}]");
-                let about = |path: &str| path.strip_prefix(&prefix).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+                let about = |path: &str| {
+                    path.strip_prefix(&prefix).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+                };
                 let warnings: Vec<String> =
                     document.warnings.iter().filter(|warning| about(&warning.path)).map(ToString::to_string).collect();
                 self.start(Arc::new(entry.clone()), order, warnings);
@@ -225,7 +235,9 @@ impl Sources {
                 shared.hyper_nodes.synced().await;
                 let outcome = remove(&shared.writer, &source.as_str().into()).await;
                 status.message = match outcome.complete() {
-                    true => "removed while the host was down, and its HyperNodes with it (onRemoval: delete)".to_owned(),
+                    true => {
+                        "removed while the host was down, and its HyperNodes with it (onRemoval: delete)".to_owned()
+                    }
                     false => "removed while the host was down; some of its HyperNodes could not be deleted".to_owned(),
                 };
                 shared.reports.publish(status);
@@ -267,8 +279,12 @@ impl Sources {
 
     fn crashed(&mut self, error: &tokio::task::JoinError) {
         tracing::error!(%error, "a source's task broke; it is started again");
-        let broken: Vec<String> =
-            self.running.iter().filter(|(_, running)| running.mailbox.is_closed()).map(|(name, _)| name.clone()).collect();
+        let broken: Vec<String> = self
+            .running
+            .iter()
+            .filter(|(_, running)| running.mailbox.is_closed())
+            .map(|(name, _)| name.clone())
+            .collect();
         for source in broken {
             if let Some(running) = self.running.remove(&source)
                 && running.stopping.is_none()

@@ -65,12 +65,7 @@ pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedS
     }
 }
 
-async fn take(
-    api: &Api<DiscoverySource>,
-    reports: &Reports,
-    said: &UnboundedSender<Said>,
-    object: DiscoverySource,
-) {
+async fn take(api: &Api<DiscoverySource>, reports: &Reports, said: &UnboundedSender<Said>, object: DiscoverySource) {
     reports.observed(&object);
     let once: serde_json::Map<String, Value> = [CONFIRM_ANNOTATION, RUN_ANNOTATION]
         .into_iter()

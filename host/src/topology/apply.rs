@@ -63,7 +63,10 @@ impl Outcome {
     #[must_use]
     pub fn only_conflicts(&self) -> bool {
         !self.refused.is_empty()
-            && self.refused.iter().all(|(_, refusal)| matches!(refusal.reason, Reason::Conflict | Reason::AlreadyExists))
+            && self
+                .refused
+                .iter()
+                .all(|(_, refusal)| matches!(refusal.reason, Reason::Conflict | Reason::AlreadyExists))
     }
 }
 
@@ -138,7 +141,9 @@ impl Writer {
                         self.hyper_nodes.gone(name, &stored.object.uid);
                     }
                 }
-                Err(error) => tracing::debug!(hyper_node = &**name, error = %Refusal::of(&error), "could not be read again"),
+                Err(error) => {
+                    tracing::debug!(hyper_node = &**name, error = %Refusal::of(&error), "could not be read again")
+                }
             }
         }
     }
@@ -198,7 +203,8 @@ impl Writer {
                 write.remove_labels.iter().map(|key| (key.to_string(), Value::Null)).collect();
             let body = json!({"metadata": {"resourceVersion": &*version, "labels": labels}});
             let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-            let object = api.patch(name, &parameters, &Patch::Merge(&body)).await.map_err(|error| Refusal::of(&error))?;
+            let object =
+                api.patch(name, &parameters, &Patch::Merge(&body)).await.map_err(|error| Refusal::of(&error))?;
             self.hyper_nodes.written(&object);
             version = object.metadata.resource_version.as_deref().unwrap_or_default().into();
         }
@@ -223,8 +229,7 @@ impl Writer {
 
     async fn apply(&self, api: &Api<HyperNode>, name: &str, body: &Value) -> Result<Version, Refusal> {
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
-        let object =
-            api.patch(name, &parameters, &Patch::Apply(body)).await.map_err(|error| Refusal::of(&error))?;
+        let object = api.patch(name, &parameters, &Patch::Apply(body)).await.map_err(|error| Refusal::of(&error))?;
         self.hyper_nodes.written(&object);
         Ok(version_of(&object))
     }

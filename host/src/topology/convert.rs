@@ -169,7 +169,8 @@ pub fn apply_body(wanted: Wanted<'_>, precondition: Option<(&str, &str)>) -> Val
         "labels": labels,
     });
     let annotations = [(GROUP_ID_ANNOTATION, wanted.group_id), (SPLIT_FROM_ANNOTATION, wanted.split_from)];
-    let annotations: BTreeMap<&str, &str> = annotations.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+    let annotations: BTreeMap<&str, &str> =
+        annotations.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
     if let (Some(metadata), false) = (metadata.as_object_mut(), annotations.is_empty()) {
         metadata.insert("annotations".into(), json!(annotations));
     }
@@ -216,7 +217,8 @@ mod tests {
             ],
         };
         let labels = BTreeMap::from([(Arc::from("ex.io/rack"), Arc::from("7"))]);
-        let wanted = Wanted { name: "x", source: "label", group_id: Some("id"), split_from: None, labels: &labels, spec: &spec };
+        let wanted =
+            Wanted { name: "x", source: "label", group_id: Some("id"), split_from: None, labels: &labels, spec: &spec };
         let read = read(apply_body(wanted, Some(("u", "5"))));
         assert_eq!(read.spec, spec);
         assert_eq!(read.labels, labels);

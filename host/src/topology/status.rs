@@ -15,10 +15,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
+use topoloom_api::HyperNode;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason as ConditionReason, set_condition};
 use topoloom_api::hyper_node::{API_VERSION, KIND};
 use topoloom_api::names::FIELD_MANAGER;
-use topoloom_api::HyperNode;
 use topoloom_core::snapshot::ColumnKey;
 use topoloom_core::status::NodeCount;
 
@@ -168,7 +168,8 @@ impl StatusWriter {
             "metadata": {"name": &*due.name, "uid": &*due.uid},
             "status": status,
         });
-        let result = api.patch_status(&due.name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&body)).await;
+        let result =
+            api.patch_status(&due.name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&body)).await;
         match result {
             Ok(object) => {
                 self.metrics.status(None);
@@ -216,12 +217,9 @@ fn conditions_for(conditions: &mut Vec<Condition>, count: &NodeCount, now: &str)
     let shown = count.missing.first.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
     let more = count.missing.count.saturating_sub(count.missing.first.len() as u64);
     let tail = if more == 0 { String::new() } else { format!(" and {more} more") };
-    let message = format!("{} of its Node members do not exist and are not counted: {shown}{tail}", count.missing.count);
-    let condition = Condition::new(
-        ConditionType::MissingMembers,
-        ConditionStatus::True,
-        ConditionReason::MemberNotFound,
-        message,
-    );
+    let message =
+        format!("{} of its Node members do not exist and are not counted: {shown}{tail}", count.missing.count);
+    let condition =
+        Condition::new(ConditionType::MissingMembers, ConditionStatus::True, ConditionReason::MemberNotFound, message);
     set_condition(conditions, condition, now)
 }

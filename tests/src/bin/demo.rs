@@ -72,7 +72,10 @@ async fn show() -> Result<()> {
     step(&format!("creating {} nodes and the configuration", SPINES * RACKS * NODES + SPARE));
     let nodes = (0..SPINES * RACKS * NODES).map(|i| {
         let (spine, rack) = (i / (RACKS * NODES), i / NODES);
-        (format!("gpu-{i:03}"), vec![("example.com/spine", format!("s{spine}")), ("example.com/rack", format!("r{rack:02}"))])
+        (
+            format!("gpu-{i:03}"),
+            vec![("example.com/spine", format!("s{spine}")), ("example.com/rack", format!("r{rack:02}"))],
+        )
     });
     let spare = (0..SPARE).map(|i| (format!("spare-{i:02}"), Vec::new()));
     scene.plane.create_nodes(nodes.chain(spare)).await?;

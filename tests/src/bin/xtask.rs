@@ -40,7 +40,8 @@ fn definitions() -> Result<Vec<(PathBuf, String)>> {
     topoloom_api::crds()
         .iter()
         .map(|definition| {
-            let name = definition.pointer("/metadata/name").and_then(|name| name.as_str()).context("a CRD has a name")?;
+            let name =
+                definition.pointer("/metadata/name").and_then(|name| name.as_str()).context("a CRD has a name")?;
             let text = topoloom_api::crd::to_yaml(definition).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
             Ok((folder.join(format!("{name}.yaml")), text))
         })
@@ -59,7 +60,10 @@ fn generated() -> Result<()> {
     for (path, text) in definitions()? {
         let stored = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         if stored != text {
-            bail!("{} is not what the code generates: run `cargo run -p topoloom-tests --bin xtask -- generate`", path.display());
+            bail!(
+                "{} is not what the code generates: run `cargo run -p topoloom-tests --bin xtask -- generate`",
+                path.display()
+            );
         }
     }
     Ok(())
@@ -86,7 +90,11 @@ fn orphans() -> Result<()> {
         let named = beside.iter().chain([&above]).any(|parent| {
             std::fs::read_to_string(parent).is_ok_and(|text| {
                 text.lines().any(|line| {
-                    let line = line.trim_start().trim_start_matches("pub ").trim_start_matches("pub(super) ").trim_start_matches("pub(crate) ");
+                    let line = line
+                        .trim_start()
+                        .trim_start_matches("pub ")
+                        .trim_start_matches("pub(super) ")
+                        .trim_start_matches("pub(crate) ");
                     line == format!("mod {stem};")
                 })
             })

@@ -17,11 +17,20 @@ fn made_by_volcano(name: &str, tier: u32, key: &str, value: &str, kind: &str, me
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_made_by_volcano_keep_their_names_and_uids() -> Result<()> {
     let scene = Scene::new().await?;
-    scene.nodes(&["m1 ex.io/rack=a ex.io/spine=s", "m2 ex.io/rack=a ex.io/spine=s", "m3 ex.io/rack=b ex.io/spine=s"]).await?;
+    scene
+        .nodes(&["m1 ex.io/rack=a ex.io/spine=s", "m2 ex.io/rack=a ex.io/spine=s", "m3 ex.io/rack=b ex.io/spine=s"])
+        .await?;
     for object in [
         made_by_volcano("hypernode-gpu-tier1-bcdfg", 1, "ex.io/rack", "a", "Node", &["m1"]),
         made_by_volcano("hypernode-gpu-tier1-hjklm", 1, "ex.io/rack", "b", "Node", &["m3"]),
-        made_by_volcano("hypernode-gpu-tier2-npqrs", 2, "ex.io/spine", "s", "HyperNode", &["hypernode-gpu-tier1-bcdfg", "hypernode-gpu-tier1-hjklm"]),
+        made_by_volcano(
+            "hypernode-gpu-tier2-npqrs",
+            2,
+            "ex.io/spine",
+            "s",
+            "HyperNode",
+            &["hypernode-gpu-tier1-bcdfg", "hypernode-gpu-tier1-hjklm"],
+        ),
     ] {
         scene.put(object).await?;
     }

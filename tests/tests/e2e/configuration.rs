@@ -5,7 +5,9 @@ use topoloom_tests::scene::{RACKS, Scene};
 
 fn two(first: &str, second: &str) -> String {
     let entry = |source: &str, key: &str| {
-        format!("- source: {source}\n  discoverer: label\n  enabled: true\n  config: {{networkTopologyTypes: {{{source}: [{{nodeLabel: {key}}}]}}}}\n")
+        format!(
+            "- source: {source}\n  discoverer: label\n  enabled: true\n  config: {{networkTopologyTypes: {{{source}: [{{nodeLabel: {key}}}]}}}}\n"
+        )
     };
     format!("networkTopologyDiscovery:\n{}{}", entry("one", first), entry("two", second))
 }

@@ -14,7 +14,12 @@ const TREE: [&str; 3] = [
 async fn racks() -> Result<Scene> {
     let scene = Scene::new().await?;
     scene
-        .nodes(&["m1 ex.io/rack=a ex.io/spine=s", "m2 ex.io/rack=a ex.io/spine=s", "m3 ex.io/rack=b ex.io/spine=s", "free"])
+        .nodes(&[
+            "m1 ex.io/rack=a ex.io/spine=s",
+            "m2 ex.io/rack=a ex.io/spine=s",
+            "m3 ex.io/rack=b ex.io/spine=s",
+            "free",
+        ])
         .await?;
     scene.configure(RACKS).await?;
     Ok(scene)
@@ -63,13 +68,19 @@ async fn nothing_is_written_where_nothing_differs() -> Result<()> {
     scene.cli(&["source", "run", "label"]).await?;
     topoloom_tests::controlplane::eventually("the verb is taken off", std::time::Duration::from_secs(20), async || {
         let object = scene.source("label").await.map_err(|error| error.to_string())?;
-        match object.metadata.annotations.unwrap_or_default().contains_key("topoloom.dev/run") || object.metadata.resource_version == before {
+        match object.metadata.annotations.unwrap_or_default().contains_key("topoloom.dev/run")
+            || object.metadata.resource_version == before
+        {
             true => Err("it is still there".to_owned()),
             false => Ok(()),
         }
     })
     .await;
-    let rounds = |text: &str| text.lines().find(|line| line.starts_with("topoloom_rounds_total") && line.contains("\"ok\"")).map(str::to_owned);
+    let rounds = |text: &str| {
+        text.lines()
+            .find(|line| line.starts_with("topoloom_rounds_total") && line.contains("\"ok\""))
+            .map(str::to_owned)
+    };
     topoloom_tests::controlplane::eventually("the round has run", std::time::Duration::from_secs(20), async || {
         let text = host.get("/metrics").await.map_err(|error| error.to_string())?;
         match rounds(&text) {

@@ -32,7 +32,9 @@ async fn two_levels_become_a_tree_and_a_moved_node_moves_its_rack() -> Result<()
         assert_eq!(labels["volcano.sh/network-topology-source"], "label");
         assert!(object.metadata.name.as_ref().unwrap().starts_with("hypernode-gpu-tier"));
     }
-    let kept = before.values().find(|object| object.metadata.labels.as_ref().unwrap().get("ex.io/rack").is_some_and(|rack| rack == "a7"));
+    let kept = before
+        .values()
+        .find(|object| object.metadata.labels.as_ref().unwrap().get("ex.io/rack").is_some_and(|rack| rack == "a7"));
     let kept = kept.unwrap().metadata.clone();
 
     let revision = scene.plane.revision().await?;
@@ -49,7 +51,9 @@ async fn two_levels_become_a_tree_and_a_moved_node_moves_its_rack() -> Result<()
 
     // Safe order, as etcd saw it: the spine released b1 before b1 was deleted.
     let writes = scene.plane.writes_since("/registry/topology.volcano.sh/hypernodes/", revision + 1).await?;
-    let b1 = before.values().find(|object| object.metadata.labels.as_ref().unwrap().get("ex.io/rack").is_some_and(|rack| rack == "b1"));
+    let b1 = before
+        .values()
+        .find(|object| object.metadata.labels.as_ref().unwrap().get("ex.io/rack").is_some_and(|rack| rack == "b1"));
     let b1 = b1.unwrap().metadata.name.clone().unwrap();
     let spine = before.values().find(|object| object.spec.tier == 2).unwrap().metadata.name.clone().unwrap();
     let deleted = writes.iter().position(|write| write.key.ends_with(&b1)).expect("b1 was written");
@@ -97,7 +101,11 @@ async fn a_rack_relabelled_node_by_node_keeps_its_name_at_the_end() -> Result<()
         Ok(stored
             .iter()
             .find(|(_, object)| {
-                object.metadata.labels.as_ref().is_some_and(|labels| labels.get("ex.io/rack").is_some_and(|value| value == rack))
+                object
+                    .metadata
+                    .labels
+                    .as_ref()
+                    .is_some_and(|labels| labels.get("ex.io/rack").is_some_and(|value| value == rack))
                     && object.spec.members.len().to_string() == nodes
             })
             .map(|(name, _)| name.clone()))
@@ -116,10 +124,14 @@ async fn a_rack_relabelled_node_by_node_keeps_its_name_at_the_end() -> Result<()
         scene.plane.relabel(&format!("n{i}"), "ex.io/spine", "b").await?;
         let moved: Vec<String> = (0..=i).map(|i| format!("n{i}")).collect();
         let wanted = format!("tier 1 ex.io/rack=r ({}): {}", i + 1, moved.join(" "));
-        topoloom_tests::controlplane::eventually("the node has moved", std::time::Duration::from_secs(30), async || {
-            let lines = scene.topology().await.map_err(|error| error.to_string())?;
-            if lines.contains(&wanted) { Ok(()) } else { Err(format!("{lines:#?}")) }
-        })
+        topoloom_tests::controlplane::eventually(
+            "the node has moved",
+            std::time::Duration::from_secs(30),
+            async || {
+                let lines = scene.topology().await.map_err(|error| error.to_string())?;
+                if lines.contains(&wanted) { Ok(()) } else { Err(format!("{lines:#?}")) }
+            },
+        )
         .await;
     }
     scene
@@ -172,7 +184,9 @@ async fn existing_nodes_are_counted_below_every_hyper_node_also_hand_made_ones()
     scene.until(&["tier 1 hand (2): ? gone k1 k1"]).await;
     let hand = scene.stored().await?.remove("hand").unwrap();
     let conditions = hand.status.unwrap().conditions;
-    assert!(conditions.iter().any(|condition| condition.type_ == "MissingMembers" && condition.message.contains("gone")));
+    assert!(
+        conditions.iter().any(|condition| condition.type_ == "MissingMembers" && condition.message.contains("gone"))
+    );
 
     // Counts follow Node events, and labels that only a stored selector reads.
     scene.nodes(&["gone"]).await?;

@@ -27,26 +27,36 @@ async fn the_host_follows_again_after_the_api_server_was_away_and_its_history_is
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_killed_in_the_middle_of_its_writes_finishes_them_after_a_restart() -> Result<()> {
     let scene = Scene::new().await?;
-    let nodes: Vec<String> = (0..300).map(|i| format!("n{i:03} ex.io/rack=r{:02} ex.io/spine=s{}", i / 6, i / 60)).collect();
+    let nodes: Vec<String> =
+        (0..300).map(|i| format!("n{i:03} ex.io/rack=r{:02} ex.io/spine=s{}", i / 6, i / 60)).collect();
     scene.nodes(&nodes.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     scene.configure(RACKS).await?;
     let host = topoloom_tests::host::Host::launch(&scene.plane.kubeconfig(), &["--concurrency", "1"]).await?;
-    topoloom_tests::controlplane::eventually("some objects are written", std::time::Duration::from_secs(60), async || {
-        match scene.stored().await.map_err(|error| error.to_string())?.len() {
+    topoloom_tests::controlplane::eventually(
+        "some objects are written",
+        std::time::Duration::from_secs(60),
+        async || match scene.stored().await.map_err(|error| error.to_string())?.len() {
             0 => Err("none".to_owned()),
             _ => Ok(()),
-        }
-    })
+        },
+    )
     .await;
     host.kill().await?;
     let half = scene.stored().await?.len();
     assert!(half < 55, "the kill came too late to prove anything: {half}");
     let host = scene.host().await?;
-    topoloom_tests::controlplane::eventually("all objects are written", std::time::Duration::from_secs(60), async || {
-        let stored = scene.stored().await.map_err(|error| error.to_string())?;
-        let counted = stored.values().filter(|object| object.status.as_ref().is_some_and(|status| status.node_count.is_some())).count();
-        if counted == 55 { Ok(()) } else { Err(format!("{} stored, {counted} counted", stored.len())) }
-    })
+    topoloom_tests::controlplane::eventually(
+        "all objects are written",
+        std::time::Duration::from_secs(60),
+        async || {
+            let stored = scene.stored().await.map_err(|error| error.to_string())?;
+            let counted = stored
+                .values()
+                .filter(|object| object.status.as_ref().is_some_and(|status| status.node_count.is_some()))
+                .count();
+            if counted == 55 { Ok(()) } else { Err(format!("{} stored, {counted} counted", stored.len())) }
+        },
+    )
     .await;
     let tree = scene.topology().await?;
     assert_eq!(tree.iter().filter(|line| line.starts_with("tier 2") && line.contains("(60)")).count(), 5, "{tree:#?}");

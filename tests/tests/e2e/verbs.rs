@@ -10,7 +10,11 @@ async fn tree_plan_explain_pause_and_list_tell_the_truth() -> Result<()> {
     scene.configure(RACKS).await?;
     let host = scene.host().await?;
     scene
-        .until(&["tier 2 ex.io/spine=s (2): ex.io/rack=a ex.io/rack=b", "tier 1 ex.io/rack=a (1): m1", "tier 1 ex.io/rack=b (1): m2"])
+        .until(&[
+            "tier 2 ex.io/spine=s (2): ex.io/rack=a ex.io/rack=b",
+            "tier 1 ex.io/rack=a (1): m1",
+            "tier 1 ex.io/rack=b (1): m2",
+        ])
         .await;
     let tree = scene.cli(&["tree"]).await?;
     assert!(tree.contains("├─ tier 1") && tree.contains("ex.io/rack=a") && !tree.contains("drift"), "{tree}");

@@ -16,6 +16,8 @@ enum Step {
     Node(u8, Option<Labels>),
     Put(Object),
     Delete(u8),
+    /// An object is written again, with one more Node.
+    Extend(u8, u8),
     /// The host lists again, with the columns that the index asks for.
     Relist,
     Settle,
@@ -29,7 +31,9 @@ fn object(name: &str, tier: u32, source: Option<&str>, members: Vec<Member>) -> 
         created: 0,
         source: source.map(Into::into),
         group_id: None,
+        split_from: None,
         labels: BTreeMap::new(),
+        owned_labels: std::collections::BTreeSet::new(),
         spec: Spec { tier, tier_name: None, members },
     }
 }
@@ -83,6 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (0..6u8, 1..4u32, source, prop::collection::vec(member(), 0..5))
             .prop_map(|(n, tier, source, members)| Step::Put(object(&format!("h{n}"), tier, source, members))),
         2 => (0..6u8).prop_map(Step::Delete),
+        2 => (0..6u8, 0..9u8).prop_map(|(n, node)| Step::Extend(n, node)),
         1 => Just(Step::Relist),
         4 => Just(Step::Settle),
     ]
@@ -210,6 +215,12 @@ proptest! {
                 Step::Put(object) => {
                     index.put(&object);
                     objects.insert(object.name.to_string(), object);
+                }
+                Step::Extend(n, node) => {
+                    if let Some(object) = objects.get_mut(&format!("h{n}")) {
+                        object.spec.members.push(Member::node(format!("n{node}").into()));
+                        index.put(object);
+                    }
                 }
                 Step::Delete(n) => {
                     index.delete(&format!("h{n}"));

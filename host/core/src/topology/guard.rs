@@ -1,6 +1,6 @@
 //! The guard: whether a result may be written at once, or is held until it is confirmed (decision H6).
 //!
-//! Owns the three rules, what explains a loss ([`explain`](self) below), and the way from held to confirmed ([`Hold`]).
+//! Owns the three rules, what explains a loss, and the way from held to confirmed ([`Hold`]).
 //! Never writes, never schedules: [`Standing`] says when a round would count, the host runs it.
 //!
 //! # What is left out
@@ -85,10 +85,11 @@ pub struct Desired {
 }
 
 impl Desired {
-    /// Adds one object of the result, by the name that it has or will have, with the Nodes that its spec places.
+    /// Adds one object of the result, by the name that it has or will have, with the Nodes that its spec places. The
+    /// view holds the columns that its selectors read; a selector that cannot be read places nobody.
     pub fn add(&mut self, name: &Arc<str>, spec: &Spec, now: &View) {
         self.add_name(name);
-        for row in explain::rows(spec, now, now).rows {
+        for row in explain::listed(spec, None, now).placed {
             self.place(row);
         }
     }

@@ -125,10 +125,14 @@ impl Walk {
     /// The mapping keys down to the present value, without the way into an item of the list.
     fn keys(&self) -> Option<Vec<&str>> {
         let skip = if self.is_below_items() { 2 } else { 0 };
-        self.open.iter().skip(skip).map(|open| match open {
-            Open::Mapping(Some(key)) => Some(key.as_str()),
-            _ => None,
-        }).collect()
+        self.open
+            .iter()
+            .skip(skip)
+            .map(|open| match open {
+                Open::Mapping(Some(key)) => Some(key.as_str()),
+                _ => None,
+            })
+            .collect()
     }
 
     fn is_below_items(&self) -> bool {
@@ -202,7 +206,10 @@ impl Walk {
 fn string(text: &str, style: ScalarStyle, index: usize, path: &str) -> Result<String, Error> {
     let plain = matches!(style, ScalarStyle::Plain);
     let other = text.parse::<f64>().is_ok()
-        || matches!(text.to_ascii_lowercase().as_str(), "" | "~" | "null" | "true" | "false" | "yes" | "no" | "on" | "off");
+        || matches!(
+            text.to_ascii_lowercase().as_str(),
+            "" | "~" | "null" | "true" | "false" | "yes" | "no" | "on" | "off"
+        );
     match plain && other {
         true => Err(Error::NotNodes(format!("items[{index}].{path}: {text:?} is not a string; quote it"))),
         false => Ok(text.to_owned()),

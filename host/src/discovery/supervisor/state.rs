@@ -1,7 +1,6 @@
 //! What a source says about itself: one status, and the Events on its way there.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,10 +10,9 @@ use topoloom_api::discovery_source::{
     Diagnostic, DiscoverySourceStatus, Held, HeldRule, NodeCoverage, OnRemoval, PluginStatus, State, TierConflict,
     TierGroups,
 };
-use topoloom_core::topology::TierNames;
 use topoloom_core::topology::guard::{self, Confirmation, Rule};
 
-use super::wake::{Drift, Wake};
+use super::wake::Drift;
 use crate::cluster::Reason as Refused;
 use crate::cluster::events::Urgency;
 use crate::discovery::decide::Decision;
@@ -28,51 +26,8 @@ const WATCHED: Duration = Duration::from_secs(120);
 /// Objects that are named in a message; the rest is counted.
 const NAMED: usize = 3;
 
-/// Tier names of all sources, so that the earlier entry wins (decision H15).
-#[derive(Default)]
-pub struct TierRegistry {
-    inner: Mutex<BTreeMap<Arc<str>, Registered>>,
-}
-
-struct Registered {
-    order: usize,
-    names: TierNames,
-    wake: Arc<Wake>,
-}
-
-impl TierRegistry {
-    /// The tier names of entries before this one. The earliest use of a name stands.
-    pub fn before(&self, source: &Arc<str>, order: usize) -> TierNames {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut earlier: Vec<_> =
-            inner.iter().filter(|(name, entry)| *name != source && entry.order < order).map(|(_, entry)| entry).collect();
-        earlier.sort_by_key(|entry| std::cmp::Reverse(entry.order));
-        earlier.into_iter().flat_map(|entry| entry.names.clone()).collect()
-    }
-
-    /// Enters the names of a source. Answers whom that concerns.
-    pub(super) fn publish(&self, source: &Arc<str>, order: usize, names: TierNames, wake: &Arc<Wake>) -> Vec<Arc<Wake>> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.get(source).is_some_and(|known| known.names == names && known.order == order) {
-            return Vec::new();
-        }
-        inner.insert(Arc::clone(source), Registered { order, names, wake: Arc::clone(wake) });
-        inner.values().filter(|entry| entry.order > order).map(|entry| Arc::clone(&entry.wake)).collect()
-    }
-
-    /// A source is gone: its names are free.
-    pub(super) fn forget(&self, source: &Arc<str>) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(gone) = inner.remove(source) {
-            for entry in inner.values().filter(|entry| entry.order > gone.order) {
-                entry.wake.tiers();
-            }
-        }
-    }
-}
-
 /// The status of a source as it grows, and what was said before.
-pub struct Report {
+pub(super) struct Report {
     status: DiscoverySourceStatus,
     said: Vec<Condition>,
     foreign: VecDeque<(Instant, Drift)>,
@@ -83,18 +38,29 @@ pub struct Report {
 
 impl Report {
     /// Of a source of which nothing is known yet.
-    pub fn new(source: &str, on_removal: OnRemoval) -> Self {
+    pub(super) fn new(source: &str, on_removal: OnRemoval) -> Self {
         let status = DiscoverySourceStatus {
             source: source.to_owned(),
             on_removal: Some(on_removal),
             ..DiscoverySourceStatus::default()
         };
-        Self { status, said: Vec::new(), foreign: VecDeque::new(), warnings: Vec::new(), served: false, disabled: false }
+        Self {
+            status,
+            said: Vec::new(),
+            foreign: VecDeque::new(),
+            warnings: Vec::new(),
+            served: false,
+            disabled: false,
+        }
     }
 
     fn set(&mut self, type_: ConditionType, status: bool, reason: Reason, message: impl Into<String>) {
         let now = seconds(Timestamp::now());
-        set_condition(&mut self.status.conditions, Condition::new(type_, ConditionStatus::from(status), reason, message), &now);
+        set_condition(
+            &mut self.status.conditions,
+            Condition::new(type_, ConditionStatus::from(status), reason, message),
+            &now,
+        );
     }
 
     fn clear(&mut self, type_: ConditionType) {
@@ -110,7 +76,7 @@ impl Report {
     }
 
     /// The entry can be read (again); `warnings` say what is odd about it.
-    pub fn valid(&mut self, on_removal: OnRemoval, warnings: Vec<String>) {
+    pub(super) fn valid(&mut self, on_removal: OnRemoval, warnings: Vec<String>) {
         self.status.on_removal = Some(on_removal);
         self.warnings = warnings;
         if self.served {
@@ -126,13 +92,13 @@ impl Report {
     }
 
     /// The entry cannot be read.
-    pub fn invalid(&mut self, reason: Reason, message: String, old: bool) {
+    pub(super) fn invalid(&mut self, reason: Reason, message: String, old: bool) {
         let tail = if old { "; the last good version goes on" } else { "" };
         self.set(ConditionType::Configured, false, reason, format!("{message}{tail}"));
     }
 
     /// The entry was prepared and refused.
-    pub fn refused(&mut self, refused: &revision::Refused, old: bool) {
+    pub(super) fn refused(&mut self, refused: &revision::Refused, old: bool) {
         let tail = if old { "; the last good version goes on" } else { "" };
         self.set(refused.condition, false, refused.reason, format!("{}{tail}", refused.message));
         if !old && refused.condition == ConditionType::Configured {
@@ -141,7 +107,7 @@ impl Report {
     }
 
     /// A revision serves.
-    pub fn revision(&mut self, revision: &Revision) {
+    pub(super) fn revision(&mut self, revision: &Revision) {
         self.status.plugin = Some(PluginStatus {
             name: revision.description.name.clone(),
             version: revision.description.version.clone(),
@@ -168,7 +134,7 @@ impl Report {
     }
 
     /// A round did not end with a result.
-    pub fn round_failed(&mut self, reason: Reason, message: &str, again: Option<Instant>) {
+    pub(super) fn round_failed(&mut self, reason: Reason, message: &str, again: Option<Instant>) {
         let when = match again {
             Some(_) => "it is tried again with back-off",
             None => "nothing is tried before the entry changes",
@@ -181,14 +147,14 @@ impl Report {
     }
 
     /// A round ended with a sound result.
-    pub fn discovered(&mut self, time: Timestamp) {
+    pub(super) fn discovered(&mut self, time: Timestamp) {
         self.status.last_success = Some(seconds(time));
         self.set(ConditionType::Discovered, true, Reason::Ok, "the last round produced a result");
         self.clear(ConditionType::Stale);
     }
 
     /// A result was decided about.
-    pub fn decided(&mut self, decision: &Decision) {
+    pub(super) fn decided(&mut self, decision: &Decision) {
         let numbers = &decision.numbers;
         self.status.diagnostics = numbers
             .diagnostics
@@ -201,7 +167,8 @@ impl Report {
             .collect();
         self.status.overlaps = (numbers.overlaps > 0).then(|| integer(numbers.overlaps));
         if numbers.overlaps > 0 {
-            let message = format!("{} Nodes are in two groups of one tier; a scheduler picks one of them", numbers.overlaps);
+            let message =
+                format!("{} Nodes are in two groups of one tier; a scheduler picks one of them", numbers.overlaps);
             self.set(ConditionType::Overlap, true, Reason::SharedNodes, message);
         } else {
             self.clear(ConditionType::Overlap);
@@ -221,7 +188,10 @@ impl Report {
             Some(first) => {
                 let message = format!(
                     "tier name {:?} stands for tier {} in source {}; tier {} of this source is written without it",
-                    first.tier_name, first.elsewhere.tier.get(), first.elsewhere.source, first.tier.get()
+                    first.tier_name,
+                    first.elsewhere.tier.get(),
+                    first.elsewhere.source,
+                    first.tier.get()
                 );
                 self.set(ConditionType::TierNameConflict, true, Reason::TierNameTaken, message);
             }
@@ -229,7 +199,8 @@ impl Report {
         }
         match decision.named.name_conflicts.first() {
             Some(first) => {
-                let owner = first.owner.as_ref().map_or("made by hand".to_owned(), |owner| format!("of source {owner}"));
+                let owner =
+                    first.owner.as_ref().map_or("made by hand".to_owned(), |owner| format!("of source {owner}"));
                 let message = format!(
                     "the name {} is taken by an object {owner}; it is not written and {} of its ancestors are held back until the name is free",
                     first.name,
@@ -250,7 +221,7 @@ impl Report {
     }
 
     /// A result waits.
-    pub fn held(
+    pub(super) fn held(
         &mut self,
         decision: &Decision,
         held: &guard::Held,
@@ -285,20 +256,20 @@ impl Report {
     }
 
     /// Nothing waits.
-    pub fn not_held(&mut self) {
+    pub(super) fn not_held(&mut self) {
         self.status.held = None;
         self.clear(ConditionType::Held);
     }
 
     /// A held result was confirmed.
-    pub fn confirmed(&mut self, by: Confirmation) {
+    pub(super) fn confirmed(&mut self, by: Confirmation) {
         let who = if by == Confirmation::Operator { "the operator" } else { "agreeing rounds over time" };
         self.status.held = None;
         self.set(ConditionType::Held, false, Reason::Confirmed, format!("confirmed by {who}"));
     }
 
     /// A result is not written, on purpose.
-    pub fn observing(&mut self, decision: &Decision, observing: bool) {
+    pub(super) fn observing(&mut self, decision: &Decision, observing: bool) {
         let why = if observing { ("Observing", Reason::Observing) } else { ("Paused", Reason::Paused) };
         let message = match decision.plan.steps.len() {
             0 => "nothing would be written".to_owned(),
@@ -309,7 +280,7 @@ impl Report {
     }
 
     /// A result is completely in the cluster.
-    pub fn applied(&mut self, decision: &Decision, config_hash: String) {
+    pub(super) fn applied(&mut self, decision: &Decision, config_hash: String) {
         self.status.result_hash = Some(decision.hash.to_string());
         self.status.config_hash = Some(config_hash);
         self.numbers(decision);
@@ -317,7 +288,8 @@ impl Report {
         if blocked == 0 {
             self.set(ConditionType::Applied, true, Reason::Ok, "the last result is what the cluster holds");
         } else {
-            let first = decision.plan.blocked.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            let first =
+                decision.plan.blocked.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join("; ");
             let message = format!("{blocked} parts of the result cannot be written: {first}");
             self.set(ConditionType::Applied, false, Reason::NameTaken, message);
         }
@@ -328,8 +300,7 @@ impl Report {
 
     fn numbers(&mut self, decision: &Decision) {
         let numbers = &decision.numbers;
-        self.status.nodes =
-            Some(NodeCoverage { covered: integer(numbers.covered), total: integer(numbers.total) });
+        self.status.nodes = Some(NodeCoverage { covered: integer(numbers.covered), total: integer(numbers.total) });
         self.status.groups = Some(integer(numbers.groups()));
         self.status.groups_by_tier = numbers
             .by_tier
@@ -339,7 +310,7 @@ impl Report {
     }
 
     /// Some writes were refused.
-    pub fn write_failed(&mut self, outcome: &Outcome, pause: Duration) {
+    pub(super) fn write_failed(&mut self, outcome: &Outcome, pause: Duration) {
         let Some((name, refusal)) = outcome.refused.first() else { return };
         let more = outcome.refused.len() - 1 + outcome.left_out;
         let rest = if more == 0 { String::new() } else { format!(" (and {more} more writes wait)") };
@@ -356,7 +327,7 @@ impl Report {
     }
 
     /// An object is not as we wrote it.
-    pub fn drift(&mut self, drift: &Drift, now: Instant) {
+    pub(super) fn drift(&mut self, drift: &Drift, now: Instant) {
         tracing::info!(
             source = self.status.source,
             hyper_node = drift.object,
@@ -369,7 +340,7 @@ impl Report {
     }
 
     /// Whether another program keeps changing our objects, so that writing on would be a fight.
-    pub fn second_writer(&mut self, now: Instant) -> bool {
+    pub(super) fn second_writer(&mut self, now: Instant) -> bool {
         while self.foreign.front().is_some_and(|(when, _)| now.duration_since(*when) > WATCHED) {
             self.foreign.pop_front();
         }
@@ -390,14 +361,14 @@ impl Report {
     }
 
     /// The source is off; its objects stay.
-    pub fn disabled(&mut self) {
+    pub(super) fn disabled(&mut self) {
         self.disabled = true;
         self.status.message = "disabled or removed from the configuration; its HyperNodes stay".to_owned();
         self.not_held();
     }
 
     /// The source is off and its objects were deleted, as far as possible.
-    pub fn removed(&mut self, outcome: &Outcome) {
+    pub(super) fn removed(&mut self, outcome: &Outcome) {
         self.disabled = true;
         self.status.message = match outcome.complete() {
             true => "removed from the configuration, and its HyperNodes with it (onRemoval: delete)".to_owned(),
@@ -413,9 +384,10 @@ impl Report {
     }
 
     /// The status as it is now.
-    pub fn status(&mut self, paused: bool, observing: bool) -> DiscoverySourceStatus {
+    pub(super) fn status(&mut self, paused: bool, observing: bool) -> DiscoverySourceStatus {
         let bad = [ConditionType::Configured, ConditionType::Loaded, ConditionType::Discovered, ConditionType::Applied];
-        let first_bad = bad.into_iter().filter(|type_| self.is_false(*type_)).find_map(|type_| self.find(type_)).cloned();
+        let first_bad =
+            bad.into_iter().filter(|type_| self.is_false(*type_)).find_map(|type_| self.find(type_)).cloned();
         let failing = first_bad.as_ref().filter(|condition| condition.reason != Reason::Observing.as_str());
         let state = if self.disabled {
             State::Disabled
@@ -437,9 +409,8 @@ impl Report {
         self.status.state = Some(state);
         if !self.disabled {
             let held = self.status.held.as_ref().map(|held| held.sentence.clone());
-            self.status.message = held
-                .or_else(|| first_bad.map(|condition| condition.message))
-                .unwrap_or_else(|| self.sentence(paused));
+            self.status.message =
+                held.or_else(|| first_bad.map(|condition| condition.message)).unwrap_or_else(|| self.sentence(paused));
         }
         self.status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
         self.status.clone()
@@ -456,14 +427,16 @@ impl Report {
     }
 
     /// What changed in a way that a person should hear of.
-    pub fn news(&mut self, status: &DiscoverySourceStatus) -> Vec<(Urgency, Reason, String)> {
+    pub(super) fn news(&mut self, status: &DiscoverySourceStatus) -> Vec<(Urgency, Reason, String)> {
         let mut news = Vec::new();
         for condition in &status.conditions {
             let old = self.said.iter().find(|old| old.type_ == condition.type_);
             if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
                 continue;
             }
-            let Some(type_) = ConditionType::ALL.iter().find(|type_| type_.as_str() == condition.type_) else { continue };
+            let Some(type_) = ConditionType::ALL.iter().find(|type_| type_.as_str() == condition.type_) else {
+                continue;
+            };
             let good_when_true = matches!(
                 type_,
                 ConditionType::Configured | ConditionType::Loaded | ConditionType::Discovered | ConditionType::Applied

@@ -13,31 +13,31 @@ const MAX_DRIFT: usize = 64;
 
 /// The bell of one source.
 #[derive(Default)]
-pub struct Wake {
+pub(super) struct Wake {
     news: Mutex<News>,
     bell: Notify,
 }
 
 /// What happened.
 #[derive(Debug, Default)]
-pub struct News {
+pub(super) struct News {
     /// A required column changed.
-    pub columns: bool,
+    pub(super) columns: bool,
     /// A node appeared or went.
-    pub names: bool,
+    pub(super) names: bool,
     /// Tier names of an earlier entry changed.
-    pub tiers: bool,
+    pub(super) tiers: bool,
     /// Objects of the source that are not as we wrote them.
-    pub drift: Vec<Drift>,
+    pub(super) drift: Vec<Drift>,
 }
 
 /// One object that is not as we wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drift {
+pub(super) struct Drift {
     /// The object.
-    pub object: String,
+    pub(super) object: String,
     /// The field manager that changed it, where that is known.
-    pub writer: Option<String>,
+    pub(super) writer: Option<String>,
 }
 
 impl Wake {
@@ -46,24 +46,24 @@ impl Wake {
     }
 
     /// Waits until something happened.
-    pub async fn rung(&self) {
+    pub(super) async fn rung(&self) {
         self.bell.notified().await;
     }
 
     /// What happened since the last time.
-    pub fn take(&self) -> News {
+    pub(super) fn take(&self) -> News {
         std::mem::take(&mut self.lock())
     }
 
     /// A round has just looked at the nodes: what was said about them until now is known.
-    pub fn take_nodes(&self) {
+    pub(super) fn take_nodes(&self) {
         let mut news = self.lock();
         news.columns = false;
         news.names = false;
     }
 
     /// Tier names of an earlier entry changed.
-    pub fn tiers(&self) {
+    pub(super) fn tiers(&self) {
         self.lock().tiers = true;
         self.bell.notify_one();
     }
@@ -81,14 +81,14 @@ impl Owner for Wake {
 }
 
 /// Hears for a source what happens under the columns of one revision.
-pub struct Interested {
+pub(super) struct Interested {
     wake: Arc<Wake>,
     keys: Vec<ColumnKey>,
 }
 
 impl Interested {
     /// Hears under these keys.
-    pub fn new(wake: Arc<Wake>, keys: Vec<ColumnKey>) -> Self {
+    pub(super) fn new(wake: Arc<Wake>, keys: Vec<ColumnKey>) -> Self {
         Self { wake, keys }
     }
 }

@@ -19,26 +19,33 @@ pub(super) struct Counts {
     pub(super) loses: u64,
 }
 
-/// The Nodes that one spec lists itself.
+/// The Nodes that one spec lists itself, as rows of the present view: Nodes that are gone explain themselves.
+#[derive(Debug, Default)]
 pub(super) struct Listed {
-    /// Rows of the present view: Nodes that are gone explain themselves.
-    pub(super) rows: Vec<u32>,
+    /// Those that it places now.
+    pub(super) placed: Vec<u32>,
+    /// Those that its selectors chose at the baseline. A Node that left a selector by its own labels lost nothing
+    /// through us, but it is what the object stood for.
+    chosen_before: Vec<u32>,
     /// A selector reads a label that no view has.
     is_unknown: bool,
 }
 
-/// The rows of `now` that a spec selects; what its selectors chose is looked up in `then`, or in `now` when `then` lacks
-/// a column.
-pub(super) fn rows(spec: &Spec, then: &View, now: &View) -> Listed {
-    let mut listed = Listed { rows: spec.exact_nodes().filter_map(|name| now.find(name)).collect(), is_unknown: false };
+/// What a spec lists, between two views.
+pub(super) fn listed(spec: &Spec, then: Option<&View>, now: &View) -> Listed {
+    let mut listed =
+        Listed { placed: spec.exact_nodes().filter_map(|name| now.find(name)).collect(), ..Listed::default() };
     for chooser in spec.members.iter().filter_map(Chooser::of) {
-        let chosen = [then, now].into_iter().find_map(|view| Some((view, chooser.rows(view)?)));
-        let Some((view, chosen)) = chosen else {
-            listed.is_unknown = true;
-            continue;
-        };
-        let names = chosen.iter().filter_map(|row| view.names().get(*row as usize));
-        listed.rows.extend(names.filter_map(|name| now.find(name)));
+        let present = chooser.rows(now);
+        let past = then.and_then(|then| {
+            let rows = chooser.rows(then)?;
+            let names = rows.iter().filter_map(|row| then.names().get(*row as usize));
+            Some(names.filter_map(|name| now.find(name)).collect::<Vec<u32>>())
+        });
+        listed.is_unknown |= present.is_none() && past.is_none();
+        // Where the present is unknown, the past stands for it: rather too many that could lose than too few.
+        listed.placed.extend(present.as_ref().or(past.as_ref()).into_iter().flatten());
+        listed.chosen_before.extend(past.into_iter().flatten());
     }
     listed
 }
@@ -47,10 +54,9 @@ pub(super) fn rows(spec: &Spec, then: &View, now: &View) -> Listed {
 /// to be explained.
 pub(super) fn count(round: &Round<'_>) -> Option<Counts> {
     let Round { stored, desired, now, .. } = round;
-    let then = round.baseline.unwrap_or(now);
-    let listed: Vec<Listed> = stored.iter().map(|object| rows(&object.spec, then, now)).collect();
+    let listed: Vec<Listed> = stored.iter().map(|object| listed(&object.spec, round.baseline, now)).collect();
     let keeps_all = stored.iter().all(|object| desired.names.contains(&object.name));
-    if keeps_all && listed.iter().flat_map(|listed| &listed.rows).all(|row| desired.places(*row)) {
+    if keeps_all && listed.iter().flat_map(|listed| &listed.placed).all(|row| desired.places(*row)) {
         return None;
     }
 
@@ -64,7 +70,7 @@ pub(super) fn count(round: &Round<'_>) -> Option<Counts> {
         loses: 0,
     };
     let mut seen = vec![false; now.rows() as usize];
-    for row in left.iter().flat_map(|((_, listed), _)| &listed.rows) {
+    for row in left.iter().flat_map(|((_, listed), _)| &listed.placed) {
         if let Some(seen) = seen.get_mut(*row as usize).filter(|seen| !**seen) {
             *seen = true;
             counts.placed += 1;
@@ -90,8 +96,10 @@ fn unexplained(round: &Round<'_>, listed: &[Listed]) -> Vec<bool> {
         Some(known) => *known.get_or_insert_with(|| has_changed(round, row)),
         None => false,
     };
-    let mut unexplained: Vec<bool> =
-        listed.iter().map(|listed| listed.is_unknown || !listed.rows.iter().all(|row| changed(*row))).collect();
+    let mut is_unexplained = |listed: &Listed| {
+        listed.is_unknown || listed.placed.iter().chain(&listed.chosen_before).any(|row| !changed(*row))
+    };
+    let mut unexplained: Vec<bool> = listed.iter().map(&mut is_unexplained).collect();
     // A Node below a child is below its parents: upwards, each object once, so cycles end.
     let mut open: Vec<usize> = unexplained.iter().enumerate().filter(|(_, is)| **is).map(|(i, _)| i).collect();
     while let Some(i) = open.pop() {
