@@ -203,9 +203,9 @@ pub enum Withheld {
 /// Why something cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// An object that we do not write lists it.
+    /// An object that we cannot change lists it.
     ListedBy(Arc<str>),
-    /// An object that we do not write lists it and would not be above it.
+    /// An object that we cannot change lists it and would not be above it.
     BelowForeign(Arc<str>),
     /// This child does not exist and cannot be created now.
     Missing(Arc<str>),

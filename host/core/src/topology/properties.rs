@@ -7,7 +7,7 @@
 //! | `draw` | random topologies, random damage, random orders |
 //! | `plans`, `naming`, `merging` | the properties |
 
-mod cluster;
+pub(super) mod cluster;
 mod consumer;
 mod draw;
 mod merging;

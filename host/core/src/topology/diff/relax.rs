@@ -7,14 +7,16 @@
 //!    the rest released; if nothing stays, the children that are free already are claimed.
 //! 2. *keep one*: nothing of it stays, but it has more than the child that is waited for: it is released, and one other
 //!    child (or Nodes that it has) keeps the list from being empty.
-//! 3. *delete*: it has only that child. It is released by its own parent, deleted, and created again under its name
-//!    (decision H7).
-//! 4. *nobody*: its parent cannot release it, having no other child. It gets, for the moment, one Node that does not
-//!    exist, which the scheduler ignores: better than to take down all objects above.
+//! 3. *nobody, before it goes*: an object that is deleted anyway gets one Node that does not exist, which the scheduler
+//!    ignores, instead of the children that others wait for.
+//! 4. *delete*: it has only that child. It is released by its own parent, deleted, and created again under its name
+//!    (decision H7). Parents with several such children release them in one write.
+//! 5. *nobody, for a while*: its parent cannot release it, having no other child. Like 3, better than to take down all
+//!    objects above.
 //!
 //! Each of them happens at most once to an object, so there is an end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::Id;
 use super::walk::{Others, State, Todo, Until, Wait, Walk};
@@ -27,36 +29,47 @@ struct Smaller {
     state: State,
 }
 
+/// Objects that wait for each other: each entry says who waits, and for what.
+type Circle = Vec<(Id, Wait)>;
+
 impl Walk<'_, '_> {
     /// Takes a smaller step. False when everything is done, or nothing can be done.
     pub(super) fn relax(&mut self) -> bool {
-        let Some(circle) = self.todo.ids().find_map(|id| self.circle_from(id)) else { return false };
-        let step = self.part(&circle).or_else(|| self.keep_one(&circle, Todo::Write));
-        if let Some(smaller) = step {
-            self.take(smaller);
-        } else if let Some(id) = self.deletable(&circle) {
-            self.delete_for_now(id);
-        } else if let Some(smaller) = self.keep_one(&circle, Todo::Delete).or_else(|| self.nobody(&circle)) {
-            self.take(smaller);
-        } else {
+        let Some(circle) = self.todo.ids().find_map(|id| self.circle_from(id, &mut BTreeSet::new())) else {
             return false;
+        };
+        let smaller = self.smaller(&circle);
+        if let Some(Smaller { id, state }) = smaller {
+            self.step(id, Some(state), Part::First);
+            self.look_at(id);
+            return true;
         }
+        if self.deletable(&circle).is_some() {
+            self.delete_for_now();
+            return true;
+        }
+        let Some(Smaller { id, state }) = self.nobody(&circle, Todo::Write) else { return false };
+        self.step(id, Some(state), Part::First);
+        self.look_at(id);
         true
     }
 
-    fn take(&mut self, Smaller { id, state }: Smaller) {
-        self.step(id, Some(state), Part::First);
-        self.look_at(id);
+    /// A step that takes no object away.
+    fn smaller(&self, circle: &Circle) -> Option<Smaller> {
+        self.part(circle).or_else(|| self.keep_one(circle)).or_else(|| self.nobody(circle, Todo::Delete))
     }
 
-    /// A circle of waiting objects that can be reached from this one: each entry says who waits, and for what.
-    fn circle_from(&self, start: Id) -> Option<Vec<(Id, Wait)>> {
+    /// A circle that can be reached from this object by following who waits for whom, over objects not seen before.
+    fn circle_from(&self, start: Id, seen: &mut BTreeSet<Id>) -> Option<Circle> {
         let mut at = start;
-        let mut path: Vec<(Id, Wait)> = Vec::new();
-        let mut seen: BTreeMap<Id, usize> = BTreeMap::new();
+        let mut path: Circle = Vec::new();
+        let mut places: BTreeMap<Id, usize> = BTreeMap::new();
         while self.todo[at] != Todo::Nothing {
-            if let Some(from) = seen.insert(at, path.len()) {
+            if let Some(from) = places.insert(at, path.len()) {
                 return Some(path.split_off(from));
+            }
+            if !seen.insert(at) {
+                return None;
             }
             let wait = self.waits[at]?;
             path.push((at, wait));
@@ -65,7 +78,7 @@ impl Walk<'_, '_> {
         None
     }
 
-    fn part(&self, circle: &[(Id, Wait)]) -> Option<Smaller> {
+    fn part(&self, circle: &Circle) -> Option<Smaller> {
         let mut parts = Vec::new();
         for (waiter, Wait { on, until }) in circle.iter().filter(|(_, wait)| self.todo[wait.on] == Todo::Write) {
             let Some(state) = self.possible_part(*on) else { continue };
@@ -118,7 +131,7 @@ impl Walk<'_, '_> {
     }
 
     /// Objects that somebody waits for to let go of a child.
-    fn holders<'c>(&'c self, circle: &'c [(Id, Wait)], todo: Todo) -> impl Iterator<Item = (Id, Id, &'c State)> {
+    fn holders<'c>(&'c self, circle: &'c Circle, todo: Todo) -> impl Iterator<Item = (Id, Id, &'c State)> {
         circle.iter().filter(move |(_, wait)| self.todo[wait.on] == todo).filter_map(|(waiter, wait)| {
             let child = match wait.until {
                 Until::Releases(child) => child,
@@ -130,9 +143,9 @@ impl Walk<'_, '_> {
         })
     }
 
-    fn keep_one(&self, circle: &[(Id, Wait)], todo: Todo) -> Option<Smaller> {
+    fn keep_one(&self, circle: &Circle) -> Option<Smaller> {
         let mut choices = Vec::new();
-        for (id, child, state) in self.holders(circle, todo) {
+        for (id, child, state) in self.holders(circle, Todo::Write) {
             let keep = |children| State { tier: state.tier, children, others: state.others };
             if self.has_others(id, state.others) {
                 choices.push((0, id, None, keep(Vec::new())));
@@ -147,7 +160,7 @@ impl Walk<'_, '_> {
     }
 
     /// How likely it is that keeping a child a little longer makes another circle: 0 when nobody waits for it.
-    fn harm_in_keeping(&self, child: Id, circle: &[(Id, Wait)]) -> u8 {
+    fn harm_in_keeping(&self, child: Id, circle: &Circle) -> u8 {
         let Some(waiter) = self.world.wanted_by[child] else {
             // It goes, or becomes a root. Going later, it keeps what it lists.
             let lists = self.now[child].as_ref().is_some_and(|state| !state.children.is_empty());
@@ -161,39 +174,69 @@ impl Walk<'_, '_> {
     }
 
     /// An object whose parents, if it has any, can do without it for a while.
-    fn deletable(&self, circle: &[(Id, Wait)]) -> Option<Id> {
-        let spares = |lister: &Id| {
-            let others = |state: &State| state.children.len() > 1 || self.has_others(*lister, state.others);
-            let ours = !self.reach.fixed[*lister] && self.world.wanted[*lister].is_some();
-            ours && self.now[*lister].as_ref().is_some_and(others)
-        };
-        let listers = |id: Id| self.listed_by[id].iter().filter(move |lister| **lister != id);
+    fn deletable(&self, circle: &Circle) -> Option<Id> {
+        let ours = |lister: &Id| !self.reach.fixed[*lister] && self.world.wanted[*lister].is_some();
+        let spares = |lister: &Id| ours(lister) && self.spare(*lister) > 0;
         let holders = self.holders(circle, Todo::Write).map(|(id, _, _)| id);
-        let deletable = holders.filter(|id| listers(*id).all(spares));
-        deletable.min_by_key(|id| (listers(*id).count(), *id))
+        let deletable = holders.filter(|id| self.parents(*id).all(|lister| spares(&lister)));
+        deletable.min_by_key(|id| (self.parents(*id).count(), *id))
     }
 
-    fn delete_for_now(&mut self, id: Id) {
-        let listers: Vec<Id> = self.listed_by[id].iter().copied().filter(|lister| *lister != id).collect();
-        for lister in listers {
-            let Some(mut state) = self.now[lister].clone() else { continue };
-            state.children.retain(|child| *child != id);
-            // Where it has to be written in parts anyway, this is the first part.
-            let unfinished = self.todo[lister] == Todo::Write;
-            let part = if unfinished { self.possible_part(lister) } else { None };
-            let state = part.filter(|part| part.children.binary_search(&id).is_err()).unwrap_or(state);
-            self.todo[lister] = Todo::Write;
-            self.step(lister, Some(state), Part::First);
-            self.look_at(lister);
+    fn parents(&self, id: Id) -> impl Iterator<Item = Id> {
+        self.listed_by[id].iter().copied().filter(move |lister| *lister != id)
+    }
+
+    /// How many of its children an object can release.
+    fn spare(&self, id: Id) -> usize {
+        let Some(state) = &self.now[id] else { return 0 };
+        let kept = usize::from(!self.has_others(id, state.others));
+        state.children.len().saturating_sub(kept)
+    }
+
+    /// Deletes one object of every circle that cannot be opened otherwise, so that a parent of several of them is
+    /// written once.
+    fn delete_for_now(&mut self) {
+        let mut seen = BTreeSet::new();
+        let mut goes = BTreeSet::new();
+        let mut releases: BTreeMap<Id, Vec<Id>> = BTreeMap::new();
+        for start in self.todo.ids() {
+            let circle = self.circle_from(start, &mut seen).filter(|circle| self.smaller(circle).is_none());
+            let Some(id) = circle.and_then(|circle| self.deletable(&circle)) else { continue };
+            let released = |lister: &Id| releases.get(lister).map_or(0, Vec::len);
+            let spared = self.parents(id).all(|lister| released(&lister) < self.spare(lister));
+            // A parent that goes itself, or a child that was just written as one, waits for its next turn.
+            let apart = !releases.contains_key(&id) && self.parents(id).all(|lister| !goes.contains(&lister));
+            if spared && apart {
+                goes.insert(id);
+                for lister in self.parents(id) {
+                    releases.entry(lister).or_default().push(id);
+                }
+            }
         }
-        self.step(id, None, Part::First);
-        self.look_at(id);
+        for (lister, released) in &releases {
+            self.release_for_now(*lister, released);
+        }
+        for id in goes {
+            self.step(id, None, Part::First);
+            self.look_at(id);
+        }
     }
 
-    fn nobody(&self, circle: &[(Id, Wait)]) -> Option<Smaller> {
-        let holders = self.holders(circle, Todo::Write).chain(self.holders(circle, Todo::Delete));
-        let (id, state) = holders.map(|(id, _, state)| (id, state)).min_by_key(|(id, _)| *id)?;
-        let state = State { tier: state.tier, children: Vec::new(), others: Others::Nobody };
-        Some(Smaller { id, state })
+    fn release_for_now(&mut self, lister: Id, released: &[Id]) {
+        let Some(mut state) = self.now[lister].clone() else { return };
+        state.children.retain(|child| !released.contains(child));
+        // Where it has to be written in parts anyway, this is the first part.
+        let unfinished = self.todo[lister] == Todo::Write;
+        let part = if unfinished { self.possible_part(lister) } else { None };
+        let part = part.filter(|part| released.iter().all(|child| part.children.binary_search(child).is_err()));
+        self.todo[lister] = Todo::Write;
+        self.step(lister, Some(part.unwrap_or(state)), Part::First);
+        self.look_at(lister);
+    }
+
+    fn nobody(&self, circle: &Circle, todo: Todo) -> Option<Smaller> {
+        let holders = self.holders(circle, todo).map(|(id, _, state)| (id, state.tier));
+        let (id, tier) = holders.min_by_key(|(id, _)| *id)?;
+        Some(Smaller { id, state: State { tier, children: Vec::new(), others: Others::Nobody } })
     }
 }

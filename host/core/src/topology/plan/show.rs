@@ -172,9 +172,9 @@ impl fmt::Display for Blocked {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ListedBy(other) => write!(f, "{other}, which is not ours to write, lists it"),
+            Self::ListedBy(other) => write!(f, "{other}, which we cannot change, lists it"),
             Self::BelowForeign(other) => {
-                write!(f, "{other}, which is not ours to write, lists it and would not be above it")
+                write!(f, "{other}, which we cannot change, lists it and would not be above it")
             }
             Self::Missing(child) => write!(f, "{child} does not exist as an object of this source"),
             Self::TierOf(child) => write!(f, "{child} stays as it is, with a tier that is not below"),

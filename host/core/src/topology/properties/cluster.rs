@@ -6,20 +6,20 @@ use std::sync::Arc;
 use crate::topology::plan::{Action, Base, Plan, Step, Write};
 use crate::topology::{Forest, NameInput, Named, Object, TierNames, diff, name};
 
-pub(super) fn arc(text: &str) -> Arc<str> {
+pub(in crate::topology) fn arc(text: &str) -> Arc<str> {
     Arc::from(text)
 }
 
 /// Stored objects by name.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cluster {
-    pub(super) objects: BTreeMap<Arc<str>, Object>,
+pub(in crate::topology) struct Cluster {
+    pub(in crate::topology) objects: BTreeMap<Arc<str>, Object>,
     writes: usize,
 }
 
 /// Something that must not be seen.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unsound {
+pub(in crate::topology) enum Unsound {
     TwoParents { child: Arc<str>, one: Arc<str>, other: Arc<str> },
     ListedButGone { child: Arc<str>, parent: Arc<str> },
     NotBelow { child: Arc<str>, parent: Arc<str> },
@@ -27,36 +27,36 @@ pub(super) enum Unsound {
 }
 
 /// What running a step has shown: uid and resourceVersion after it.
-pub(super) type Versions = BTreeMap<usize, (Arc<str>, Arc<str>)>;
+pub(in crate::topology) type Versions = BTreeMap<usize, (Arc<str>, Arc<str>)>;
 
 impl Cluster {
-    pub(super) fn of(objects: impl IntoIterator<Item = Object>) -> Self {
+    pub(in crate::topology) fn of(objects: impl IntoIterator<Item = Object>) -> Self {
         let objects = objects.into_iter().map(|object| (Arc::clone(&object.name), object)).collect();
         Self { objects, writes: 0 }
     }
 
-    pub(super) fn observed(&self) -> Vec<Object> {
+    pub(in crate::topology) fn observed(&self) -> Vec<Object> {
         self.objects.values().cloned().collect()
     }
 
-    pub(super) fn named(&self, forest: &Forest, source: &Arc<str>) -> Named {
+    pub(in crate::topology) fn named(&self, forest: &Forest, source: &Arc<str>) -> Named {
         let observed = self.observed();
         name(forest, &NameInput { source, observed: &observed, tier_names_elsewhere: &TierNames::new() })
     }
 
-    pub(super) fn plan(&self, named: &Named) -> Plan {
+    pub(in crate::topology) fn plan(&self, named: &Named) -> Plan {
         diff(&self.observed(), named)
     }
 
     /// Names, plans and runs everything; what a quiet round does.
-    pub(super) fn settle(&mut self, forest: &Forest, source: &Arc<str>) -> Plan {
+    pub(in crate::topology) fn settle(&mut self, forest: &Forest, source: &Arc<str>) -> Plan {
         let named = self.named(forest, source);
         let plan = self.plan(&named);
         self.run(&plan, source);
         plan
     }
 
-    pub(super) fn run(&mut self, plan: &Plan, source: &Arc<str>) {
+    pub(in crate::topology) fn run(&mut self, plan: &Plan, source: &Arc<str>) {
         let mut versions = Versions::new();
         for (at, step) in plan.steps.iter().enumerate() {
             self.step(at, step, source, &mut versions);
@@ -64,7 +64,7 @@ impl Cluster {
     }
 
     /// Runs one step with all its preconditions, as the API server would check them.
-    pub(super) fn step(&mut self, at: usize, step: &Step, source: &Arc<str>, versions: &mut Versions) {
+    pub(in crate::topology) fn step(&mut self, at: usize, step: &Step, source: &Arc<str>, versions: &mut Versions) {
         self.writes += 1;
         let version = arc(&format!("w{}", self.writes));
         match &step.action {
@@ -114,7 +114,7 @@ impl Cluster {
     }
 
     /// Everything that is unsound about what is stored now.
-    pub(super) fn unsound(&self) -> BTreeSet<Unsound> {
+    pub(in crate::topology) fn unsound(&self) -> BTreeSet<Unsound> {
         let mut unsound = BTreeSet::new();
         let mut parents: BTreeMap<&Arc<str>, BTreeSet<&Arc<str>>> = BTreeMap::new();
         for object in self.objects.values() {
@@ -145,7 +145,7 @@ impl Cluster {
     }
 
     /// Which of the source's objects are not as named, and which are there and should not be.
-    pub(super) fn differences(&self, named: &Named) -> Vec<String> {
+    pub(in crate::topology) fn differences(&self, named: &Named) -> Vec<String> {
         let mut differences = Vec::new();
         for (name, wanted) in &named.objects {
             let Some(object) = self.objects.get(name) else {
