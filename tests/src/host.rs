@@ -38,8 +38,9 @@ pub struct Host {
 pub fn binary() -> Result<PathBuf> {
     let here = std::env::current_exe()?;
     // target/PROFILE/deps/e2e-HASH or target/PROFILE/demo
-    let mut folders = here.ancestors().skip(1).take(2).map(|folder| folder.join("topoloom"));
-    folders.find(|binary| binary.is_file()).context("the binary topoloom is not built: run `cargo build -p topoloom`")
+    let folder = here.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
+    let binary = folder.map(|folder| folder.join("topoloom")).filter(|binary| binary.is_file());
+    binary.context("the binary topoloom is not built: run `cargo build -p topoloom`")
 }
 
 impl Host {
