@@ -118,7 +118,10 @@ async fn document(args: &ClusterArgs, client: &kube::Client) -> anyhow::Result<D
         Load::Valid(document) => Ok(document),
         Load::Invalid(error) => anyhow::bail!("the configuration {location} cannot be read: {error}"),
         Load::NoConfigMap => {
-            anyhow::bail!("there is no ConfigMap {location}: name it with --namespace and --release")
+            super::print::error(&format!(
+                "topoloom: there is no ConfigMap {location}, so no source is enabled: name it with --namespace and --release"
+            ));
+            Ok(Document::default())
         }
         Load::NoKey => anyhow::bail!("the ConfigMap {location} lacks that key"),
     }

@@ -14,6 +14,7 @@ use topoloom_core::topology::Object;
 use super::live::{Live, list};
 use super::{ClusterArgs, print};
 use crate::cluster::{Reason, Refusal};
+use crate::config::Standing;
 use crate::discovery::supervisor::remove;
 use crate::manager::metrics::WriteMetrics;
 use crate::topology::apply::Writer;
@@ -158,20 +159,16 @@ async fn show(args: &ListArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
-    let live = Live::look(&args.cluster).await;
-    let client = match live {
-        Ok(live) => {
-            if live.document.enabled().any(|entry| entry.source == args.source) {
-                bail!(
-                    "source {:?} is enabled in the configuration: disable or remove its entry first, or it would come back",
-                    args.source
-                );
-            }
-            live.client
-        }
-        // Without a configuration nothing is enabled.
-        Err(_) => args.cluster.connect().await?,
-    };
+    let live = Live::look(&args.cluster).await?;
+    // An entry that is wrong still runs in its last good version.
+    match live.document.standing(&args.source) {
+        Standing::Enabled(_) | Standing::Invalid(_) => bail!(
+            "source {:?} has an entry in the configuration that runs: disable or remove it first, or its HyperNodes would come back",
+            args.source
+        ),
+        Standing::Disabled(_) | Standing::Absent => {}
+    }
+    let client = live.client;
     let hyper_nodes = list::<HyperNode>(&client).await.context("listing HyperNodes")?;
     let objects: Vec<Object> = hyper_nodes.iter().map(convert::object).collect();
     let source = args.source.as_str().into();

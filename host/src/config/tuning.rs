@@ -100,7 +100,7 @@ pub(super) fn read_safety(fields: &mut Fields<'_>, report: &mut Report) -> Safet
     let confirmations = 2..=10;
     let percent = |at: &At<'_>| at.integer(0..=100).map(|value| u8::try_from(value).unwrap_or(100));
     // A week: longer than a held result can be of use.
-    let hold_for = Duration::ZERO..=Duration::from_secs(7 * 24 * 3600);
+    let hold_for = Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
     Safety {
         max_delete_percent: fields.read("maxDeletePercent", report, percent).unwrap_or(default.max_delete_percent),
         max_lose_percent: fields.read("maxLosePercent", report, percent).unwrap_or(default.max_lose_percent),

@@ -178,8 +178,8 @@ impl Nodes {
             self.relist.notify_one();
         }
         self.publish(inner, &change);
+        check.pass();
         if committed {
-            check.pass();
             self.commits.send_modify(|count| *count += 1);
         }
     }

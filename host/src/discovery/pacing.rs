@@ -60,6 +60,7 @@ pub struct Pacing {
     extra: Option<Instant>,
     last_start: Option<Instant>,
     failures: u32,
+    blocked: bool,
     not_before: Option<Instant>,
 }
 
@@ -89,6 +90,7 @@ impl Pacing {
     /// Somebody asked for a round: the operator, or a change of what the source runs on. Ends a back-off.
     pub fn ask(&mut self) {
         self.asked = true;
+        self.blocked = false;
         self.not_before = None;
     }
 
@@ -100,6 +102,9 @@ impl Pacing {
     /// When the next round is due; `None`: not before something happens.
     #[must_use]
     pub fn due(&self, now: Instant) -> Option<Instant> {
+        if self.blocked {
+            return None;
+        }
         let paused = |pause: Duration| self.last_start.map_or(now, |last| last + pause);
         let columns = match (self.rhythm.columns, self.columns) {
             (Some(pause), Some(waiting)) => {
@@ -144,6 +149,7 @@ impl Pacing {
 
     /// The round failed in a way that only a change can mend.
     pub fn failed_until_changed(&mut self) {
+        self.blocked = true;
         self.failures = 0;
         self.not_before = None;
     }

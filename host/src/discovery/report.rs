@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tokio::sync::Notify;
-use topoloom_api::discovery_source::{API_VERSION, DiscoverySource, DiscoverySourceStatus, KIND};
+use topoloom_api::discovery_source::{API_VERSION, DiscoverySource, DiscoverySourceStatus, KIND, State};
 use topoloom_api::names::FIELD_MANAGER;
 use topoloom_api::object_name;
 
@@ -70,12 +70,15 @@ impl Reports {
 
     /// The object of a source is gone from the cluster: it is written again if the source still has something to say.
     pub fn vanished(&self, name: &str) {
-        for (source, entry) in self.lock().iter_mut() {
-            if object_name(source) == name {
-                entry.written = None;
-                entry.uid = None;
+        self.lock().retain(|source, entry| {
+            if object_name(source) != name {
+                return true;
             }
-        }
+            entry.written = None;
+            entry.uid = None;
+            // A source that is off has nothing more to say: the operator took its object away.
+            entry.status.state != Some(State::Disabled)
+        });
         self.changed.notify_one();
     }
 

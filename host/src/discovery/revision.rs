@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::PluginOrigin as StatusOrigin;
+use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{
     CallError, Description, EndpointPermission, Granted, KeyPattern, Limits, Method, Permissions, Requirements, Retry,
     grant,
@@ -18,11 +19,15 @@ use topoloom_core::snapshot::ColumnKey;
 
 use super::pacing::Rhythm;
 use crate::config;
+use crate::config::permissions::NodeNames;
 use crate::config::{EntryConfig, PluginOrigin, Profile};
 use crate::plugin::{Digest, Load, LoadError, Plugin, Runtime, builtin};
 
 /// Largest file that is read as a plugin at all; the scan's own bound is lower and gives the better sentence.
 const MAX_FILE: u64 = 64 << 20;
+
+/// Functions of the interface that show names of Nodes.
+const NAMING: [&str; 2] = ["snapshot.names", "snapshot.find"];
 
 /// What a source runs with.
 #[derive(Debug)]
@@ -107,11 +112,23 @@ pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>) -> Result<Revis
             false,
         )
     })?;
+    names_granted(&plugin, &entry)?;
     let labels = granted.labels.iter().map(|key| ColumnKey::Label(Arc::clone(key)));
     let annotations = granted.annotations.iter().map(|key| ColumnKey::Annotation(Arc::clone(key)));
     let keys = labels.chain(annotations).collect();
     let rhythm = Rhythm::new(&requirements.triggers, entry.interval, entry.settle, !requirements.endpoints.is_empty());
     Ok(Revision { entry, config, plugin, description, origin, requirements, granted: Arc::new(granted), keys, rhythm })
+}
+
+/// Names of Nodes are shown to plugins of others only with the operator's word.
+fn names_granted(plugin: &Plugin, entry: &EntryConfig) -> Result<(), Refused> {
+    let visible = entry.permissions.as_ref().is_some_and(|given| given.node_names == NodeNames::Visible);
+    let asks = plugin.imports().iter().any(|import| NAMING.iter().any(|function| import.contains(function)));
+    if plugin.origin() == Origin::Embedded || visible || !asks {
+        return Ok(());
+    }
+    let message = "the plugin reads names of Nodes, which is not granted. To grant it, add to the entry:\npermissions:\n  nodeNames: true";
+    Err(Refused::loading(Reason::PermissionDenied, message, false))
 }
 
 fn call_refused(step: &str, error: &CallError) -> Refused {

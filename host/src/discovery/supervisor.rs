@@ -94,8 +94,8 @@ pub enum Command {
 /// What is remembered of a source from an earlier life of the host.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
-    /// `status.configHash`: the configuration that the objects in the cluster came from.
-    pub config_hash: Option<String>,
+    /// What the source last said about itself.
+    pub status: DiscoverySourceStatus,
     /// The pause annotation.
     pub paused: bool,
     /// The confirm annotation.
@@ -108,6 +108,8 @@ const FIRST_WRITE_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_WRITE_PAUSE: Duration = Duration::from_secs(30);
 /// Conflicts in a row that are decided again at once, before the pauses begin.
 const QUICK_CONFLICTS: u32 = 5;
+/// How long an Event may take.
+const EVENT_PATIENCE: Duration = Duration::from_secs(2);
 /// How often an entry is prepared again whose file, or whose compiler, may come back.
 const PREPARE_AGAIN: Duration = Duration::from_secs(10);
 
@@ -128,6 +130,9 @@ pub struct Supervisor {
     /// The plugin's own memory, and the result it may call unchanged.
     state: Arc<[u8]>,
     forest: Option<Arc<Forest>>,
+    /// The configuration that `forest` came from, and whether the present revision gave it.
+    forest_config: String,
+    answered: bool,
     /// The nodes that `forest` speaks of.
     view: Option<View>,
     /// The nodes when a result was last completely applied.
@@ -166,9 +171,11 @@ impl Supervisor {
     ) -> Self {
         let source: Arc<str> = entry.source.as_str().into();
         let wake = Arc::new(Wake::default());
+        let confirmed = memory.confirmed.or_else(|| entry.verbs.confirm.clone());
         shared.hyper_nodes.own(&source, Arc::clone(&wake) as _);
         Self {
-            report: Report::new(&source, entry.on_removal),
+            config_applied: memory.status.config_hash.clone(),
+            report: Report::remembering(&source, entry.on_removal, memory.status),
             shared,
             source,
             mailbox,
@@ -182,11 +189,12 @@ impl Supervisor {
             pacing: Pacing::default(),
             state: Arc::from([]),
             forest: None,
+            forest_config: String::new(),
+            answered: false,
             view: None,
             baseline: None,
-            config_applied: memory.config_hash,
             hold: Hold::default(),
-            confirmed: memory.confirmed,
+            confirmed,
             paused: memory.paused,
             decide_at: None,
             write_pause: FIRST_WRITE_PAUSE,
@@ -320,6 +328,7 @@ impl Supervisor {
         self.interest = Some(interest);
         self.pacing.restart(revision.rhythm.clone());
         self.state = Arc::from([]);
+        self.answered = false;
         self.report.revision(&revision);
         tracing::info!(
             source = &*self.source,
@@ -379,6 +388,8 @@ impl Supervisor {
                 Ok(forest) => {
                     self.state = answer.state.into();
                     self.forest = Some(forest);
+                    self.forest_config = revision.entry.config_hash.to_string();
+                    self.answered = true;
                     self.view = Some(view);
                     self.pacing.succeeded();
                     self.report.discovered(time);
@@ -397,7 +408,7 @@ impl Supervisor {
             Answered::Topology(topology) => accept(&topology, &self.source, view, observed)
                 .map(Arc::new)
                 .map_err(|violations| format!("the topology is not valid: {violations}")),
-            Answered::Unchanged => self.forest.clone().ok_or_else(|| {
+            Answered::Unchanged => self.forest.clone().filter(|_| self.answered).ok_or_else(|| {
                 "the plugin answered `unchanged` in its first round, where there is nothing to be unchanged".to_owned()
             }),
         }
@@ -418,7 +429,7 @@ impl Supervisor {
             let observed = self.observed();
             let elsewhere = self.shared.tiers.before(&self.source, self.order);
             let safety = safety(&revision.entry.safety, revision.rhythm.remote);
-            let config_hash = revision.entry.config_hash.to_string();
+            let config_hash = self.forest_config.clone();
             let inputs = Inputs {
                 source: &self.source,
                 observed: &observed,
@@ -444,7 +455,9 @@ impl Supervisor {
                 self.report.observing(&decision, observing);
                 return;
             }
-            if self.report.second_writer(Instant::now()) && !decision.plan.is_empty() {
+            let (fight, look_again) = self.report.second_writer(Instant::now());
+            if fight && !decision.plan.is_empty() {
+                self.report.fighting();
                 self.decide_at = Some(Instant::now() + LONGEST_WRITE_PAUSE);
                 return;
             }
@@ -458,6 +471,7 @@ impl Supervisor {
             }
             let outcome = self.shared.writer.execute(&self.source, &decision.plan).await;
             if self.written(&decision, &outcome, view, config_hash) {
+                self.decide_at = self.decide_at.or(look_again);
                 return;
             }
         }
@@ -532,7 +546,9 @@ impl Supervisor {
             self.report.status(self.paused, self.shared.mode == Mode::Observe || self.entry.mode == Mode::Observe);
         let uid = self.shared.reports.uid(&self.source);
         for (urgency, reason, note) in self.report.news(&status) {
-            self.shared.events.source(&self.source, uid.as_deref(), urgency, reason, &note).await;
+            let told = self.shared.events.source(&self.source, uid.as_deref(), urgency, reason, &note);
+            // Best effort: a source does not wait for an API server that is away.
+            let _ = tokio::time::timeout(EVENT_PATIENCE, told).await;
         }
         self.shared.reports.publish(status);
     }
@@ -541,7 +557,8 @@ impl Supervisor {
     async fn stop(mut self, on_removal: OnRemoval) {
         self.shared.hyper_nodes.disown(&self.source);
         self.shared.tiers.forget(&self.source);
-        if on_removal == OnRemoval::Delete {
+        let observing = self.shared.mode == Mode::Observe || self.entry.mode == Mode::Observe;
+        if on_removal == OnRemoval::Delete && !observing && !self.paused {
             self.shared.hyper_nodes.synced().await;
             let outcome = remove(&self.shared.writer, &self.source).await;
             self.report.removed(&outcome);
@@ -570,8 +587,8 @@ pub async fn remove(writer: &Writer, source: &Arc<str>) -> Outcome {
 
 /// What is said about a source whose entry was never valid in this life of the host.
 #[must_use]
-pub fn describe_invalid(source: &str, message: String) -> DiscoverySourceStatus {
-    let mut report = Report::new(source, OnRemoval::Keep);
+pub fn describe_invalid(source: &str, known: DiscoverySourceStatus, message: String) -> DiscoverySourceStatus {
+    let mut report = Report::remembering(source, known.on_removal.unwrap_or_default(), known);
     report.invalid(Reason::InvalidConfig, message, false);
     report.status(false, false)
 }

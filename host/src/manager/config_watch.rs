@@ -17,7 +17,7 @@ pub async fn watch(client: kube::Client, location: Location, loads: UnboundedSen
     let config = watcher::Config::default().fields(&format!("metadata.name={}", location.name));
     let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
     let mut listed: Option<ConfigMap> = None;
-    let mut last: Option<Option<String>> = None;
+    let mut last: Option<Option<Option<String>>> = None;
     while let Some(event) = events.next().await {
         let present = match event {
             Ok(Event::Init) => {
@@ -39,7 +39,7 @@ pub async fn watch(client: kube::Client, location: Location, loads: UnboundedSen
         check.pass();
         let data = present.map(|map| map.data.unwrap_or_default());
         let text = data.as_ref().and_then(|data| data.get(&location.key).cloned());
-        let key = data.is_some().then(|| text.unwrap_or_default());
+        let key = data.is_some().then_some(text);
         if last.as_ref() == Some(&key) {
             continue;
         }

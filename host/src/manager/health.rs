@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::cluster::Refusal;
+
+/// A failure that was not repeated for this long is over.
+const FORGOTTEN: Duration = Duration::from_secs(90);
 
 /// All checks of the process by name.
 #[derive(Clone, Default)]
@@ -19,7 +23,7 @@ pub enum State {
     /// As it should be.
     Passing,
     /// It worked before and does not now; what is in force stays in force, so the process stays ready.
-    Failing(String),
+    Failing(String, Instant),
     /// It cannot be had here and the process works without it.
     Absent(String),
 }
@@ -57,7 +61,10 @@ impl Health {
         let ready = checks.values().all(|state| !matches!(state, State::Starting(_)));
         let lines = checks.iter().map(|(name, state)| match state {
             State::Passing => format!("[+] {name} ok\n"),
-            State::Failing(why) => format!("[!] {name} failing: {why}\n"),
+            // What still fails says so again: a watch is opened anew at least every half minute, and one that came back
+            // without news says nothing at all.
+            State::Failing(why, since) if since.elapsed() < FORGOTTEN => format!("[!] {name} failing: {why}\n"),
+            State::Failing(..) => format!("[+] {name} ok\n"),
             State::Absent(why) => format!("[-] {name} absent: {why}\n"),
             State::Starting(why) => format!("[ ] {name} starting: {why}\n"),
         });
@@ -70,7 +77,7 @@ impl Check {
     pub fn pass(&self) {
         let old = self.health.lock().insert(self.name, State::Passing);
         match old {
-            Some(State::Failing(_)) => tracing::info!(check = self.name, "works again"),
+            Some(State::Failing(..)) => tracing::info!(check = self.name, "works again"),
             Some(State::Passing) => {}
             _ => tracing::info!(check = self.name, "ready"),
         }
@@ -81,11 +88,15 @@ impl Check {
         let mut checks = self.health.lock();
         let why = refusal.message.clone();
         let next = match checks.get(self.name) {
-            Some(State::Passing | State::Failing(_) | State::Absent(_)) => State::Failing(why),
+            Some(State::Passing | State::Failing(..) | State::Absent(_)) => State::Failing(why, Instant::now()),
             _ => State::Starting(why),
         };
-        let old = checks.insert(self.name, next.clone());
-        if old.as_ref() != Some(&next) {
+        let known = match (checks.get(self.name), &next) {
+            (Some(State::Failing(old, _)), State::Failing(new, _)) => old == new,
+            (old, new) => old == Some(new),
+        };
+        checks.insert(self.name, next);
+        if !known {
             tracing::warn!(check = self.name, reason = refusal.reason.as_str(), error = %refusal, "does not work");
         }
     }

@@ -38,6 +38,7 @@ type Told = (Arc<EntryConfig>, usize, Vec<String>);
 struct Running {
     mailbox: UnboundedSender<Command>,
     entry: Arc<EntryConfig>,
+    order: usize,
     /// The source stops; an entry here starts it again afterwards.
     stopping: Option<Option<Told>>,
 }
@@ -59,9 +60,15 @@ impl Sources {
     pub async fn run(mut self, mut loads: UnboundedReceiver<Load>, mut said: UnboundedReceiver<Said>) {
         self.remember(&mut said).await;
         let mut first = true;
+        let mut patience = std::pin::pin!(tokio::time::sleep(FIRST_WISHES));
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => break,
+                // No configuration so far: counts of hand-made HyperNodes do not wait for one.
+                () = &mut patience, if first => {
+                    first = false;
+                    self.shared.nodes.begin();
+                }
                 Some(load) = loads.recv() => {
                     self.load(&load);
                     if std::mem::take(&mut first) {
@@ -156,7 +163,10 @@ impl Sources {
                     Some(running) => {
                         let _ = running.mailbox.send(Command::Invalid(Reason::InvalidConfig, message));
                     }
-                    None => self.shared.reports.publish(describe_invalid(source, message)),
+                    None => {
+                        let known = self.known.get(source).map(|known| known.status.clone()).unwrap_or_default();
+                        self.shared.reports.publish(describe_invalid(source, known, message));
+                    }
                 }
             }
             Standing::Disabled(entry) => self.stop_source(source, Some(entry)),
@@ -176,6 +186,7 @@ impl Sources {
         let source = entry.source.clone();
         if let Some(running) = self.running.get_mut(&source) {
             running.entry = Arc::clone(&entry);
+            running.order = order;
             match &mut running.stopping {
                 Some(next) => *next = Some((entry, order, warnings)),
                 None => {
@@ -186,14 +197,14 @@ impl Sources {
         }
         let known = self.known.get(&source);
         let memory = known.map_or_else(Memory::default, |known| Memory {
-            config_hash: known.status.config_hash.clone(),
+            status: known.status.clone(),
             paused: known.verbs.pause,
             confirmed: known.verbs.confirm.clone(),
         });
         let (mailbox, receiver) = unbounded_channel();
         let supervisor = Supervisor::new(Arc::clone(&self.shared), Arc::clone(&entry), order, memory, receiver);
         let _ = mailbox.send(Command::Entry(Arc::clone(&entry), order, warnings));
-        self.running.insert(source.clone(), Running { mailbox, entry, stopping: None });
+        self.running.insert(source.clone(), Running { mailbox, entry, order, stopping: None });
         self.tasks.spawn(async move {
             supervisor.run().await;
             source
@@ -226,7 +237,8 @@ impl Sources {
             status.held = None;
             status.conditions.clear();
             status.message = "disabled or removed while the host was down; its HyperNodes stay".to_owned();
-            if on_removal == OnRemoval::Keep {
+            let observing = self.shared.mode == crate::config::Mode::Observe;
+            if on_removal == OnRemoval::Keep || observing {
                 self.shared.reports.publish(status);
                 continue;
             }
@@ -241,7 +253,8 @@ impl Sources {
                     false => "removed while the host was down; some of its HyperNodes could not be deleted".to_owned(),
                 };
                 shared.reports.publish(status);
-                source
+                // No source of this name ran, so none has ended.
+                String::new()
             });
         }
     }
@@ -289,7 +302,7 @@ impl Sources {
             if let Some(running) = self.running.remove(&source)
                 && running.stopping.is_none()
             {
-                self.start(running.entry, usize::MAX, Vec::new());
+                self.start(running.entry, running.order, Vec::new());
             }
         }
     }

@@ -36,7 +36,10 @@ pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedS
     let mut known = BTreeSet::new();
     while let Some(event) = events.next().await {
         match event {
-            Ok(Event::Apply(object)) => take(&api, &reports, &said, object).await,
+            Ok(Event::Apply(object)) => {
+                check.pass();
+                take(&api, &reports, &said, object).await;
+            }
             Ok(Event::InitApply(object)) => {
                 seen.extend(object.metadata.name.clone());
                 take(&api, &reports, &said, object).await;

@@ -88,6 +88,11 @@ impl Writer {
         }
         let mut ready: std::collections::BTreeSet<usize> =
             waits.iter().enumerate().filter(|(_, waits)| **waits == 0).map(|(index, _)| index).collect();
+        self.hyper_nodes.plan_begins(plan.steps.iter().map(|step| &step.name));
+        let mut last: BTreeMap<&str, usize> = BTreeMap::new();
+        for (index, step) in plan.steps.iter().enumerate() {
+            last.insert(&step.name, index);
+        }
         let mut versions: BTreeMap<StepId, Version> = BTreeMap::new();
         let mut outcome = Outcome::default();
         let mut running = FuturesUnordered::new();
@@ -100,6 +105,9 @@ impl Writer {
                 running.push(self.step(&api, source, index, step, base));
             }
             let Some((index, result)) = running.next().await else { break };
+            if let Some(step) = plan.steps.get(index).filter(|step| last.get(&*step.name) == Some(&index)) {
+                self.hyper_nodes.plan_wrote(&step.name);
+            }
             match result {
                 Ok(version) => {
                     outcome.written += 1;
@@ -125,6 +133,7 @@ impl Writer {
         }
         outcome.left_out = plan.steps.len() - outcome.written - outcome.refused.len();
         self.look_again(&api, &outcome).await;
+        self.hyper_nodes.plan_ends(plan.steps.iter().map(|step| &step.name));
         outcome
     }
 
@@ -161,7 +170,6 @@ impl Writer {
             Action::Update { .. } => "update",
             Action::Delete { .. } => "delete",
         };
-        self.hyper_nodes.writing(&step.name);
         let result = match &step.action {
             Action::Create { write, .. } => self.create(api, source, &step.name, write).await.map(Some),
             Action::Update { write, .. } => match base {
@@ -173,7 +181,6 @@ impl Writer {
                 None => Err(no_base(&step.name)),
             },
         };
-        self.hyper_nodes.settled(&step.name);
         let refused = result.as_ref().err().map(|refusal: &Refusal| refusal.reason);
         self.metrics.object(verb, refused);
         match &result {

@@ -31,6 +31,9 @@ use crate::manager::health::Check;
 /// Objects per page of a list: members make HyperNodes larger than Nodes' metadata.
 const PAGE: u32 = 250;
 
+/// Tiers there can be: stored objects may form a cycle, and nothing deeper is followed.
+const MAX_DEPTH: usize = 16;
+
 /// One HyperNode as stored.
 #[derive(Debug, Clone)]
 pub struct Stored {
@@ -64,8 +67,9 @@ pub(super) struct Inner {
     /// Objects whose stored status is not what the index says.
     pub(super) status_due: BTreeSet<Arc<str>>,
     relisting: Option<BTreeSet<Arc<str>>>,
-    /// Objects that we are writing right now: events about them are answers to us, whichever arrives first.
-    writing: BTreeSet<Arc<str>>,
+    /// Objects that a plan under execution still has to write. Events about them are answers to us, whichever arrives
+    /// first, and counts above them wait: they would be written twice.
+    pub(super) planned: BTreeSet<Arc<str>>,
     owners: BTreeMap<Arc<str>, Arc<dyn Owner>>,
 }
 
@@ -122,14 +126,24 @@ impl HyperNodes {
         self.lock().owners.remove(source);
     }
 
-    /// We write this object now: until [`settled`](Self::settled), events about it are no drift.
-    pub(super) fn writing(&self, name: &Arc<str>) {
-        self.lock().writing.insert(Arc::clone(name));
+    /// A plan writes these objects now.
+    pub(super) fn plan_begins<'a>(&self, names: impl Iterator<Item = &'a Arc<str>>) {
+        self.lock().planned.extend(names.cloned());
     }
 
-    /// Our write of this object has ended, one way or the other.
-    pub(super) fn settled(&self, name: &str) {
-        self.lock().writing.remove(name);
+    /// The last write of this object has ended, one way or the other.
+    pub(super) fn plan_wrote(&self, name: &str) {
+        self.lock().planned.remove(name);
+    }
+
+    /// The plan has ended; what it did not come to is not waited for.
+    pub(super) fn plan_ends<'a>(&self, names: impl Iterator<Item = &'a Arc<str>>) {
+        let mut inner = self.lock();
+        for name in names {
+            inner.planned.remove(name);
+        }
+        drop(inner);
+        self.counts_due.notify_one();
     }
 
     /// Enters an object from the answer of our own write, or of a read: nobody is woken but the counter.
@@ -168,6 +182,7 @@ impl HyperNodes {
 
     fn event(&self, event: Event<HyperNode>, check: &Check) {
         let mut inner = self.lock();
+        let passed = !matches!(event, Event::Init | Event::InitApply(_));
         let drift = match event {
             Event::Apply(object) => inner.put(&object).into_iter().collect(),
             Event::Delete(object) => {
@@ -198,7 +213,7 @@ impl HyperNodes {
         let first = inner.relisting.is_none() && !*self.synced.borrow();
         let owners: Vec<_> = drift
             .into_iter()
-            .filter(|drift: &Drift| !inner.writing.contains(&drift.name))
+            .filter(|drift: &Drift| !inner.planned.contains(&drift.name))
             .filter_map(|drift| Some((Arc::clone(inner.owners.get(&drift.source)?), drift)))
             .collect();
         drop(inner);
@@ -206,7 +221,9 @@ impl HyperNodes {
         if first {
             self.synced.send_replace(true);
         }
-        check.pass();
+        if passed {
+            check.pass();
+        }
         for (owner, drift) in owners {
             owner.drifted(&drift.name, drift.writer.as_deref());
         }
@@ -257,6 +274,18 @@ impl Inner {
         self.status_due.insert(Arc::clone(&name));
         self.objects.insert(name, stored);
         drift
+    }
+
+    /// Whether a plan under execution still has to write this object or one below it.
+    pub(super) fn is_in_motion(&self, name: &str) -> bool {
+        !self.planned.is_empty() && self.moves(name, MAX_DEPTH)
+    }
+
+    fn moves(&self, name: &str, depth: usize) -> bool {
+        self.planned.contains(name)
+            || self.objects.get(name).is_some_and(|stored| {
+                depth > 0 && stored.object.spec.children().any(|child| self.moves(child, depth - 1))
+            })
     }
 
     fn remove(&mut self, name: &str) -> Option<Drift> {

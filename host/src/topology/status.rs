@@ -113,6 +113,9 @@ impl StatusWriter {
         let mut names: BTreeSet<Arc<str>> = settled.into_iter().map(|settled| settled.name).collect();
         names.append(&mut inner.status_due);
         let now = jiff::Timestamp::now().to_string();
+        let (moving, names): (BTreeSet<_>, BTreeSet<_>) = names.into_iter().partition(|name| inner.is_in_motion(name));
+        // The end of the plan rings again.
+        inner.status_due.extend(moving);
         let due = names.into_iter().filter_map(|name| {
             let stored = inner.objects.get(&name)?;
             if self.scope == Scope::Own && stored.object.source.is_none() {

@@ -37,16 +37,23 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Of a source of which nothing is known yet.
-    pub(super) fn new(source: &str, on_removal: OnRemoval) -> Self {
+    /// Of a source that starts: what it said in an earlier life of the host stands until there is something newer.
+    pub(super) fn remembering(source: &str, on_removal: OnRemoval, old: DiscoverySourceStatus) -> Self {
         let status = DiscoverySourceStatus {
             source: source.to_owned(),
             on_removal: Some(on_removal),
-            ..DiscoverySourceStatus::default()
+            held: None,
+            conditions: old
+                .conditions
+                .iter()
+                .filter(|condition| condition.type_ != ConditionType::Held.as_str())
+                .cloned()
+                .collect(),
+            ..old
         };
         Self {
+            said: status.conditions.clone(),
             status,
-            said: Vec::new(),
             foreign: VecDeque::new(),
             warnings: Vec::new(),
             served: false,
@@ -137,7 +144,7 @@ impl Report {
     pub(super) fn round_failed(&mut self, reason: Reason, message: &str, again: Option<Instant>) {
         let when = match again {
             Some(_) => "it is tried again with back-off",
-            None => "nothing is tried before the entry changes",
+            None => "nothing is tried before the entry changes or the operator asks (`topoloom source run`)",
         };
         self.set(ConditionType::Discovered, false, reason, format!("{message}; {when}"));
         if self.find(ConditionType::Applied).is_some() {
@@ -339,15 +346,16 @@ impl Report {
         }
     }
 
-    /// Whether another program keeps changing our objects, so that writing on would be a fight.
-    pub(super) fn second_writer(&mut self, now: Instant) -> bool {
+    /// Whether another program keeps changing our objects, so that writing on would be a fight, and when to look again.
+    pub(super) fn second_writer(&mut self, now: Instant) -> (bool, Option<Instant>) {
         while self.foreign.front().is_some_and(|(when, _)| now.duration_since(*when) > WATCHED) {
             self.foreign.pop_front();
         }
         let Some((_, last)) = self.foreign.back() else {
             self.clear(ConditionType::SecondWriter);
-            return false;
+            return (false, None);
         };
+        let over = self.foreign.front().map(|(when, _)| *when + WATCHED + Duration::from_secs(1));
         let fight = self.foreign.len() >= FIGHT;
         let message = format!(
             "{} changes of our objects by {:?} within two minutes, the last one of {}{}",
@@ -357,7 +365,13 @@ impl Report {
             if fight { "; this source writes nothing until that ends" } else { "; repaired" }
         );
         self.set(ConditionType::SecondWriter, true, Reason::ForeignWriter, message);
-        fight
+        (fight, over)
+    }
+
+    /// Writes are due and not done, since another program would undo them.
+    pub(super) fn fighting(&mut self) {
+        let message = "writes are due and not done while another program keeps changing the same objects";
+        self.set(ConditionType::Applied, false, Reason::ForeignWriter, message);
     }
 
     /// The source is off; its objects stay.
