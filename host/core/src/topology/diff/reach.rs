@@ -162,11 +162,14 @@ impl Search<'_, '_> {
         if self.missing[child] || world.wanted[child].is_none() || world.owner[child] == Owner::Others {
             return Some(Obstacle::Missing(self.named(child)));
         }
-        if let Some(other) = self.fixed_listers(child).find(|lister| *lister != parent) {
-            return Some(Obstacle::ListedBy(self.named(other)));
-        }
         let stays = if self.fixed[child] { self.tier(child) } else { None };
-        stays.filter(|stays| *stays >= tier).map(|_| Obstacle::TierOf(self.named(child)))
+        if stays.is_some_and(|stays| stays >= tier) {
+            return Some(Obstacle::TierOf(self.named(child)));
+        }
+        // Also a child that lists itself and cannot be changed: to the scheduler it has a parent.
+        let mut listers = world.listed_by[child].iter().copied();
+        let other = listers.find(|lister| *lister != parent && self.fixed[*lister])?;
+        Some(Obstacle::ListedBy(self.named(other)))
     }
 
     fn fixed_listers(&self, id: Id) -> impl Iterator<Item = Id> {

@@ -38,20 +38,26 @@ impl Walk<'_, '_> {
         let Some(circle) = self.todo.ids().find_map(|id| self.circle_from(id, &mut BTreeSet::new())) else {
             return false;
         };
-        let smaller = self.smaller(&circle);
-        if let Some(Smaller { id, state }) = smaller {
+        if let Some(smaller) = self.smaller(&circle) {
+            self.advance(smaller);
+        } else if self.deletable(&circle).is_some() {
+            self.delete_for_now();
+        } else if let Some(smaller) = self.nobody(&circle, Todo::Write) {
+            self.advance(smaller);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn advance(&mut self, Smaller { id, state }: Smaller) {
+        let whole = self.todo[id] == Todo::Write && self.whole(id).as_ref() == Some(&state);
+        if whole {
+            self.finish(id);
+        } else {
             self.step(id, Some(state), Part::First);
             self.look_at(id);
-            return true;
         }
-        if self.deletable(&circle).is_some() {
-            self.delete_for_now();
-            return true;
-        }
-        let Some(Smaller { id, state }) = self.nobody(&circle, Todo::Write) else { return false };
-        self.step(id, Some(state), Part::First);
-        self.look_at(id);
-        true
     }
 
     /// A step that takes no object away.
@@ -228,10 +234,11 @@ impl Walk<'_, '_> {
         // Where it has to be written in parts anyway, this is the first part.
         let unfinished = self.todo[lister] == Todo::Write;
         let part = if unfinished { self.possible_part(lister) } else { None };
-        let part = part.filter(|part| released.iter().all(|child| part.children.binary_search(child).is_err()));
+        // It must not claim, since what it claims may be about to go as well.
+        let keeps = |part: &State| part.children.iter().all(|child| state.children.binary_search(child).is_ok());
+        let state = part.filter(keeps).unwrap_or(state);
         self.todo[lister] = Todo::Write;
-        self.step(lister, Some(part.unwrap_or(state)), Part::First);
-        self.look_at(lister);
+        self.advance(Smaller { id: lister, state });
     }
 
     fn nobody(&self, circle: &Circle, todo: Todo) -> Option<Smaller> {

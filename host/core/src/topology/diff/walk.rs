@@ -214,9 +214,14 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.waiters[wait.on].push(id);
     }
 
-    fn finish(&mut self, id: Id) {
-        let whole = |tier| State { tier, children: self.goal(id).to_vec(), others: Others::Wanted };
-        let after = self.world.wanted[id].map(|wanted| whole(wanted.spec.tier));
+    /// What an object is to become; `None` when it is to go.
+    pub(super) fn whole(&self, id: Id) -> Option<State> {
+        let tier = self.world.wanted[id]?.spec.tier;
+        Some(State { tier, children: self.goal(id).to_vec(), others: Others::Wanted })
+    }
+
+    pub(super) fn finish(&mut self, id: Id) {
+        let after = self.whole(id);
         self.todo[id] = Todo::Nothing;
         self.step(id, after, Part::Whole);
     }

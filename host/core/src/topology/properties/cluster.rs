@@ -187,3 +187,21 @@ fn put(object: &mut Object, write: &Write) {
     object.group_id.clone_from(&write.group_id);
     object.split_from.clone_from(&write.split_from);
 }
+
+/// One line per object, for failures.
+impl std::fmt::Display for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for object in self.objects.values() {
+            let owner = object.source.as_deref().unwrap_or("nobody");
+            write!(f, "{} of {owner}, tier {}:", object.name, object.spec.tier)?;
+            for child in object.spec.children() {
+                write!(f, " @{child}")?;
+            }
+            for node in object.spec.exact_nodes() {
+                write!(f, " {node}")?;
+            }
+            f.write_str("\n")?;
+        }
+        Ok(())
+    }
+}

@@ -88,7 +88,7 @@ fn watch(start: &Cluster, plan: &Plan, order: &[usize]) -> Result<Cluster, TestC
 fn check_way(start: &Cluster, forest: &Forest, seed: u64) -> Result<(), TestCaseError> {
     let named = start.named(forest, &source());
     let plan = start.plan(&named);
-    prop_assert!(plan.blocked.iter().all(|blocked| blocked.why != Obstacle::NoOrder), "{plan}\nfrom {start:#?}");
+    prop_assert!(plan.blocked.iter().all(|blocked| blocked.why != Obstacle::NoOrder), "{plan}\nfrom\n{start}");
     for (at, step) in plan.steps.iter().enumerate() {
         prop_assert!(step.after.iter().all(|dependency| dependency.step.0 < at), "not in order:\n{plan}");
     }
@@ -136,7 +136,7 @@ fn specs(cluster: &Cluster) -> BTreeMap<Arc<str>, crate::topology::Spec> {
     cluster.objects.iter().map(|(name, object)| (name.clone(), object.spec.clone())).collect()
 }
 
-/// The next round of the same answer writes nothing and says the same. Where something stood in the way, the Nodes below
+/// The next round of the same answer writes nothing. Where something stood in the way, the Nodes below
 /// an object that could not go may have changed, so that it is taken for another domain: then the round after that.
 fn check_is_settled(end: &Cluster, forest: &Forest, plan: &Plan) -> Result<(), TestCaseError> {
     let mut end = end.clone();
@@ -144,8 +144,7 @@ fn check_is_settled(end: &Cluster, forest: &Forest, plan: &Plan) -> Result<(), T
     for _ in 0..3 {
         let again = end.settle(forest, &source());
         if again.is_empty() {
-            // A name that is not created may have changed with the names that are taken.
-            prop_assert_eq!(again.blocked.len(), last.blocked.len(), "again:\n{}\nafter\n{}", again, last);
+            prop_assert!(again.blocked.is_empty() || !last.blocked.is_empty(), "again:\n{again}\nafter\n{last}");
             return Ok(());
         }
         prop_assert!(!last.blocked.is_empty(), "again:\n{again}\nafter\n{last}");
