@@ -144,6 +144,8 @@ pub struct Supervisor {
     paused: bool,
     /// When a plan is decided again, without a call.
     decide_at: Option<Instant>,
+    /// When a remark about another writer is looked at again.
+    look_at: Option<Instant>,
     write_pause: Duration,
     conflicts: u32,
     report: Report,
@@ -197,6 +199,7 @@ impl Supervisor {
             confirmed,
             paused: memory.paused,
             decide_at: None,
+            look_at: None,
             write_pause: FIRST_WRITE_PAUSE,
             conflicts: 0,
         }
@@ -228,7 +231,7 @@ impl Supervisor {
         let now = Instant::now();
         let active = !self.paused && self.revision.is_some();
         let round = self.pacing.due(now).filter(|_| active);
-        let decide = self.decide_at.filter(|_| active);
+        let decide = [self.decide_at, self.look_at].into_iter().flatten().min().filter(|_| active);
         let far = now + Duration::from_secs(86_400);
         tokio::select! {
             biased;
@@ -421,6 +424,7 @@ impl Supervisor {
     /// Decides about the last result and writes, until the cluster is as decided or something stands in the way.
     async fn decide_again(&mut self) {
         self.decide_at = None;
+        self.look_at = None;
         loop {
             let (Some(revision), Some(forest), Some(view)) = (&self.revision, self.forest.clone(), self.view.clone())
             else {
@@ -471,7 +475,7 @@ impl Supervisor {
             }
             let outcome = self.shared.writer.execute(&self.source, &decision.plan).await;
             if self.written(&decision, &outcome, view, config_hash) {
-                self.decide_at = self.decide_at.or(look_again);
+                self.look_at = look_again;
                 return;
             }
         }
