@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use crate::controlplane::eventually;
 
@@ -27,7 +27,8 @@ const TAIL: usize = 60;
 pub struct Host {
     child: Child,
     log: Arc<Mutex<Vec<String>>>,
-    reader: JoinHandle<()>,
+    /// Reads the log; ends with the value.
+    _reader: JoinSet<()>,
     admin: String,
 }
 
@@ -85,12 +86,13 @@ impl Host {
             bail!("the host ended at once: {}", log.lock().unwrap_or_else(PoisonError::into_inner).join("\n"));
         };
         let sink = Arc::clone(&log);
-        let reader = tokio::task::spawn(async move {
+        let mut reader = JoinSet::new();
+        reader.spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 sink.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
-        Ok(Self { child, log, reader, admin })
+        Ok(Self { child, log, _reader: reader, admin })
     }
 
     /// Every log line so far.
@@ -157,7 +159,6 @@ impl Drop for Host {
             eprintln!("--- the end of the host's log");
             log.iter().rev().take(TAIL).rev().for_each(|line| eprintln!("{line}"));
         }
-        self.reader.abort();
     }
 }
 
