@@ -4,6 +4,13 @@
 //! is not a plugin is refused in words that help. Guests are source in `tests/guests`: `villain` is a discoverer that
 //! does what its configuration says, the `.wat` files are what no tool of ours would build.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "test code: a panic is the report of a failed test"
+)]
+
 mod ends;
 mod guests;
 mod load;
