@@ -223,7 +223,7 @@ fn safety_has_ranges() {
     refused("safety: {maxDeletePercent: 50%}", &["safety.maxDeletePercent", "\"50%\""]);
     refused("safety: {maxLosePercent: -1}", &["safety.maxLosePercent"]);
     refused("safety: {confirmations: 1}", &["safety.confirmations: must be an integer between 2 and 10"]);
-    refused("safety: {holdFor: 1000h}", &["safety.holdFor: must be between 0s and 168h"]);
+    refused("safety: {holdFor: 1000h}", &["safety.holdFor: must be between 1s and 168h"]);
     refused("safety: {allowEmpty: 'true'}", &["safety.allowEmpty: must be true or false without quotes"]);
     refused("safety: {maxDeletPercent: 10}", &["safety.maxDeletPercent: is not known here"]);
 }
