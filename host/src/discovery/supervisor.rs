@@ -108,6 +108,8 @@ const FIRST_WRITE_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_WRITE_PAUSE: Duration = Duration::from_secs(30);
 /// Conflicts in a row that are decided again at once, before the pauses begin.
 const QUICK_CONFLICTS: u32 = 5;
+/// How long a round waits for the first lists; the mailbox is read in between.
+const LIST_PATIENCE: Duration = Duration::from_secs(10);
 /// How long an Event may take.
 const EVENT_PATIENCE: Duration = Duration::from_secs(2);
 /// How often an entry is prepared again whose file, or whose compiler, may come back.
@@ -347,8 +349,16 @@ impl Supervisor {
     async fn round(&mut self) {
         let Some(revision) = &self.revision else { return };
         let started = Instant::now();
-        self.shared.hyper_nodes.synced().await;
-        let view = self.shared.nodes.view(&revision.keys).await;
+        let lists = async {
+            self.shared.hyper_nodes.synced().await;
+            self.shared.nodes.view(&revision.keys).await
+        };
+        let Ok(view) = tokio::time::timeout(LIST_PATIENCE, lists).await else {
+            let until = self.pacing.failed(Instant::now(), None);
+            let message = "Nodes or HyperNodes could not be listed so far (the log and /readyz say why)";
+            self.report.round_failed(Reason::Pending, message, Some(until));
+            return;
+        };
         self.wake.take_nodes();
         self.pacing.started(started);
         let observed = self.observed();

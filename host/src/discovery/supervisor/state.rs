@@ -260,6 +260,7 @@ impl Report {
         };
         let message = format!("{}{rounds}; result {}", held.sentence, decision.hash);
         self.set(ConditionType::Held, true, reason, message);
+        self.set(ConditionType::Applied, false, reason, "a newer result is held; the one before it stays in force");
     }
 
     /// Nothing waits.
@@ -446,6 +447,10 @@ impl Report {
         for condition in &status.conditions {
             let old = self.said.iter().find(|old| old.type_ == condition.type_);
             if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
+                continue;
+            }
+            if status.held.is_some() && condition.type_ == ConditionType::Applied.as_str() {
+                // The held result says it already.
                 continue;
             }
             let Some(type_) = ConditionType::ALL.iter().find(|type_| type_.as_str() == condition.type_) else {
