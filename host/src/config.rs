@@ -43,7 +43,7 @@ pub use entry::{Compat, ContentHash, EntryConfig, Mode, SecretRef, Verbs};
 pub use error::{Error, Problem};
 pub use location::{Load, Location};
 pub use permissions::Permissions;
-pub use plugin::{Digest, PluginOrigin, PluginRef};
+pub use plugin::{PluginOrigin, PluginRef};
 pub use tuning::{Limits, Profile, Safety};
 
 /// Largest document, in bytes: the API server stores no larger ConfigMap.

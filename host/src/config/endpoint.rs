@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use topoloom_api::rules::{is_data_key, is_dns_label, is_dns_subdomain};
+use topoloom_core::plugin::Method;
 
 /// What one endpoint is and how it may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,47 +105,6 @@ impl fmt::Debug for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Neither user nor query can be in here.
         write!(f, "{}", self.0)
-    }
-}
-
-/// A method that can be granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Method {
-    /// Read.
-    Get,
-    /// Read the head only.
-    Head,
-    /// Ask with a body.
-    Post,
-    /// Write whole.
-    Put,
-    /// Write a part.
-    Patch,
-    /// Remove.
-    Delete,
-}
-
-impl Method {
-    const WORDS: [(&'static str, Self); 6] = [
-        ("GET", Self::Get),
-        ("HEAD", Self::Head),
-        ("POST", Self::Post),
-        ("PUT", Self::Put),
-        ("PATCH", Self::Patch),
-        ("DELETE", Self::Delete),
-    ];
-
-    /// The word on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Head => "HEAD",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
     }
 }
 
@@ -419,10 +379,8 @@ fn base_url(at: &At<'_>) -> Result<BaseUrl, String> {
 
 fn method(at: &At<'_>) -> Result<Method, String> {
     let text = at.text()?.to_ascii_uppercase();
-    let found = Method::WORDS.iter().find(|(word, _)| *word == text);
-    found
-        .map(|(_, method)| *method)
-        .ok_or_else(|| format!("must be GET, HEAD, POST, PUT, PATCH or DELETE, not {}", at.describe()))
+    let found = Method::ALL.into_iter().find(|method| method.as_str() == text);
+    found.ok_or_else(|| format!("must be GET, HEAD, POST, PUT, PATCH or DELETE, not {}", at.describe()))
 }
 
 fn path_prefix(at: &At<'_>) -> Result<String, String> {

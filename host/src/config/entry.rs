@@ -3,10 +3,11 @@
 use super::duration;
 use super::endpoint::{namespace, object_name};
 use super::permissions::{self, Permissions};
-use super::plugin::{self, Digest, PluginRef};
+use super::plugin::{self, PluginRef};
 use super::read::{At, Fields, Report};
 use super::tuning::{Limits, Safety, read_limits, read_safety};
 use super::yaml::Kind;
+use crate::plugin::Digest;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::fmt;

@@ -3,8 +3,8 @@
 use super::endpoint::{self, Endpoint};
 use super::read::{At, Fields, Report};
 use std::collections::BTreeMap;
-use std::fmt;
-use topoloom_api::rules::{is_dns_label, is_dns_subdomain, is_label_key};
+use topoloom_api::rules::is_dns_label;
+use topoloom_core::plugin::KeyPattern;
 
 /// The explicit grants of an entry. Only bytes that are embedded in the binary may do without.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,44 +27,6 @@ pub enum NodeNames {
     Hidden,
     /// Names too.
     Visible,
-}
-
-/// A label or annotation key, or all keys of one domain.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KeyPattern {
-    /// This key alone.
-    Exact(String),
-    /// Every key that begins so; ends with a slash, and is written with a `*` behind it.
-    Prefix(String),
-}
-
-impl KeyPattern {
-    /// Reads a key, or a domain followed by `/*`. A `*` anywhere else would look as if it meant something.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text.strip_suffix("/*") {
-            Some(domain) => is_dns_subdomain(domain).then(|| Self::Prefix(format!("{domain}/"))),
-            None => is_label_key(text).then(|| Self::Exact(text.to_owned())),
-        }
-    }
-
-    /// Whether `key` is granted.
-    #[must_use]
-    pub fn matches(&self, key: &str) -> bool {
-        match self {
-            Self::Exact(granted) => granted == key,
-            Self::Prefix(prefix) => key.starts_with(prefix.as_str()),
-        }
-    }
-}
-
-impl fmt::Display for KeyPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exact(key) => f.write_str(key),
-            Self::Prefix(prefix) => write!(f, "{prefix}*"),
-        }
-    }
 }
 
 /// Reads `permissions`.

@@ -12,8 +12,7 @@ use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::PluginOrigin as StatusOrigin;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{
-    CallError, Description, EndpointPermission, Granted, KeyPattern, Limits, Method, Permissions, Requirements, Retry,
-    grant,
+    CallError, Description, EndpointPermission, Granted, Limits, Permissions, Requirements, Retry, grant,
 };
 use topoloom_core::snapshot::ColumnKey;
 
@@ -21,7 +20,7 @@ use super::pacing::Rhythm;
 use crate::config;
 use crate::config::permissions::NodeNames;
 use crate::config::{EntryConfig, PluginOrigin, Profile};
-use crate::plugin::{Digest, Load, LoadError, Plugin, Runtime, builtin};
+use crate::plugin::{Load, LoadError, Plugin, Runtime, builtin};
 
 /// Largest file that is read as a plugin at all; the scan's own bound is lower and gives the better sentence.
 const MAX_FILE: u64 = 64 << 20;
@@ -78,8 +77,7 @@ impl Refused {
 pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>) -> Result<Revision, Refused> {
     let source: Arc<str> = entry.source.as_str().into();
     let (bytes, origin) = bytes(&entry).await?;
-    let pinned = entry.plugin.digest.map(|digest| Digest::from_bytes(*digest.as_bytes()));
-    let load = Load { bytes, pinned, limits: limits(&entry) };
+    let load = Load { bytes, pinned: entry.plugin.digest, limits: limits(&entry) };
     let plugin = runtime.load(load).await.map_err(|error| {
         let reason = match error {
             LoadError::Digest { .. } => Reason::DigestMismatch,
@@ -215,27 +213,14 @@ fn limits(entry: &EntryConfig) -> Limits {
 
 /// The grants of an entry, as the decision about them reads them.
 fn permissions(given: &config::Permissions) -> Permissions {
-    let pattern = |pattern: &config::permissions::KeyPattern| match pattern {
-        config::permissions::KeyPattern::Exact(key) => KeyPattern::Exact(key.clone()),
-        config::permissions::KeyPattern::Prefix(prefix) => KeyPattern::Prefix(prefix.clone()),
-    };
-    let method = |method: &config::endpoint::Method| match method {
-        config::endpoint::Method::Get => Method::Get,
-        config::endpoint::Method::Head => Method::Head,
-        config::endpoint::Method::Post => Method::Post,
-        config::endpoint::Method::Put => Method::Put,
-        config::endpoint::Method::Patch => Method::Patch,
-        config::endpoint::Method::Delete => Method::Delete,
-    };
     Permissions {
-        node_labels: given.node_labels.iter().map(pattern).collect(),
-        node_annotations: given.node_annotations.iter().map(pattern).collect(),
+        node_labels: given.node_labels.clone(),
+        node_annotations: given.node_annotations.clone(),
         endpoints: given
             .endpoints
             .iter()
             .map(|(name, endpoint)| {
-                let methods = endpoint.methods.iter().map(method).collect();
-                (name.clone(), EndpointPermission { methods, paths: endpoint.paths.clone() })
+                (name.clone(), EndpointPermission { methods: endpoint.methods.clone(), paths: endpoint.paths.clone() })
             })
             .collect(),
     }

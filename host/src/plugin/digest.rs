@@ -15,12 +15,6 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest of these 32 bytes.
-    #[must_use]
-    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
     /// Reads `sha256:<hex>`, lower case only: one digest has one spelling.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -47,6 +41,7 @@ fn nibble(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
         _ => None,
     }
 }
@@ -74,13 +69,14 @@ mod tests {
         let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(digest.to_string(), text);
         assert_eq!(Digest::parse(text), Some(digest));
+        assert_eq!(Digest::parse(&text.to_uppercase().replace("SHA256", "sha256")), Some(digest));
         assert_eq!(digest.short(), "ba7816bf8f01");
     }
 
     #[test]
     fn other_spellings_are_refused() {
         let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        for bad in [hex.to_owned(), format!("sha256:{}", hex.to_uppercase()), "sha256:ab".into(), String::new()] {
+        for bad in [hex.to_owned(), format!("SHA256:{hex}"), "sha256:ab".into(), String::new()] {
             assert_eq!(Digest::parse(&bad), None, "{bad}");
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::model::{Endpoint, Method, Requirements};
+use crate::topology::names::{is_label_key, is_object_name};
 
 /// Where the bytes of a plugin come from, as far as trust is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,15 +26,14 @@ pub enum KeyPattern {
 }
 
 impl KeyPattern {
-    /// Reads `key` or `prefix/*`. `None` for anything else with an asterisk: a pattern that looks as if it meant
+    /// Reads a label key, or a domain followed by `/*`. `None` for anything else: a pattern that looks as if it meant
     /// something and means something else would be a wrong grant.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        if let Some(prefix) = text.strip_suffix('*') {
-            let usable = prefix.len() > 1 && prefix.ends_with('/') && !prefix.contains('*');
-            return usable.then(|| Self::Prefix(prefix.to_owned()));
+        match text.strip_suffix("/*") {
+            Some(domain) => is_object_name(domain).is_ok().then(|| Self::Prefix(format!("{domain}/"))),
+            None => is_label_key(text).is_ok().then(|| Self::Exact(text.to_owned())),
         }
-        (!text.is_empty() && !text.contains('*')).then(|| Self::Exact(text.to_owned()))
     }
 
     /// Whether the key is meant.
@@ -42,6 +42,15 @@ impl KeyPattern {
         match self {
             Self::Exact(exact) => exact == key,
             Self::Prefix(prefix) => key.len() > prefix.len() && key.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+impl fmt::Display for KeyPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(key) => f.write_str(key),
+            Self::Prefix(prefix) => write!(f, "{prefix}*"),
         }
     }
 }

@@ -120,6 +120,9 @@ pub enum Method {
 }
 
 impl Method {
+    /// All methods.
+    pub const ALL: [Self; 6] = [Self::Get, Self::Head, Self::Post, Self::Put, Self::Patch, Self::Delete];
+
     /// The method as it stands in a request line and in `permissions`.
     #[must_use]
     pub fn as_str(self) -> &'static str {

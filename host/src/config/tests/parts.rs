@@ -1,10 +1,11 @@
 //! The larger parts of an entry: plugin, permissions, endpoints, limits, safety.
 
 use super::*;
-use crate::config::endpoint::{AddressRule, CaBundle, Carrier, Endpoint, Method, Network, Redirects, Verification};
-use crate::config::permissions::{KeyPattern, NodeNames};
+use crate::config::endpoint::{AddressRule, CaBundle, Carrier, Endpoint, Network, Redirects, Verification};
+use crate::config::permissions::NodeNames;
 use crate::config::tuning::EmptyResult;
 use crate::config::{PluginOrigin, Profile};
+use topoloom_core::plugin::{KeyPattern, Method};
 
 fn plugin(lines: &str) -> String {
     let plugin = config(lines).plugin;
