@@ -15,7 +15,7 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Reads `sha256:<hex>`, lower case only: one digest has one spelling.
+    /// Reads `sha256:` and 64 hexadecimal digits of either case; printed it is lower case.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix("sha256:")?;
