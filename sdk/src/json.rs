@@ -11,6 +11,8 @@ pub use elements::{Elements, Error};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
+use crate::Problem;
+
 /// Any JSON value, keys in the order of the document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -29,6 +31,15 @@ pub enum Value {
 }
 
 impl Value {
+    /// Reads a text, without the detour through paths: a text that is no JSON has none.
+    ///
+    /// # Errors
+    ///
+    /// The one problem of a text that is no JSON, with line and column.
+    pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
+        serde_json::from_str(text).map_err(|error| vec![Problem::new("", error.to_string())])
+    }
+
     /// What a user would call it, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {

@@ -3,7 +3,7 @@
 use super::check::{self, MAX_LEVELS, MAX_LONG_NAME};
 use super::{Config, DIFFERS, HOSTNAME, Level, Mode, Note, Profile, Scope, Type};
 use crate::presets;
-use topoloom_sdk::{FromJson, Problem, json::Value};
+use topoloom_sdk::{Problem, json::Value};
 
 const TYPES: &str = "networkTopologyTypes";
 /// Values that clouds set where there is no fabric. The empty value is always among them.
@@ -12,7 +12,7 @@ const IGNORED: [&str; 4] = ["none", "unknown", "n/a", "null"];
 /// Reads a whole configuration.
 pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
     let mut reader = Reader::default();
-    let entries = match Value::from_json(text)? {
+    let entries = match Value::parse(text)? {
         Value::Object(entries) => entries,
         Value::Null => Vec::new(),
         other => return Err(vec![Problem::new("", format!("{} where a mapping is expected", other.kind()))]),
