@@ -31,16 +31,34 @@ pub fn merge_additions(forest: Forest, source: &Arc<str>, observed: &[Object]) -
     if forest.coverage == Coverage::Complete || own.is_empty() {
         return forest;
     }
-    let adoption = Adoption::find(&forest, &own, observed);
-    let domain_of: Vec<Option<usize>> = (0..own.len()).map(|object| adoption.domain_of(object)).collect();
-    drop(adoption);
+    let mut domain_of = matches(&own, &Adoption::by_identity(&forest, &own, observed));
+    loop {
+        let mut merge = Merge::new(&forest, source, &own, &domain_of);
+        merge.keep_links();
+        merge.keep_nodes();
+        let (domains, place) = merge.finish();
+        let overlaps = Overlaps::of(&domains);
+        let merged = Forest { coverage: forest.coverage, domains, findings: forest.findings.clone(), overlaps };
 
-    let mut merge = Merge::new(&forest, source, &own, domain_of);
-    merge.keep_links();
-    merge.keep_nodes();
-    let domains = merge.finish();
-    let overlaps = Overlaps::of(&domains);
-    Forest { coverage: forest.coverage, domains, findings: forest.findings, overlaps }
+        // Now that the domains of the answer are whole, naming may take one of them for an object that has nobody left.
+        // Then that object lives on, and what stands above it has a child again.
+        let found = matches(&own, &Adoption::find(&merged, &own, observed));
+        let answers = place.iter().take(forest.domains.len()).enumerate();
+        let answer_at: BTreeMap<usize, usize> = answers.filter_map(|(at, place)| Some(((*place)?, at))).collect();
+        let mut more = false;
+        for (known, found) in domain_of.iter_mut().zip(found).filter(|(known, _)| known.is_none()) {
+            *known = found.and_then(|place| answer_at.get(&place).copied());
+            more |= known.is_some();
+        }
+        if !more {
+            return merged;
+        }
+    }
+}
+
+/// Per own object, its domain.
+fn matches(own: &[&Object], adoption: &Adoption<'_>) -> Vec<Option<usize>> {
+    (0..own.len()).map(|object| adoption.domain_of(object)).collect()
 }
 
 struct Merge<'a> {
@@ -54,7 +72,7 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn new(forest: &'a Forest, source: &str, own: &'a [&'a Object], domain_of: Vec<Option<usize>>) -> Self {
+    fn new(forest: &'a Forest, source: &str, own: &'a [&'a Object], domain_of: &[Option<usize>]) -> Self {
         let kind = Kind::clean(source).unwrap_or_default();
         let mut domains = forest.domains.clone();
         let mut parents = forest.parents();
@@ -65,7 +83,7 @@ impl<'a> Merge<'a> {
             .collect();
         let mut all = Vec::with_capacity(own.len());
         for (object, domain) in own.iter().zip(domain_of) {
-            all.push(domain.unwrap_or(domains.len()));
+            all.push((*domain).unwrap_or(domains.len()));
             match domain.and_then(|at| domains.get_mut(at)) {
                 Some(domain) if domain.origin == Origin::Answer => {
                     domain.origin = Origin::Continued(Arc::clone(&object.name));
@@ -128,8 +146,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Leaves out what is empty, and sorts the rest.
-    fn finish(self) -> Vec<Domain> {
+    /// Leaves out what is empty, and sorts the rest. Also returns, per domain, where it is now.
+    fn finish(self) -> (Vec<Domain>, Vec<Option<usize>>) {
         let mut order: Vec<usize> = (0..self.domains.len()).collect();
         let key = |at: &usize| self.domains.get(*at).map(|domain| (domain.tier, &domain.id, kept_name(domain)));
         order.sort_by(|a, b| key(a).cmp(&key(b)));
@@ -154,7 +172,7 @@ impl<'a> Merge<'a> {
             domain.children.sort_unstable();
         }
         domains.sort_unstable_by_key(|(position, _)| *position);
-        domains.into_iter().map(|(_, domain)| domain).collect()
+        (domains.into_iter().map(|(_, domain)| domain).collect(), position)
     }
 }
 

@@ -126,7 +126,7 @@ impl Named {
 /// 3. objects without that annotation, which Volcano made: same tier, the group's labels among theirs, name beginning
 ///    with `hypernode-<kind>-tier<t>-`; of several the one that shares most Nodes, then the oldest;
 /// 4. a domain whose object was split from one that no domain continues any more takes that one back, if most of its
-///    Nodes come with it: this ends a node-by-node relabel with the original name;
+///    Nodes come with it: this ends a node-by-node relabel with the original name (complete answers only);
 /// 5. the same tier and the largest overlap in Nodes below, if it is more than half of *the object's* Nodes: the name
 ///    follows the Nodes that running jobs know by it. Ties go to the oldest object, then to the first domain.
 ///

@@ -35,9 +35,7 @@ type Circle = Vec<(Id, Wait)>;
 impl Walk<'_, '_> {
     /// Takes a smaller step. False when everything is done, or nothing can be done.
     pub(super) fn relax(&mut self) -> bool {
-        let Some(circle) = self.todo.ids().find_map(|id| self.circle_from(id, &mut BTreeSet::new())) else {
-            return false;
-        };
+        let Some(circle) = self.next_circle() else { return false };
         if let Some(smaller) = self.smaller(&circle) {
             self.advance(smaller);
         } else if self.deletable(&circle).is_some() {
@@ -63,6 +61,17 @@ impl Walk<'_, '_> {
     /// A step that takes no object away.
     fn smaller(&self, circle: &Circle) -> Option<Smaller> {
         self.part(circle).or_else(|| self.keep_one(circle)).or_else(|| self.nobody(circle, Todo::Delete))
+    }
+
+    /// The first circle from where the last one was found: what was looked at before is mostly done by now.
+    fn next_circle(&mut self) -> Option<Circle> {
+        let mut seen = BTreeSet::new();
+        let from = self.looked_until;
+        let later = self.todo.ids().skip(from.0);
+        let ids = later.chain(self.todo.ids().take(from.0));
+        let (id, circle) = ids.into_iter().find_map(|id| Some((id, self.circle_from(id, &mut seen)?)))?;
+        self.looked_until = id;
+        Some(circle)
     }
 
     /// A circle that can be reached from this object by following who waits for whom, over objects not seen before.

@@ -94,6 +94,8 @@ pub(super) struct Walk<'w, 'a> {
     /// How many of its wanted children were found in order when it was last looked at: most wait for them one by one.
     checked: Table<usize>,
     ready: BTreeSet<(Turn, Todo, u32, Id)>,
+    /// Where the last circle was found.
+    pub(super) looked_until: Id,
 }
 
 /// When something that is possible is done.
@@ -140,6 +142,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             waiters: Table::with(size, |_| Vec::new()),
             checked: Table::with(size, |_| 0),
             ready: BTreeSet::new(),
+            looked_until: Id(0),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Everything that has a name: stored objects, wanted objects, and names that somebody lists.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use super::table::{Id, Table};
@@ -39,43 +41,36 @@ pub(super) enum Owner {
 
 impl<'a> World<'a> {
     pub(super) fn new(observed: &'a [Object], desired: &'a Named) -> Self {
-        let mut names: Vec<&'a Arc<str>> = Vec::with_capacity(observed.len() * 2 + desired.objects.len() * 2);
-        for object in observed {
-            names.push(&object.name);
-            names.extend(object.spec.children());
-        }
-        for (name, wanted) in &desired.objects {
-            names.push(name);
-            names.extend(wanted.spec.children());
-        }
-        names.sort_unstable();
-        names.dedup();
-        let id = |name: &Arc<str>| names.binary_search(&name).ok().map(Id);
-        let children = |spec: &'a Spec| {
-            let mut children: Vec<Id> = spec.children().filter_map(id).collect();
-            children.sort_unstable();
-            children.dedup();
-            children
+        // Specs are long lists of Nodes and are read once; children are few.
+        let listing: Vec<Vec<&Arc<str>>> = observed.iter().map(|object| children(&object.spec)).collect();
+        let wanting: Vec<Vec<&Arc<str>>> = desired.objects.values().map(|object| children(&object.spec)).collect();
+        let (names, numbers) = number(observed, desired, listing.iter().chain(&wanting).flatten());
+        let id = |name: &Arc<str>| numbers.get(name.as_ref()).copied();
+        let ids = |names: Vec<&Arc<str>>| {
+            let mut ids: Vec<Id> = names.into_iter().filter_map(id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            ids
         };
 
         let size = names.len();
         let mut stored = Table::with(size, |_| None);
         let mut owner = Table::with(size, |_| Owner::Nobody);
         let mut lists = Table::with(size, |_| Vec::new());
-        for object in observed {
+        for (object, listing) in observed.iter().zip(listing) {
             let Some(at) = id(&object.name) else { continue };
             let ours = object.source.as_ref() == Some(&desired.source) && !desired.held.contains(&object.name);
             stored[at] = Some(object);
             owner[at] = if ours { Owner::Us } else { Owner::Others };
-            lists[at] = children(&object.spec);
+            lists[at] = ids(listing);
         }
         let mut wanted = Table::with(size, |_| None);
         let mut wants = Table::with(size, |_| Vec::new());
         let mut wanted_by = Table::with(size, |_| None);
-        for (name, object) in &desired.objects {
+        for ((name, object), wanting) in desired.objects.iter().zip(wanting) {
             let Some(at) = id(name) else { continue };
             wanted[at] = Some(object);
-            wants[at] = children(&object.spec);
+            wants[at] = ids(wanting);
             for child in &wants[at] {
                 wanted_by[*child].get_or_insert(at);
             }
@@ -92,6 +87,35 @@ impl<'a> World<'a> {
         }
         sorted(other_members(&stored.spec)) == sorted(other_members(&wanted.spec))
     }
+}
+
+/// The number of every name. Only ever asked, never walked through, so its order is nobody's.
+type Numbers<'a> = HashMap<&'a str, Id, BuildHasherDefault<DefaultHasher>>;
+
+/// Every name once, sorted, and its place. Nearly all children are objects too, so only the few that are not are sorted
+/// in.
+fn number<'a: 'n, 'n>(
+    observed: &'a [Object],
+    desired: &'a Named,
+    children: impl Iterator<Item = &'n &'a Arc<str>>,
+) -> (Vec<&'a Arc<str>>, Numbers<'a>) {
+    let place = |mut names: Vec<&'a Arc<str>>| {
+        // Stable, because what is there already consists of sorted runs.
+        names.sort();
+        names.dedup();
+        let numbers: Numbers<'a> =
+            names.iter().copied().enumerate().map(|(at, name)| (name.as_ref(), Id(at))).collect();
+        (names, numbers)
+    };
+    let objects = observed.iter().map(|object| &object.name).chain(desired.objects.keys());
+    let (mut names, numbers) = place(objects.collect());
+    let before = names.len();
+    names.extend(children.copied().filter(|child| !numbers.contains_key(child.as_ref())));
+    if names.len() > before { place(names) } else { (names, numbers) }
+}
+
+fn children(spec: &Spec) -> Vec<&Arc<str>> {
+    spec.children().collect()
 }
 
 /// Who lists whom, the other way round.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::overlap::Overlap;
 use crate::topology::forest::{Domain, Forest, Origin};
-use crate::topology::model::Object;
+use crate::topology::model::{Coverage, Object};
 
 /// How many splits are followed back. A longer chain means that a relabel was changed again and again before it came to
 /// an end; the name it ends with is then as good as any.
@@ -34,15 +34,24 @@ pub(in crate::topology) struct Adoption<'a> {
 impl<'a> Adoption<'a> {
     /// Matches domains to `own`, which is what [`own_by_age`] returned for `observed`.
     pub(in crate::topology) fn find(forest: &'a Forest, own: &'a [&'a Object], observed: &'a [Object]) -> Self {
+        let mut adoption = Self::by_identity(forest, own, observed);
+        // In an answer that only adds, an object that nobody mentions is not one that is no more.
+        if forest.coverage == Coverage::Complete {
+            adoption.take_back();
+        }
+        adoption.by_overlap();
+        adoption
+    }
+
+    /// Matches by what names a domain, and not by what is in it.
+    pub(in crate::topology) fn by_identity(forest: &'a Forest, own: &'a [&'a Object], observed: &'a [Object]) -> Self {
         let overlap = Overlap::new(forest, own, observed);
         let (domains, objects) = (forest.domains.len(), own.len());
         let mut adoption =
             Self { forest, own, overlap, object_of: vec![None; domains], domain_of: vec![None; objects] };
         adoption.by_name();
-        let annotated = adoption.by_annotation();
+        adoption.by_annotation();
         adoption.by_labels();
-        adoption.take_back(&annotated);
-        adoption.by_overlap();
         adoption
     }
 
@@ -109,15 +118,13 @@ impl<'a> Adoption<'a> {
         }
     }
 
-    /// Returns the matches that it made.
-    fn by_annotation(&mut self) -> Vec<(usize, usize)> {
+    fn by_annotation(&mut self) {
         let mut by_id: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, object) in self.own.iter().enumerate().filter(|(at, _)| self.is_free(*at)) {
             if let Some(id) = &object.group_id {
                 by_id.entry(id).or_default().push(at);
             }
         }
-        let mut found = Vec::new();
         for (at, domain) in self.unnamed() {
             let candidates = by_id.get(domain.id.as_ref()).map_or(&[][..], Vec::as_slice);
             let other_tier =
@@ -125,10 +132,8 @@ impl<'a> Adoption<'a> {
             let free = candidates.iter().copied().filter(|object| self.is_free(*object));
             if let Some(object) = free.min_by_key(|object| (other_tier(object), *object)) {
                 self.pair(at, object);
-                found.push((at, object));
             }
         }
-        found
     }
 
     fn by_labels(&mut self) {
@@ -195,9 +200,12 @@ impl<'a> Adoption<'a> {
     /// A domain that is relabelled node by node exists twice for a while: the old object loses Nodes to one that was
     /// split from it. When the last Node has moved, the old object has no domain any more, and the new domain, which now
     /// is all of the old one, gets the old name.
-    fn take_back(&mut self, annotated: &[(usize, usize)]) {
+    fn take_back(&mut self) {
         let has_origin = |object: usize| self.own.get(object).is_some_and(|object| object.split_from.is_some());
-        let split: Vec<(usize, usize)> = annotated.iter().copied().filter(|(_, object)| has_origin(*object)).collect();
+        let domains = self.forest.domains.iter().enumerate().zip(&self.object_of);
+        let generated = domains.filter(|((_, domain), _)| domain.fixed_name.is_none());
+        let matched = generated.filter_map(|((at, _), object)| Some((at, (*object)?)));
+        let split: Vec<(usize, usize)> = matched.filter(|(_, object)| has_origin(*object)).collect();
         if split.is_empty() {
             return;
         }

@@ -171,3 +171,77 @@ impl Consumer {
         Ready::Yes
     }
 }
+
+/// The model breaks where `hypernode.md` 14.3 says that the scheduler breaks; otherwise it would prove nothing.
+mod tests {
+    use super::super::cluster::arc;
+    use super::super::draw::hand_made;
+    use super::*;
+    use crate::topology::Member;
+
+    fn spec(tier: u32, children: &[&str]) -> Spec {
+        let mut members: Vec<Member> = children.iter().map(|child| Member::hyper_node(arc(child))).collect();
+        if members.is_empty() {
+            members.push(Member::node(arc("n")));
+        }
+        Spec { tier, tier_name: None, members }
+    }
+
+    /// Writes and deletes, one event each; the trouble after each of them.
+    fn play(start: &[(&str, Spec)], events: &[(&str, Option<Spec>)]) -> (Vec<Option<String>>, Consumer, Cluster) {
+        let mut cluster = Cluster::of(start.iter().map(|(name, spec)| hand_made(name, spec.clone())));
+        let mut consumer = Consumer::start(&cluster);
+        let mut trouble = Vec::new();
+        for (name, spec) in events {
+            let name = arc(name);
+            match spec {
+                Some(spec) => cluster.objects.insert(name.clone(), hand_made(&name, spec.clone())),
+                None => cluster.objects.remove(&name),
+            };
+            consumer.event(&cluster, &name);
+            trouble.push(consumer.trouble());
+        }
+        (trouble, consumer, cluster)
+    }
+
+    #[test]
+    fn a_new_parent_before_the_old_one_is_gone_stays_empty() {
+        let start = [("s1", spec(2, &["a"])), ("a", spec(1, &[]))];
+        let (trouble, consumer, cluster) = play(&start, &[("s2", Some(spec(2, &["a"]))), ("s1", None)]);
+        assert_eq!(trouble, [Some("not ready".to_owned()), None]);
+        assert_ne!(consumer, Consumer::start(&cluster), "it heals only by a real change");
+        let (trouble, consumer, cluster) = play(&start, &[("s1", None), ("s2", Some(spec(2, &["a"])))]);
+        assert_eq!(trouble, [None, None]);
+        assert_eq!(consumer, Consumer::start(&cluster));
+    }
+
+    #[test]
+    fn a_child_that_is_deleted_while_it_is_listed_is_a_crash() {
+        let start = [("s", spec(2, &["a", "b"])), ("a", spec(1, &[])), ("b", spec(1, &[]))];
+        let (trouble, ..) = play(&start, &[("a", None)]);
+        assert_eq!(trouble, [Some("crash: s has the deleted child a".to_owned())]);
+    }
+
+    #[test]
+    fn a_swap_by_two_updates_is_trouble_only_in_between() {
+        let start = [
+            ("p", spec(2, &["a", "b"])),
+            ("q", spec(2, &["c", "d"])),
+            ("a", spec(1, &[])),
+            ("b", spec(1, &[])),
+            ("c", spec(1, &[])),
+            ("d", spec(1, &[])),
+        ];
+        let events = [("p", Some(spec(2, &["a", "c"]))), ("q", Some(spec(2, &["b", "d"])))];
+        let (trouble, consumer, cluster) = play(&start, &events);
+        assert_eq!(trouble, [Some("not ready".to_owned()), None]);
+        assert_eq!(consumer, Consumer::start(&cluster));
+    }
+
+    #[test]
+    fn a_child_may_be_listed_before_it_exists() {
+        let (trouble, consumer, cluster) = play(&[], &[("s", Some(spec(2, &["a"]))), ("a", Some(spec(1, &[])))]);
+        assert_eq!(trouble, [None, None]);
+        assert_eq!(consumer, Consumer::start(&cluster));
+    }
+}
