@@ -55,14 +55,17 @@ impl Host {
         Ok(host)
     }
 
-    /// Starts `topoloom run` and waits only for its first log line.
+    /// Starts `topoloom run` and waits only for its first log line. It logs as a test wants it, unless `arguments` say
+    /// otherwise.
     ///
     /// # Errors
     /// When it ends before that.
     pub async fn launch(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
+        let log: &[&str] = if arguments.contains(&"--log") { &[] } else { &["--log", "info,topoloom=debug"] };
         let mut child = Command::new(binary()?)
             .arg("run")
-            .args(["--admin-address", "127.0.0.1:0", "--log-format", "json", "--log", "info,topoloom=debug"])
+            .args(["--admin-address", "127.0.0.1:0", "--log-format", "json"])
+            .args(log)
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .args(arguments)

@@ -1,0 +1,53 @@
+//! `make bench`: what the foundation costs, measured here and now beside what it is compared with.
+//!
+//! `cargo bench -p topoloom-tests -- [PART…] [--nodes=1000,5000] [--runs=N]`; without a part, all of them. A benchmark
+//! reports: it ends with 0 whatever it finds, and with a message when it could not measure.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for people: it prints, and stops with what went wrong"
+)]
+
+mod cluster;
+mod discovery;
+mod files;
+mod live;
+mod options;
+mod process;
+mod sample;
+mod table;
+
+use options::Options;
+use table::Table;
+
+const PARTS: [&str; 6] = ["discovery", "files", "convergence", "requests", "edits", "memory"];
+
+fn main() {
+    let options = match Options::parse(std::env::args().skip(1), &PARTS) {
+        Ok(options) => options,
+        Err(wrong) => return eprintln!("bench: {wrong}"),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let mut table = Table::default();
+    let measured = runtime.block_on(measure(&options, &mut table));
+    print!("\n{table}");
+    if let Err(error) = measured {
+        eprintln!("bench: not everything was measured: {error:#}");
+    }
+}
+
+async fn measure(options: &Options, table: &mut Table) -> anyhow::Result<()> {
+    if options.wants("discovery") {
+        discovery::measure(options, table).await?;
+    }
+    if options.wants("files") {
+        files::measure(options, table).await?;
+    }
+    if ["convergence", "requests", "edits", "memory"].iter().any(|part| options.wants(part)) {
+        live::measure(options, table).await?;
+    }
+    Ok(())
+}
