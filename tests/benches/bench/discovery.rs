@@ -116,10 +116,10 @@ fn same(call: Call<Answer>, wanted: &Topology) -> Result<()> {
     Ok(())
 }
 
-/// Tier, labels and number of members of each group.
 /// Labels and number of members, by identity and tier.
 type Shape = BTreeMap<(Arc<str>, u32), (Vec<(Arc<str>, Arc<str>)>, usize)>;
 
+/// Labels and number of members of each group.
 fn shape(topology: &Topology) -> Shape {
     let groups = topology.groups.iter().map(|group| {
         let members = match &group.members {
