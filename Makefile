@@ -6,7 +6,7 @@ WASM := wasm32-unknown-unknown
 DENY_VERSION := 0.20.2
 DENY := $(TARGET_DIR)/tools/bin/cargo-deny
 
-.PHONY: help setup controlplane build demo test lint bench
+.PHONY: help setup bins controlplane build demo test lint bench
 
 help: ## Show the verbs
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -16,25 +16,29 @@ setup: ## Check the toolchain and add the wasm target
 	@test -d "$$(rustc --print target-libdir --target $(WASM))" || rustup target add $(WASM) \
 	  || { echo "topoloom: the Rust target $(WASM) is missing and could not be added: run 'rustup target add $(WASM)' where the network reaches static.rust-lang.org" >&2; exit 1; }
 
-controlplane: setup
-	@cargo run --quiet -p topoloom-tests --bin controlplane -- build
+# Cargo unifies features over what is selected, so everything here selects the whole workspace: each dependency is built
+# once, not once per verb.
+bins: setup
+	@cargo build --workspace --bins
+
+controlplane: bins
+	@$(TARGET_DIR)/debug/controlplane build
 
 build: setup ## Build the host with its plugins (release)
 	cargo build --release -p topoloom
 
 demo: setup ## Show everything on a real API server on this machine
 	@echo "topoloom: building the host, the plugins and the demo (a few minutes the first time)"
-	@cargo build -p topoloom
-	@cargo run --quiet -p topoloom-tests --bin demo
+	@$(MAKE) --no-print-directory bins
+	@$(TARGET_DIR)/debug/demo
 
 test: controlplane ## Run everything that must pass
-	cargo build -p topoloom
 	cargo test --workspace
 
-lint: setup $(DENY) ## Formatting, lints, licences and sources of dependencies, generated files
+lint: bins $(DENY) ## Formatting, lints, licences and sources of dependencies, generated files
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo run --quiet -p topoloom-tests --bin xtask -- check
+	$(TARGET_DIR)/debug/xtask check
 	$(DENY) --offline check bans licenses sources
 	@$(DENY) fetch db 2>/dev/null && $(DENY) check advisories \
 	  || { $(DENY) fetch db 2>/dev/null && exit 1; echo "topoloom: the advisory database cannot be reached from here; advisories were not checked"; }
@@ -44,5 +48,5 @@ $(DENY):
 	cargo install --quiet --locked --root $(TARGET_DIR)/tools cargo-deny@$(DENY_VERSION)
 
 bench: controlplane ## Print the measured table, side by side with what it is compared to
-	cargo build --release -p topoloom
-	cargo bench -p topoloom-tests
+	cargo build --release --workspace --bins
+	cargo bench --workspace --bench bench

@@ -9,5 +9,6 @@
 )]
 
 pub mod controlplane;
+pub mod guest;
 pub mod host;
 pub mod scene;

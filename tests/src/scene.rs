@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 use topoloom_api::hyper_node::MemberType;
+use topoloom_api::names::{GROUP_ID_ANNOTATION, SOURCE_LABEL};
 use topoloom_api::{DiscoverySource, HyperNode, object_name};
 
 use crate::controlplane::{Builder, ControlPlane, Requests, eventually};
@@ -80,6 +81,19 @@ impl Scene {
     /// When it does not become ready.
     pub async fn host(&self) -> Result<Host> {
         Host::start(&self.plane.kubeconfig(), &[]).await
+    }
+
+    /// Runs the host until the topology is this one.
+    ///
+    /// # Errors
+    /// When it does not become ready, or does not stop.
+    ///
+    /// # Panics
+    /// When the topology does not become so.
+    pub async fn run_until(&self, wanted: &[&str]) -> Result<()> {
+        let host = self.host().await?;
+        self.until(wanted).await;
+        host.stop().await
     }
 
     /// Runs another verb of the binary and gives what it prints.
@@ -219,6 +233,19 @@ impl Scene {
         .await
     }
 
+    /// The name of the only object with this title.
+    ///
+    /// # Errors
+    /// When there is none, or more than one.
+    pub async fn name_of(&self, wanted: &str) -> Result<String> {
+        let stored = self.stored().await?;
+        let names: Vec<_> = stored.iter().filter(|(_, object)| title(object) == wanted).map(|(name, _)| name).collect();
+        match names.as_slice() {
+            [name] => Ok((*name).clone()),
+            names => anyhow::bail!("{wanted} is the title of {names:?}"),
+        }
+    }
+
     /// Waits until a source has this state.
     ///
     /// # Panics
@@ -244,17 +271,22 @@ impl Scene {
     }
 }
 
+/// What an object stands for: its labels without the source's; or source and identity, where it has no such label; or
+/// its name, where it is nobody's.
+pub fn title(object: &HyperNode) -> String {
+    let metadata = &object.metadata;
+    let labels = metadata.labels.clone().unwrap_or_default();
+    let (source, own): (Vec<_>, Vec<_>) = labels.iter().partition(|(key, _)| *key == SOURCE_LABEL);
+    let id = metadata.annotations.as_ref().and_then(|annotations| annotations.get(GROUP_ID_ANNOTATION));
+    match (own.as_slice(), source.as_slice(), id) {
+        ([], [(_, source)], Some(id)) => format!("{source} {id}"),
+        ([], ..) => metadata.name.clone().unwrap_or_default(),
+        (own, ..) => own.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","),
+    }
+}
+
 /// Objects as text.
 pub fn describe(objects: &BTreeMap<String, HyperNode>) -> Vec<String> {
-    let title = |object: &HyperNode| {
-        let labels = object.metadata.labels.clone().unwrap_or_default();
-        let own: Vec<String> = labels
-            .iter()
-            .filter(|(key, _)| *key != topoloom_api::names::SOURCE_LABEL)
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        if own.is_empty() { object.metadata.name.clone().unwrap_or_default() } else { own.join(",") }
-    };
     let mut lines: Vec<(i64, String)> = objects
         .values()
         .map(|object| {

@@ -14,8 +14,6 @@ use super::{ClusterArgs, print};
 
 /// Nodes of a group that are named when nobody asked for all.
 const SHOWN: usize = 4;
-/// Stored objects may form a cycle; nothing deeper than the tiers there can be is followed.
-const DEEPEST: usize = 32;
 
 /// Flags of `tree`.
 #[derive(Debug, Args)]
@@ -119,17 +117,24 @@ fn leaf(object: &Object, count: Option<i64>, index: &StatusIndex) -> Leaf {
     }
 }
 
-/// A forest as text, roots first, highest tier first.
+/// A forest as text, roots first, highest tier first. Every object is drawn out once: stored objects may have two
+/// parents or form a cycle.
 pub(super) fn forest_text(leaves: &[Leaf], nodes: bool) -> String {
-    let by_name: BTreeMap<&str, &Leaf> = leaves.iter().map(|leaf| (&*leaf.name, leaf)).collect();
+    let all: BTreeMap<&str, &Leaf> = leaves.iter().map(|leaf| (&*leaf.name, leaf)).collect();
     let children: BTreeSet<&str> = leaves.iter().flat_map(|leaf| leaf.spec.children()).map(|name| &**name).collect();
-    let mut roots: Vec<&Leaf> = leaves.iter().filter(|leaf| !children.contains(&*leaf.name)).collect();
-    roots.sort_by(|a, b| b.spec.tier.cmp(&a.spec.tier).then_with(|| title(a).cmp(&title(b))));
-    let mut text = String::new();
-    for root in roots {
-        draw(&mut text, &by_name, root, "", "", nodes, 0);
+    let mut order: Vec<&Leaf> = leaves.iter().collect();
+    order.sort_by(|a, b| b.spec.tier.cmp(&a.spec.tier).then_with(|| title(a).cmp(&title(b))));
+    let mut drawing = Drawing { all, nodes, drawn: BTreeSet::new(), text: String::new() };
+    for root in order.iter().filter(|leaf| !children.contains(&*leaf.name)) {
+        drawing.draw(root, "", "", "");
     }
-    text
+    for leaf in order {
+        // Reached from no root: it is its own ancestor, or below one that is.
+        if !drawing.drawn.contains(&*leaf.name) {
+            drawing.draw(leaf, "", "", "in a cycle");
+        }
+    }
+    drawing.text
 }
 
 fn title(leaf: &Leaf) -> String {
@@ -137,53 +142,67 @@ fn title(leaf: &Leaf) -> String {
     labels.join(",")
 }
 
-fn draw(
-    text: &mut String,
-    all: &BTreeMap<&str, &Leaf>,
-    leaf: &Leaf,
-    first: &str,
-    rest: &str,
+struct Drawing<'a> {
+    all: BTreeMap<&'a str, &'a Leaf>,
+    /// Whether all nodes of a group are listed.
     nodes: bool,
-    depth: usize,
-) {
-    let below =
-        leaf.count.unwrap_or_else(|| i64::try_from(count(all, leaf, &mut BTreeSet::new(), 0)).unwrap_or(i64::MAX));
-    let note = if leaf.note.is_empty() { String::new() } else { format!("  ({})", leaf.note) };
-    let _ = writeln!(
-        text,
-        "{first}tier {}  {}  {}  {below} node{}{note}",
-        leaf.spec.tier,
-        leaf.name,
-        title(leaf),
-        if below == 1 { "" } else { "s" },
-    );
-    let mut children: Vec<&Leaf> =
-        leaf.spec.children().filter_map(|name| all.get(&**name).copied()).filter(|_| depth < DEEPEST).collect();
-    children.sort_by_key(|child| title(child));
-    let members: Vec<&str> = leaf.spec.exact_nodes().map(|name| &**name).collect();
-    let shown = if nodes { members.len() } else { SHOWN };
-    if !members.is_empty() {
+    drawn: BTreeSet<&'a str>,
+    text: String,
+}
+
+impl<'a> Drawing<'a> {
+    /// Draws an object and what is below it. `first` stands before its own line, `rest` before all others.
+    fn draw(&mut self, leaf: &'a Leaf, first: &str, rest: &str, odd: &str) {
+        let again = !self.drawn.insert(&leaf.name);
+        let below = leaf.count.unwrap_or_else(|| i64::try_from(self.count(leaf)).unwrap_or(i64::MAX));
+        let notes = [leaf.note.as_str(), odd, if again { "again, see above" } else { "" }];
+        let notes: Vec<&str> = notes.into_iter().filter(|note| !note.is_empty()).collect();
+        let note = if notes.is_empty() { String::new() } else { format!("  ({})", notes.join("; ")) };
+        let _ = writeln!(
+            self.text,
+            "{first}tier {}  {}  {}  {below} node{}{note}",
+            leaf.spec.tier,
+            leaf.name,
+            title(leaf),
+            if below == 1 { "" } else { "s" },
+        );
+        if again {
+            return;
+        }
+        let mut children: Vec<&'a Leaf> =
+            leaf.spec.children().filter_map(|name| self.all.get(&**name).copied()).collect();
+        children.sort_by_key(|child| title(child));
+        self.draw_nodes(leaf, &format!("{rest}{}", if children.is_empty() { "   " } else { "│  " }));
+        let last = children.len().saturating_sub(1);
+        for (index, child) in children.into_iter().enumerate() {
+            let (turn, bar) = if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            self.draw(child, &format!("{rest}{turn}"), &format!("{rest}{bar}"), "");
+        }
+    }
+
+    fn draw_nodes(&mut self, leaf: &Leaf, before: &str) {
+        let members: Vec<&str> = leaf.spec.exact_nodes().map(|name| &**name).collect();
+        if members.is_empty() {
+            return;
+        }
+        let shown = if self.nodes { members.len() } else { SHOWN };
         let more = members.len().saturating_sub(shown);
         let tail = if more == 0 { String::new() } else { format!(" and {more} more") };
         let names: Vec<&str> = members.into_iter().take(shown).collect();
-        let bar = if children.is_empty() { "   " } else { "│  " };
-        let _ = writeln!(text, "{rest}{bar}{}{tail}", names.join(" "));
+        let _ = writeln!(self.text, "{before}{}{tail}", names.join(" "));
     }
-    let last = children.len().saturating_sub(1);
-    for (index, child) in children.into_iter().enumerate() {
-        let (turn, bar) = if index == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        draw(text, all, child, &format!("{rest}{turn}"), &format!("{rest}{bar}"), nodes, depth + 1);
-    }
-}
 
-fn count<'a>(all: &BTreeMap<&str, &'a Leaf>, leaf: &'a Leaf, seen: &mut BTreeSet<&'a str>, depth: usize) -> usize {
-    seen.extend(leaf.spec.exact_nodes().map(|name| &**name));
-    if depth < DEEPEST {
-        for child in leaf.spec.children().filter_map(|name| all.get(&**name)) {
-            count(all, child, seen, depth + 1);
+    /// Nodes that are named below an object.
+    fn count(&self, leaf: &'a Leaf) -> usize {
+        let (mut nodes, mut seen, mut open) = (BTreeSet::new(), BTreeSet::new(), vec![leaf]);
+        while let Some(leaf) = open.pop() {
+            if seen.insert(&*leaf.name) {
+                nodes.extend(leaf.spec.exact_nodes().map(|name| &**name));
+                open.extend(leaf.spec.children().filter_map(|name| self.all.get(&**name)));
+            }
         }
+        nodes.len()
     }
-    seen.len()
 }
 
 #[cfg(test)]
@@ -211,7 +230,8 @@ mod tests {
             leaf("y", 2, ("odd", "2"), vec![Member::hyper_node("x".into())]),
         ];
         let text = forest_text(&leaves, false);
-        let wanted = "tier 2  s  spine=1  3 nodes\n├─ tier 1  a  rack=7  2 nodes\n│     m1 m2\n└─ tier 1  b  rack=8  1 node\n      m3\n";
+        let wanted = "tier 2  s  spine=1  3 nodes\n├─ tier 1  a  rack=7  2 nodes\n│     m1 m2\n└─ tier 1  b  rack=8  1 node\n      m3\n\
+            tier 2  y  odd=2  0 nodes  (in a cycle)\n└─ tier 1  x  odd=1  0 nodes\n   └─ tier 2  y  odd=2  0 nodes  (again, see above)\n";
         assert_eq!(text, wanted);
     }
 }

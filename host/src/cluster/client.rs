@@ -1,9 +1,13 @@
 //! Connecting to the API server.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use tower::BoxError;
+use tower::util::MapErrLayer;
 
 /// How long one request may take until its answer's head is there; watches answer at once and then stream.
 const READ_TIMEOUT: Duration = Duration::from_secs(305);
@@ -65,7 +69,18 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
         http::header::USER_AGENT,
         http::HeaderValue::from_static(concat!("topoloom/", env!("CARGO_PKG_VERSION"))),
     ));
-    kube::Client::try_from(config).map_err(|error| ConnectError::Client(chain(&error)))
+    let server: Arc<str> = config.cluster_url.to_string().trim_end_matches('/').into();
+    let builder = ClientBuilder::try_from(config).map_err(|error| ConnectError::Client(chain(&error)))?;
+    let named = move |source: BoxError| NoAnswer { server: Arc::clone(&server), source };
+    Ok(builder.with_layer(&MapErrLayer::new(named)).build())
+}
+
+/// Which API server did not answer: the client's own errors do not say where they knocked.
+#[derive(Debug, thiserror::Error)]
+#[error("{server}")]
+struct NoAnswer {
+    server: Arc<str>,
+    source: BoxError,
 }
 
 /// An error with everything behind it, each part once: some libraries repeat their source in their own text.

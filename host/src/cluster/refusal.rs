@@ -102,12 +102,14 @@ impl Refusal {
                 &status.message,
                 status.details.as_ref().map_or(0, |details| u64::from(details.retry_after_seconds)),
             ),
-            other => Self {
-                reason: Reason::Unreachable,
-                message: format!("the API server did not answer: {}", chain(other)),
-                retry_after: None,
-            },
+            kube::Error::Service(error) => Self::unanswered(&**error),
+            other => Self::unanswered(other),
         }
+    }
+
+    fn unanswered(error: &(dyn std::error::Error + 'static)) -> Self {
+        let message = format!("the API server did not answer: {}", chain(error));
+        Self { reason: Reason::Unreachable, message, retry_after: None }
     }
 
     /// Reads an error of a watch.

@@ -30,7 +30,7 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
 use topoloom_core::plugin::{Answered, Retry};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::guard::{self, Confirmation, Hold, Standing, Verdict};
-use topoloom_core::topology::{Forest, Named, Object, TierNames, diff};
+use topoloom_core::topology::{Forest, Named, Object, diff};
 
 use super::decide::{Decision, Inputs, accept, decide};
 use super::nodes::{Interest, Nodes};
@@ -248,7 +248,10 @@ impl Supervisor {
     async fn command(&mut self, command: Command) {
         match command {
             Command::Entry(entry, order, warnings) => {
-                self.order = order;
+                if std::mem::replace(&mut self.order, order) != order && self.forest.is_some() {
+                    // Which entry is earlier decides who has a tier name.
+                    self.decide_at = Some(Instant::now());
+                }
                 self.take_verbs(&entry);
                 self.report.valid(entry.on_removal, warnings);
                 if entry.hash != self.entry.hash || self.revision.is_none() {
@@ -306,7 +309,7 @@ impl Supervisor {
             self.shared.metrics.drift(&self.source);
             self.report.drift(drift, now);
         }
-        if (!news.drift.is_empty() || news.tiers) && self.forest.is_some() && self.decide_at.is_none() {
+        if (!news.drift.is_empty() || news.tiers || news.others) && self.forest.is_some() && self.decide_at.is_none() {
             self.decide_at = Some(now);
         }
     }
@@ -440,8 +443,10 @@ impl Supervisor {
             else {
                 return;
             };
+            // Until it is decided anything may turn out to be in the way, so nothing that changes from here on is missed.
+            self.wake.obstructed(true);
             let observed = self.observed();
-            let elsewhere = self.shared.tiers.before(&self.source, self.order);
+            let elsewhere = self.shared.tiers.before(&self.source, self.order, &self.wake);
             let safety = safety(&revision.entry.safety, revision.rhythm.remote);
             let config_hash = self.forest_config.clone();
             let inputs = Inputs {
@@ -458,9 +463,11 @@ impl Supervisor {
                 tier_names_elsewhere: &elsewhere,
             };
             let decision = decide(&forest, &inputs);
-            self.publish_tiers(decision.named.tier_names());
+            self.shared.tiers.publish(&self.source, decision.named.tier_names());
             let pass = self.guard(&decision, &safety);
+            self.wake.obstructed(!decision.plan.blocked.is_empty() || !decision.named.name_conflicts.is_empty());
             self.report.decided(&decision);
+            self.shared.metrics.name_conflicts(&self.source, decision.named.name_conflicts.len());
             if !pass {
                 return;
             }
@@ -547,12 +554,6 @@ impl Supervisor {
         self.decide_at = Some(Instant::now() + pause);
         self.report.write_failed(outcome, pause);
         true
-    }
-
-    fn publish_tiers(&self, names: TierNames) {
-        for wake in self.shared.tiers.publish(&self.source, self.order, names, &self.wake) {
-            wake.tiers();
-        }
     }
 
     async fn publish(&mut self) {

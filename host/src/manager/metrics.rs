@@ -1,5 +1,8 @@
 //! The metrics of the process: one registry, one struct per room, labels from closed sets only.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -66,6 +69,9 @@ pub struct RoundMetrics {
     groups: Family<SourceLabels, Gauge>,
     held: Family<SourceLabels, Gauge>,
     drift: Family<SourceLabels, Counter>,
+    name_conflicts: Family<SourceLabels, Gauge>,
+    /// Which outcomes each source has had, so that its series can end.
+    outcomes: Arc<Mutex<BTreeMap<String, BTreeSet<&'static str>>>>,
 }
 
 /// From half a millisecond (an unchanged round of a small cluster) to half a minute (a slow fabric manager).
@@ -83,6 +89,8 @@ impl RoundMetrics {
             groups: Family::default(),
             held: Family::default(),
             drift: Family::default(),
+            name_conflicts: Family::default(),
+            outcomes: Arc::default(),
         };
         registry.register("rounds", "Rounds by source and outcome", metrics.rounds.clone());
         registry.register_with_unit(
@@ -107,12 +115,18 @@ impl RoundMetrics {
         registry.register("groups", "HyperNodes of the applied result", metrics.groups.clone());
         registry.register("held", "1 while a result waits for confirmation", metrics.held.clone());
         registry.register("drift", "Objects of the source that somebody else changed", metrics.drift.clone());
+        registry.register(
+            "name_conflicts",
+            "Fixed names of the source that objects of others have",
+            metrics.name_conflicts.clone(),
+        );
         metrics
     }
 
     /// A round ended.
     pub fn round(&self, source: &str, outcome: &'static str, seconds: f64) {
         self.rounds.get_or_create(&RoundLabels { source: source.to_owned(), outcome }).inc();
+        self.outcomes().entry(source.to_owned()).or_default().insert(outcome);
         self.seconds.get_or_create(&SourceLabels { source: source.to_owned() }).observe(seconds);
     }
 
@@ -140,9 +154,18 @@ impl RoundMetrics {
         self.drift.get_or_create(&SourceLabels { source: source.to_owned() }).inc();
     }
 
+    /// Names that objects of others have.
+    pub fn name_conflicts(&self, source: &str, conflicts: usize) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.name_conflicts.get_or_create(&labels).set(i64::try_from(conflicts).unwrap_or(i64::MAX));
+    }
+
     /// A source is gone: its series end.
     pub fn forget(&self, source: &str) {
         let labels = SourceLabels { source: source.to_owned() };
+        for outcome in self.outcomes().remove(source).unwrap_or_default() {
+            self.rounds.remove(&RoundLabels { source: source.to_owned(), outcome });
+        }
         self.seconds.remove(&labels);
         self.guest_seconds.remove(&labels);
         self.guest_memory.remove(&labels);
@@ -150,5 +173,10 @@ impl RoundMetrics {
         self.groups.remove(&labels);
         self.held.remove(&labels);
         self.drift.remove(&labels);
+        self.name_conflicts.remove(&labels);
+    }
+
+    fn outcomes(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<&'static str>>> {
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

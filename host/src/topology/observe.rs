@@ -45,10 +45,14 @@ pub struct Stored {
     pub conditions: Vec<Condition>,
 }
 
-/// Hears that an object of its source is not what we last wrote.
+/// Hears what happens to objects, for one source.
 pub trait Owner: Send + Sync {
-    /// `writer` is the field manager that changed it, where the object says so.
+    /// An object of the source is not what we last wrote. `writer` is the field manager that changed it, where the
+    /// object says so.
     fn drifted(&self, object: &str, writer: Option<&str>);
+
+    /// An object of somebody else came, changed or went: what it was in the way of may be possible now.
+    fn others_changed(&self);
 }
 
 /// All HyperNodes of the cluster.
@@ -148,17 +152,23 @@ impl HyperNodes {
 
     /// Enters an object from the answer of our own write, or of a read: nobody is woken but the counter.
     pub fn written(&self, object: &HyperNode) {
-        self.lock().put(object);
+        let mut inner = self.lock();
+        let change = inner.put(object);
+        let others = change.map(|change| inner.others(&change)).unwrap_or_default();
+        drop(inner);
         self.counts_due.notify_one();
+        others.iter().for_each(|owner| owner.others_changed());
     }
 
     /// Enters that our own delete succeeded, or that the object is gone.
     pub fn gone(&self, name: &str, uid: &str) {
         let mut inner = self.lock();
         if inner.objects.get(name).is_some_and(|stored| &*stored.object.uid == uid) {
-            inner.remove(name);
+            let change = inner.remove(name);
+            let others = change.map(|change| inner.others(&change)).unwrap_or_default();
             drop(inner);
             self.counts_due.notify_one();
+            others.iter().for_each(|owner| owner.others_changed());
         }
     }
 
@@ -183,7 +193,7 @@ impl HyperNodes {
     fn event(&self, event: Event<HyperNode>, check: &Check) {
         let mut inner = self.lock();
         let passed = !matches!(event, Event::Init | Event::InitApply(_));
-        let drift = match event {
+        let changes: Vec<Changed> = match event {
             Event::Apply(object) => inner.put(&object).into_iter().collect(),
             Event::Delete(object) => {
                 let name = object.metadata.name.unwrap_or_default();
@@ -211,10 +221,11 @@ impl HyperNodes {
             }
         };
         let first = inner.relisting.is_none() && !*self.synced.borrow();
-        let owners: Vec<_> = drift
+        let others: Vec<_> = changes.iter().flat_map(|change| inner.others(change)).collect();
+        let drifted: Vec<_> = changes
             .into_iter()
-            .filter(|drift: &Drift| !inner.planned.contains(&drift.name))
-            .filter_map(|drift| Some((Arc::clone(inner.owners.get(&drift.source)?), drift)))
+            .filter(|change| !inner.planned.contains(&change.name))
+            .filter_map(|change| Some((Arc::clone(inner.owners.get(change.source.as_ref()?)?), change)))
             .collect();
         drop(inner);
         self.counts_due.notify_one();
@@ -224,22 +235,31 @@ impl HyperNodes {
         if passed {
             check.pass();
         }
-        for (owner, drift) in owners {
-            owner.drifted(&drift.name, drift.writer.as_deref());
+        others.iter().for_each(|owner| owner.others_changed());
+        for (owner, change) in drifted {
+            owner.drifted(&change.name, change.writer.as_deref());
         }
     }
 }
 
-/// Which source's object changed, and by whom.
-struct Drift {
-    source: Arc<str>,
+/// An object whose content is not what we knew.
+struct Changed {
+    /// The source that it belongs to.
+    source: Option<Arc<str>>,
     name: Arc<str>,
+    /// Who changed it, if somebody else did.
     writer: Option<String>,
 }
 
 impl Inner {
-    /// Enters an object. Answers whom it concerns when content that we own differs from what we knew.
-    fn put(&mut self, from: &HyperNode) -> Option<Drift> {
+    /// The sources that the object is not of.
+    fn others(&self, change: &Changed) -> Vec<Arc<dyn Owner>> {
+        let others = self.owners.iter().filter(|(source, _)| change.source.as_ref() != Some(source));
+        others.map(|(_, owner)| Arc::clone(owner)).collect()
+    }
+
+    /// Enters an object. Answers when content that decisions look at differs from what we knew.
+    fn put(&mut self, from: &HyperNode) -> Option<Changed> {
         let object = convert::object(from);
         let name = Arc::clone(&object.name);
         let old = self.objects.get(&name);
@@ -256,11 +276,8 @@ impl Inner {
                 && old.split_from == object.split_from
                 && old.owned_labels == object.owned_labels
         });
-        let owner = old.and_then(|old| old.object.source.clone()).or_else(|| object.source.clone());
-        let drift = match (same, owner) {
-            (false, Some(source)) => Some(Drift { source, name: Arc::clone(&name), writer: last_writer(from) }),
-            _ => None,
-        };
+        let source = old.and_then(|old| old.object.source.clone()).or_else(|| object.source.clone());
+        let change = (!same).then(|| Changed { source, name: Arc::clone(&name), writer: last_writer(from) });
         let status = from.status.as_ref();
         let object = Arc::new(object);
         if !same {
@@ -273,7 +290,7 @@ impl Inner {
         };
         self.status_due.insert(Arc::clone(&name));
         self.objects.insert(name, stored);
-        drift
+        change
     }
 
     /// Whether a plan under execution still has to write this object or one below it.
@@ -288,12 +305,12 @@ impl Inner {
             })
     }
 
-    fn remove(&mut self, name: &str) -> Option<Drift> {
+    fn remove(&mut self, name: &str) -> Option<Changed> {
         let stored = self.objects.remove(name)?;
         self.index.delete(name);
         self.status_due.remove(name);
-        let source = stored.object.source.clone()?;
-        Some(Drift { source, name: Arc::clone(&stored.object.name), writer: None })
+        let object = &stored.object;
+        Some(Changed { source: object.source.clone(), name: Arc::clone(&object.name), writer: None })
     }
 }
 

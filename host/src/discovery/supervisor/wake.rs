@@ -1,5 +1,6 @@
 //! What happened to a source since its task last looked. Collapses: a thousand events are one entry.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -15,6 +16,8 @@ const MAX_DRIFT: usize = 64;
 #[derive(Default)]
 pub(super) struct Wake {
     news: Mutex<News>,
+    /// Whether an object of somebody else is in the way of the last result.
+    obstructed: AtomicBool,
     bell: Notify,
 }
 
@@ -27,6 +30,8 @@ pub(super) struct News {
     pub(super) names: bool,
     /// Tier names of an earlier entry changed.
     pub(super) tiers: bool,
+    /// What was in the way of the last result may be gone.
+    pub(super) others: bool,
     /// Objects of the source that are not as we wrote them.
     pub(super) drift: Vec<Drift>,
 }
@@ -62,6 +67,11 @@ impl Wake {
         news.names = false;
     }
 
+    /// Says whether an object of somebody else is in the way: only then changes of such objects are news.
+    pub(super) fn obstructed(&self, obstructed: bool) {
+        self.obstructed.store(obstructed, Ordering::SeqCst);
+    }
+
     /// Tier names of an earlier entry changed.
     pub(super) fn tiers(&self) {
         self.lock().tiers = true;
@@ -77,6 +87,13 @@ impl Owner for Wake {
         }
         drop(news);
         self.bell.notify_one();
+    }
+
+    fn others_changed(&self) {
+        if self.obstructed.load(Ordering::SeqCst) {
+            self.lock().others = true;
+            self.bell.notify_one();
+        }
     }
 }
 

@@ -67,7 +67,7 @@ async fn a_renamed_spine_keeps_its_object_also_when_the_host_was_down() -> Resul
     let scene = Scene::new().await?;
     scene.nodes(&EXAMPLE).await?;
     scene.configure(RACKS).await?;
-    scene.host().await?.stop_after(&scene, &TREE).await?;
+    scene.run_until(&TREE).await?;
     let spine = scene.stored().await?.into_values().find(|object| object.spec.tier == 2).unwrap();
     for node in ["m1", "m2", "m4"] {
         scene.plane.relabel(node, "ex.io/spine", "s2").await?;
@@ -94,22 +94,6 @@ async fn a_rack_relabelled_node_by_node_keeps_its_name_at_the_end() -> Result<()
     scene.nodes(&["x ex.io/rack=q ex.io/spine=a", "y ex.io/rack=p ex.io/spine=b"]).await?;
     scene.configure(RACKS).await?;
     let host = scene.host().await?;
-    let name_of = async |rack: &str, nodes: &str| -> Result<Option<String>> {
-        let stored = scene.stored().await?;
-        let lines = topoloom_tests::scene::describe(&stored);
-        let _ = lines;
-        Ok(stored
-            .iter()
-            .find(|(_, object)| {
-                object
-                    .metadata
-                    .labels
-                    .as_ref()
-                    .is_some_and(|labels| labels.get("ex.io/rack").is_some_and(|value| value == rack))
-                    && object.spec.members.len().to_string() == nodes
-            })
-            .map(|(name, _)| name.clone()))
-    };
     scene
         .until(&[
             "tier 2 ex.io/spine=a (7): ex.io/rack=q ex.io/rack=r",
@@ -119,7 +103,7 @@ async fn a_rack_relabelled_node_by_node_keeps_its_name_at_the_end() -> Result<()
             "tier 1 ex.io/rack=r (6): n0 n1 n2 n3 n4 n5",
         ])
         .await;
-    let name = name_of("r", "6").await?.unwrap();
+    let name = scene.name_of("ex.io/rack=r").await?;
     for i in 0..6 {
         scene.plane.relabel(&format!("n{i}"), "ex.io/spine", "b").await?;
         let moved: Vec<String> = (0..=i).map(|i| format!("n{i}")).collect();
@@ -143,7 +127,7 @@ async fn a_rack_relabelled_node_by_node_keeps_its_name_at_the_end() -> Result<()
             "tier 1 ex.io/rack=r (6): n0 n1 n2 n3 n4 n5",
         ])
         .await;
-    assert_eq!(name_of("r", "6").await?.unwrap(), name, "the rack that moved is the rack that was");
+    assert_eq!(scene.name_of("ex.io/rack=r").await?, name, "the rack that moved is the rack that was");
     host.stop().await
 }
 
@@ -194,16 +178,4 @@ async fn existing_nodes_are_counted_below_every_hyper_node_also_hand_made_ones()
     scene.until(&["tier 1 hand (4): ? gone k1 k1"]).await;
     assert_eq!(scene.stored().await?["hand"].status.as_ref().unwrap().conditions, vec![]);
     host.stop().await
-}
-
-/// Waits for a topology, then stops the host.
-trait StopAfter {
-    async fn stop_after(self, scene: &Scene, wanted: &[&str]) -> Result<()>;
-}
-
-impl StopAfter for topoloom_tests::host::Host {
-    async fn stop_after(self, scene: &Scene, wanted: &[&str]) -> Result<()> {
-        scene.until(wanted).await;
-        self.stop().await
-    }
 }

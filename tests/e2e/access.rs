@@ -1,0 +1,234 @@
+//! What the host may do, and what it says when it may not: RBAC, 429, an API server that is not there.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::host::Host;
+use topoloom_tests::scene::{NAMESPACE, RACKS, Scene};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const TREE: [&str; 1] = ["tier 1 ex.io/rack=x (1): a"];
+
+/// A cluster in which the ServiceAccount of `deploy/rbac.yaml` exists; its kubeconfig file.
+async fn installed() -> Result<(Scene, PathBuf)> {
+    let scene = Scene::new().await?;
+    let rbac = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
+    scene.plane.kubectl(&["apply", "-f", &rbac.to_string_lossy()]).await?;
+    let kubeconfig = scene.plane.kubeconfig_for(NAMESPACE, "topoloom").await?;
+    Ok((scene, kubeconfig))
+}
+
+/// Takes one resource out of the rules of the ClusterRole.
+async fn forbid(scene: &Scene, resource: &str) -> Result<()> {
+    let role = scene.plane.kubectl(&["get", "clusterrole", "topoloom", "-o", "json"]).await?;
+    let mut role: serde_json::Value = serde_json::from_str(&role)?;
+    let rules = role["rules"].as_array_mut().unwrap();
+    let before = rules.len();
+    rules.retain(|rule| rule["resources"][0] != resource);
+    assert_eq!(rules.len() + 1, before, "the role has a rule for {resource}");
+    let patch = json!({"rules": rules}).to_string();
+    scene.plane.kubectl(&["patch", "clusterrole", "topoloom", "--type=merge", "-p", &patch]).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rules_of_deploy_are_all_that_the_host_needs() -> Result<()> {
+    let (scene, kubeconfig) = installed().await?;
+    scene.nodes(&["a ex.io/rack=x ex.io/spine=s", "b ex.io/rack=y ex.io/spine=s"]).await?;
+    scene.configure(RACKS).await?;
+    let host = Host::start(&kubeconfig, &[]).await?;
+    let tree = [
+        "tier 2 ex.io/spine=s (2): ex.io/rack=x ex.io/rack=y",
+        "tier 1 ex.io/rack=x (1): a",
+        "tier 1 ex.io/rack=y (1): b",
+    ];
+    scene.until(&tree).await;
+    // Create, update, delete; a status; an event; the verbs.
+    scene.plane.relabel("b", "ex.io/rack", "x").await?;
+    scene.until(&["tier 2 ex.io/spine=s (2): ex.io/rack=x", "tier 1 ex.io/rack=x (2): a b"]).await;
+    scene.configure(&RACKS.replace("ex.io/rack", "ex.io/nothing").replace("ex.io/spine", "ex.io/nowhere")).await?;
+    scene.until_condition("label", "Held", "True", "EmptyResult").await;
+    eventually("the Event is there", PATIENCE, async || {
+        let events =
+            scene.plane.kubectl(&["get", "events", "-n", "default"]).await.map_err(|error| error.to_string())?;
+        if events.contains("EmptyResult") { Ok(()) } else { Err(events) }
+    })
+    .await;
+    scene.cli(&["confirm", "label"]).await?;
+    scene.until(&[]).await;
+    let ready = host.readyz().await?;
+    assert!(ready.lines().all(|line| line.starts_with("[+]")), "{ready}");
+    let denied = host.log().into_iter().find(|line| line.contains("orbidden"));
+    assert_eq!(denied, None);
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
+    let (scene, kubeconfig) = installed().await?;
+    scene.nodes(&["a ex.io/rack=x"]).await?;
+    scene.configure(RACKS).await?;
+    forbid(&scene, "nodes").await?;
+    let host = Host::launch(&kubeconfig, &[]).await?;
+    let rule = "ClusterRole: {apiGroups: [\"\"], resources: [\"nodes\"], verbs: [\"list\"]}";
+    eventually("/readyz names the rule for nodes", PATIENCE, async || match host.readyz().await {
+        Err(error) if error.to_string().contains(rule) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    host.stop().await?;
+
+    // Nodes can be read again, and HyperNodes only be read.
+    let rbac = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
+    scene.plane.kubectl(&["apply", "-f", &rbac.to_string_lossy()]).await?;
+    forbid(&scene, "hypernodes").await?;
+    let read = r#"[{"op": "add", "path": "/rules/-", "value": {"apiGroups": ["topology.volcano.sh"], "resources": ["hypernodes"], "verbs": ["list", "watch"]}}]"#;
+    scene.plane.kubectl(&["patch", "clusterrole", "topoloom", "--type=json", "-p", read]).await?;
+    let host = Host::start(&kubeconfig, &[]).await?;
+    let message = scene.until_condition("label", "Applied", "False", "WriteFailed").await;
+    let rule = "ClusterRole: {apiGroups: [\"topology.volcano.sh\"], resources: [\"hypernodes\"], verbs: [\"patch\"]}";
+    assert!(message.contains("Forbidden") && message.contains(rule), "{message}");
+    scene.until(&[]).await;
+    // The operator adds the rule; nobody restarts anything.
+    scene.plane.kubectl(&["apply", "-f", &rbac.to_string_lossy()]).await?;
+    scene.until(&TREE).await;
+    scene.until_condition("label", "Applied", "True", "Ok").await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_sends_writes_away_is_asked_again_later() -> Result<()> {
+    let (scene, kubeconfig) = installed().await?;
+    scene.nodes(&["a ex.io/rack=x"]).await?;
+    // All writes of HyperNodes share one seat of the API server, and a write that waits for a webhook sits on it.
+    let one_seat = json!({
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",
+        "metadata": {"name": "one-seat"},
+        "spec": {"type": "Limited", "limited": {
+            "nominalConcurrencyShares": 0, "lendablePercent": 0, "borrowingLimitPercent": 0,
+            "limitResponse": {"type": "Reject"},
+        }},
+    });
+    let writes = json!({
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": "writes"},
+        "spec": {
+            "priorityLevelConfiguration": {"name": "one-seat"}, "matchingPrecedence": 2,
+            "rules": [{
+                "subjects": [{"kind": "ServiceAccount", "serviceAccount": {"name": "topoloom", "namespace": NAMESPACE}}],
+                "resourceRules": [{
+                    "verbs": ["patch"], "apiGroups": ["topology.volcano.sh"], "resources": ["hypernodes"],
+                    "clusterScope": true,
+                }],
+            }],
+        },
+    });
+    let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let hook = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "slow"},
+        "webhooks": [{
+            "name": "slow.example.com", "failurePolicy": "Fail", "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
+            "clientConfig": {"url": format!("https://{}/", silent.local_addr()?)},
+            "objectSelector": {"matchLabels": {"slow": "yes"}},
+            "rules": [{"apiGroups": ["topology.volcano.sh"], "apiVersions": ["v1alpha1"], "operations": ["CREATE", "UPDATE"], "resources": ["hypernodes"]}],
+        }],
+    });
+    for (name, object) in [("level.json", one_seat), ("flow.json", writes), ("hook.json", hook)] {
+        let file = scene.plane.folder().join(name);
+        std::fs::write(&file, object.to_string())?;
+        scene.plane.kubectl(&["create", "-f", &file.to_string_lossy()]).await?;
+    }
+    let client = topoloom_tests::controlplane::client_from(&kubeconfig).await?;
+    let api: kube::Api<topoloom_api::HyperNode> = kube::Api::all(client);
+    let put = async |name: &str, labels: serde_json::Value| {
+        let body = json!({
+            "apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode",
+            "metadata": {"name": name, "labels": labels}, "spec": {"tier": 1},
+        });
+        api.patch(name, &kube::api::PatchParams::apply("test").force(), &kube::api::Patch::Apply(&body)).await
+    };
+    let seat_is_taken = async {
+        eventually("the API server sends writes away", PATIENCE, async || match put("probe", json!({})).await {
+            Err(kube::Error::Api(status)) if status.code == 429 => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+        scene.plane.kubectl(&["delete", "hypernode", "probe", "--ignore-not-found"]).await
+    };
+    // Whoever sits on the seat is sent away after 30 s by the webhook's own time limit, and sits down again.
+    let sits = async {
+        loop {
+            let _ = put("sits", json!({"slow": "yes"})).await;
+        }
+    };
+    let mut sits = std::pin::pin!(sits);
+    tokio::select! {
+        () = &mut sits => {}
+        taken = seat_is_taken => drop(taken?),
+    }
+    // It sat down once before the webhook was known.
+    scene.plane.kubectl(&["delete", "hypernode", "sits", "--ignore-not-found"]).await?;
+    scene.configure(RACKS).await?;
+    let host = Host::start(&kubeconfig, &[]).await?;
+    tokio::select! {
+        () = &mut sits => {}
+        message = scene.until_condition("label", "Applied", "False", "WriteFailed") => {
+            assert!(message.contains("TooManyRequests") && message.contains("again"), "{message}");
+            scene.until(&[]).await;
+        }
+    }
+    // From here on nobody sits there.
+    scene.until(&TREE).await;
+    scene.until_condition("label", "Applied", "True", "Ok").await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kubeconfig_that_is_missing_wrong_or_points_nowhere_is_named() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let run = async |arguments: &[&str], kubeconfig: &Path| -> Result<(bool, String)> {
+        let output = tokio::process::Command::new(topoloom_tests::host::binary()?)
+            .args(arguments)
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .output()
+            .await?;
+        Ok((output.status.success(), String::from_utf8(output.stderr)?))
+    };
+    let missing = folder.path().join("missing");
+    for verb in [&["run"][..], &["tree"], &["plan"], &["explain", "n1"], &["confirm", "label"], &["source", "list"]] {
+        let (success, said) = run(verb, &missing).await?;
+        assert!(!success && said.contains("missing") && said.contains("no such file"), "{verb:?}: {said}");
+    }
+    let wrong = folder.path().join("wrong");
+    std::fs::write(&wrong, "- no\n- kubeconfig\n")?;
+    let (success, said) = run(&["run"], &wrong).await?;
+    assert!(!success && said.contains("wrong"), "{said}");
+    // Nobody listens there: one command fails with the address, the host waits and says so.
+    let nowhere = folder.path().join("nowhere");
+    let server = "http://127.0.0.1:1";
+    std::fs::write(
+        &nowhere,
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "c", "user": {}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        })
+        .to_string(),
+    )?;
+    let (success, said) = run(&["tree"], &nowhere).await?;
+    assert!(!success && said.contains(server), "{said}");
+    let host = Host::launch(&nowhere, &[]).await?;
+    eventually("/readyz says that nobody answers", PATIENCE, async || match host.readyz().await {
+        Err(error) if error.to_string().contains("did not answer") && error.to_string().contains(server) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    assert!(host.get("/healthz").await.is_ok(), "waiting is not dying");
+    host.stop().await
+}

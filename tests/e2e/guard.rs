@@ -1,0 +1,189 @@
+//! What would destroy too much is held (decision H6).
+
+use anyhow::Result;
+use topoloom_tests::guest;
+use topoloom_tests::scene::{RACKS, Scene};
+
+const NODES: [&str; 6] =
+    ["a1 ex.io/rack=a", "a2 ex.io/rack=a", "b1 ex.io/rack=b", "b2 ex.io/rack=b", "c1 ex.io/rack=c", "c2 ex.io/rack=c"];
+const TREE: [&str; 3] =
+    ["tier 1 ex.io/rack=a (2): a1 a2", "tier 1 ex.io/rack=b (2): b1 b2", "tier 1 ex.io/rack=c (2): c1 c2"];
+
+/// The configuration with another inner label.
+fn racks_by(key: &str) -> String {
+    RACKS.replace("ex.io/rack", key)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_that_loses_every_placement_is_held_until_the_operator_confirms_that_result() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&NODES).await?;
+    scene.configure(RACKS).await?;
+    let host = scene.host().await?;
+    scene.until(&TREE).await;
+    // No node has this label: the result is empty.
+    scene.configure(&racks_by("ex.io/nothing")).await?;
+    scene.until_state("label", "Held").await;
+    scene.until_condition("label", "Held", "True", "EmptyResult").await;
+    scene.until(&TREE).await;
+    host.stop().await?;
+
+    // A restart in between forgets nothing that matters: it is held again.
+    let host = scene.host().await?;
+    scene.until_state("label", "Held").await;
+    scene.until(&TREE).await;
+    let wrong = scene.cli(&["confirm", "label", "--result", "000000000000"]).await;
+    assert!(wrong.unwrap_err().to_string().contains("holds result"));
+    scene.cli(&["confirm", "label"]).await?;
+    scene.until(&[]).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_that_keeps_placement_passes_and_one_that_loses_some_is_held() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&NODES).await?;
+    for (node, row) in [("a1", "1"), ("a2", "1"), ("b1", "1"), ("b2", "2"), ("c1", "2"), ("c2", "2")] {
+        scene.plane.relabel(node, "ex.io/row", row).await?;
+    }
+    for node in ["a1", "a2", "b1"] {
+        scene.plane.relabel(node, "ex.io/half", "h").await?;
+    }
+    scene.configure(RACKS).await?;
+    let host = scene.host().await?;
+    scene.until(&TREE).await;
+    // Every node keeps a place: the delete share is not counted after an edit.
+    scene.configure(&racks_by("ex.io/row")).await?;
+    scene.until(&["tier 1 ex.io/row=1 (3): a1 a2 b1", "tier 1 ex.io/row=2 (3): b2 c1 c2"]).await;
+    // Half of the nodes would lose theirs.
+    scene.configure(&racks_by("ex.io/half")).await?;
+    scene.until_condition("label", "Held", "True", "TooManyNodesLost").await;
+    scene.until(&["tier 1 ex.io/row=1 (3): a1 a2 b1", "tier 1 ex.io/row=2 (3): b2 c1 c2"]).await;
+    scene.configure(RACKS).await?;
+    scene.until(&TREE).await;
+    scene.until_state("label", "Serving").await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_labels_and_deleted_nodes_explain_passes() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&NODES).await?;
+    scene.nodes(&["d1 ex.io/rack=d", "d2 ex.io/rack=d"]).await?;
+    scene.configure(RACKS).await?;
+    let host = scene.host().await?;
+    let with_d = [TREE[0], TREE[1], TREE[2], "tier 1 ex.io/rack=d (2): d1 d2"];
+    scene.until(&with_d).await;
+    // Nodes that are gone explain every deletion.
+    scene.delete_nodes(&["a1", "a2", "b1", "b2", "c1", "c2"]).await?;
+    scene.until(&["tier 1 ex.io/rack=d (2): d1 d2"]).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agreeing_rounds_over_time_confirm_what_is_not_empty() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&NODES).await?;
+    for node in ["a1", "a2", "b1"] {
+        scene.plane.relabel(node, "ex.io/half", "h").await?;
+    }
+    let quick = |text: &str| text.replace("  enabled: true\n", "  enabled: true\n  safety: {holdFor: 2s}\n");
+    scene.configure(&quick(RACKS)).await?;
+    let host = scene.host().await?;
+    scene.until(&TREE).await;
+    scene.configure(&quick(&racks_by("ex.io/half"))).await?;
+    scene.until_condition("label", "Held", "True", "TooManyNodesLost").await;
+    scene.until(&["tier 1 ex.io/half=h (3): a1 a2 b1"]).await;
+    host.stop().await
+}
+
+/// An entry whose plugin gives these answers one after the other; the operator asks for each round.
+fn scripted(scene: &Scene, safety: &str, answers: &[&str]) -> Result<String> {
+    let file = guest::file("topoloom-guest-scripted", scene.plane.folder())?;
+    let plugin = format!("plugin: {{file: {}}}, permissions: {{nodeLabels: [example.com/round]}}", file.display());
+    let config = format!("config: {{answers: [{}]}}", answers.join(", "));
+    Ok(format!("networkTopologyDiscovery:\n- {{source: s, enabled: true, safety: {{{safety}}}, {plugin}, {config}}}\n"))
+}
+
+const FIVE: &str =
+    "[{id: a, nodes: [a]}, {id: b, nodes: [b]}, {id: c, nodes: [c]}, {id: d, nodes: [d]}, {id: e, nodes: [e]}]";
+const FIVE_TREE: [&str; 5] =
+    ["tier 1 s a (1): a", "tier 1 s b (1): b", "tier 1 s c (1): c", "tier 1 s d (1): d", "tier 1 s e (1): e"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_list_is_held_and_a_whole_one_ends_that() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a", "b", "c", "d", "e"]).await?;
+    let half = "[{id: a, nodes: [a]}, {id: b, nodes: [b]}]";
+    scene.configure(&scripted(&scene, "", &[FIVE, half, FIVE])?).await?;
+    let host = scene.host().await?;
+    scene.until(&FIVE_TREE).await;
+    scene.cli(&["source", "run", "s"]).await?;
+    let message = scene.until_condition("s", "Held", "True", "TooManyDeletions").await;
+    assert!(message.contains("delete 3 of 5") && message.contains("3 of 5 placed Nodes"), "{message}");
+    scene.until(&FIVE_TREE).await;
+    // The fabric answers fully again: nothing was lost, nothing is to be confirmed.
+    scene.cli(&["source", "run", "s"]).await?;
+    scene.until_state("s", "Serving").await;
+    scene.until(&FIVE_TREE).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limits_of_an_entry_count() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a", "b", "c", "d", "e"]).await?;
+    let half = "[{id: a, nodes: [a]}, {id: b, nodes: [b]}]";
+    let safety = "maxDeletePercent: 60, maxLosePercent: 60";
+    scene.configure(&scripted(&scene, safety, &[FIVE, half, "[]"])?).await?;
+    let host = scene.host().await?;
+    scene.until(&FIVE_TREE).await;
+    scene.cli(&["source", "run", "s"]).await?;
+    scene.until(&FIVE_TREE[..2]).await;
+    scene.cli(&["source", "run", "s"]).await?;
+    scene.until_condition("s", "Held", "True", "EmptyResult").await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_object_alone_is_no_mass_loss() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a", "b"]).await?;
+    scene.configure(&scripted(&scene, "", &["[{id: x, nodes: [a]}]", "[{id: yy, nodes: [b]}]"])?).await?;
+    let host = scene.host().await?;
+    scene.until(&["tier 1 s x (1): a"]).await;
+    scene.cli(&["source", "run", "s"]).await?;
+    scene.until(&["tier 1 s yy (1): b"]).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_restart_agreeing_rounds_count_from_the_beginning() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&NODES).await?;
+    for node in ["a1", "a2", "b1"] {
+        scene.plane.relabel(node, "ex.io/half", "h").await?;
+    }
+    let held = |hold_for: &str| {
+        let safety = format!("  enabled: true\n  safety: {{holdFor: {hold_for}}}\n");
+        racks_by("ex.io/half").replace("  enabled: true\n", &safety)
+    };
+    scene.configure(RACKS).await?;
+    scene.run_until(&TREE).await?;
+    // The edit comes while the host is down, and is held all the same; a restart does not shorten the wait.
+    scene.configure(&held("1h")).await?;
+    for _ in 0..2 {
+        let host = scene.host().await?;
+        let message = scene.until_condition("label", "Held", "True", "TooManyNodesLost").await;
+        assert!(message.contains("3 of 6 placed Nodes"), "{message}");
+        let status = scene.source("label").await?.status.held.expect("it is held");
+        assert_eq!(status.confirmations, 1);
+        scene.until(&TREE).await;
+        host.stop().await?;
+    }
+    // A shorter wait is the operator's to set: it is confirmed by the rounds of this life.
+    scene.configure(&held("2s")).await?;
+    let host = scene.host().await?;
+    scene.until(&["tier 1 ex.io/half=h (3): a1 a2 b1"]).await;
+    host.stop().await
+}

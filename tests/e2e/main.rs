@@ -1,0 +1,22 @@
+//! End to end: the real binary on a real kube-apiserver and etcd, one control plane per test.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "test code: a panic is the report of a failed test"
+)]
+
+mod access;
+mod adoption;
+mod configuration;
+mod drift;
+mod examples;
+mod failures;
+mod files;
+mod guard;
+mod harness;
+mod names;
+mod plugins;
+mod schema;
+mod verbs;

@@ -1,0 +1,175 @@
+//! Plugins that come as a file: what they need to run, and that a bad one harms nobody.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use serde_json::json;
+use topoloom::plugin::Digest;
+use topoloom_tests::guest;
+use topoloom_tests::scene::{Scene, title};
+
+/// An entry whose plugin is a file.
+struct Foreign<'a> {
+    source: &'a str,
+    /// `file: …`, and a digest perhaps.
+    plugin: &'a str,
+    label: &'a str,
+    /// More of the entry, and its `config`, in flow style.
+    rest: &'a str,
+}
+
+impl std::fmt::Display for Foreign<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { source, plugin, label, rest } = self;
+        let permissions = format!("{{nodeLabels: [{label}]}}");
+        writeln!(f, "- {{source: {source}, enabled: true, plugin: {{{plugin}}}, permissions: {permissions}, {rest}}}")
+    }
+}
+
+const LIST: &str = "networkTopologyDiscovery:\n";
+
+fn object(name: &str, source: Option<&str>) -> serde_json::Value {
+    let labels = source.map(|source| json!({"volcano.sh/network-topology-source": source}));
+    json!({
+        "apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode",
+        "metadata": {"name": name, "labels": labels.unwrap_or_else(|| json!({}))},
+        "spec": {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": "n9"}}}]},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_objects_of_the_source_follow_its_answers_and_an_empty_answer_is_held() -> Result<()> {
+    let scene = Scene::new().await?;
+    let file = format!("file: {}", guest::file("topoloom-guest-scripted", scene.plane.folder())?.display());
+    scene.nodes(&["n1", "n2", "n3", "n9"]).await?;
+    scene.put(object("z", Some("label"))).await?;
+    scene.put(object("w", None)).await?;
+    let entry = |answers: &str| {
+        let rest = format!("config: {{answers: [{answers}]}}");
+        format!("{LIST}{}", Foreign { source: "fabric", plugin: &file, label: "example.com/round", rest: &rest })
+    };
+    let others = ["tier 1 w (1): n9", "tier 1 z (1): n9"];
+    let x_and_y = ["tier 1 fabric x (1): n1", "tier 1 fabric yy (1): n2", others[0], others[1]];
+    // x and y; then y and v; then nothing: three answers of one plugin, without an edit in between.
+    let script = "[{id: x, nodes: [n1]}, {id: yy, nodes: [n2]}], [{id: yy, nodes: [n2]}, {id: v, nodes: [n3]}], []";
+    scene.configure(&entry(script)).await?;
+    let host = scene.host().await?;
+    scene.until(&x_and_y).await;
+    let before = scene.stored().await?;
+    scene.cli(&["source", "run", "fabric"]).await?;
+    scene.until(&["tier 1 fabric v (1): n3", "tier 1 fabric yy (1): n2", others[0], others[1]]).await;
+    let after = scene.stored().await?;
+    let y = |stored: &std::collections::BTreeMap<String, topoloom_api::HyperNode>| {
+        stored.values().find(|object| title(object) == "fabric yy").and_then(|object| object.metadata.uid.clone())
+    };
+    assert!(y(&before).is_some() && y(&before) == y(&after), "y is updated, not made anew");
+    for name in ["w", "z"] {
+        let (before, after) = (&before[name].metadata, &after[name].metadata);
+        assert_eq!((&before.uid, before.generation, &before.labels), (&after.uid, after.generation, &after.labels));
+    }
+
+    scene.cli(&["source", "run", "fabric"]).await?;
+    let message = scene.until_condition("fabric", "Held", "True", "EmptyResult").await;
+    assert!(message.contains("topoloom confirm fabric"), "{message}");
+    scene.until(&["tier 1 fabric v (1): n3", "tier 1 fabric yy (1): n2", others[0], others[1]]).await;
+    scene.cli(&["confirm", "fabric"]).await?;
+    scene.until(&others).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_needs_its_digest_its_interface_and_every_grant() -> Result<()> {
+    let scene = Scene::new().await?;
+    let path = guest::file("topoloom-guest-villain", scene.plane.folder())?;
+    let (digest, other) = (Digest::of(&std::fs::read(&path)?), Digest::of(b"other bytes"));
+    let file = format!("file: {}", path.display());
+    let text = scene.plane.folder().join("readme.wasm");
+    std::fs::write(&text, "no plugin at all")?;
+    let text = format!("file: {}", text.display());
+    scene.nodes(&["a example.com/rack=x"]).await?;
+    let entry =
+        |source, plugin: &str, label| Foreign { source, plugin, label, rest: "config: {discover: good}" }.to_string();
+    let pinned = |digest| format!("{file}, digest: {digest}");
+    let document = [
+        entry("denied", &file, "example.com/another"),
+        entry("pinned", &pinned(other), "example.com/rack"),
+        entry("text", &text, "example.com/rack"),
+    ];
+    scene.configure(&format!("{LIST}{}", document.concat())).await?;
+    let host = scene.host().await?;
+    let message = scene.until_condition("denied", "Loaded", "False", "PermissionDenied").await;
+    let cure = "permissions:\n  nodeLabels: [\"example.com/rack\"]";
+    assert!(message.contains(cure), "{message}");
+    let message = scene.until_condition("pinned", "Loaded", "False", "DigestMismatch").await;
+    assert!(message.contains(&digest.to_string()) && message.contains(&other.to_string()), "{message}");
+    let message = scene.until_condition("text", "Loaded", "False", "PluginInvalid").await;
+    assert!(message.contains("WebAssembly"), "{message}");
+    scene.until(&[]).await;
+
+    // The operator does what the messages say; the digest may be written in capitals.
+    let document = [
+        entry("denied", &file, "example.com/rack"),
+        entry("pinned", &pinned(digest).replace(&digest.to_string(), &shout(digest)), "example.com/rack"),
+    ];
+    scene.configure(&format!("{LIST}{}", document.concat())).await?;
+    scene.until(&["tier 1 example.com/rack=x (1): a", "tier 1 example.com/rack=x (1): a"]).await;
+    let shown = scene.source("pinned").await?.status;
+    assert_eq!(shown.plugin.map(|plugin| plugin.digest), Some(digest.to_string()), "the digest is shown");
+    host.stop().await
+}
+
+/// A digest in capitals, as some tools print it.
+fn shout(digest: Digest) -> String {
+    let text = digest.to_string();
+    text.split_once(':').map_or(text.to_uppercase(), |(kind, hex)| format!("{kind}:{}", hex.to_uppercase()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_bad_plugin_has_its_own_reason_and_a_good_source_works_beside_it() -> Result<()> {
+    let scene = Scene::new().await?;
+    let file = format!("file: {}", guest::file("topoloom-guest-villain", scene.plane.folder())?.display());
+    scene.nodes(&["a example.com/rack=x good.io/rack=g", "b example.com/rack=y good.io/rack=g"]).await?;
+    // What the villain does, the reason, and a word of the sentence.
+    let acts = [
+        ("loop", "Deadline", "300ms"),
+        ("panic", "Trap", "discover was told to panic"),
+        ("recurse-deep", "Trap", "stack"),
+        ("grow", "OutOfMemory", "memory"),
+        ("giant", "InvalidResult", "67108864"),
+        ("internal", "GuestError", "as it was told"),
+        ("row", "InvalidResult", "row 2"),
+        ("twice", "InvalidResult", "used by an earlier group"),
+        ("cycle", "InvalidResult", "group"),
+        ("parents", "InvalidResult", "already a member of group"),
+        ("tier-zero", "InvalidResult", "tier 0"),
+    ];
+    let mut document = String::from(LIST);
+    document.push_str(
+        "- {source: good, discoverer: label, enabled: true, config: {networkTopologyTypes: {good: [{nodeLabel: good.io/rack}]}}}\n",
+    );
+    for (act, ..) in acts {
+        let rest = format!("limits: {{cpu: 300ms}}, config: {{discover: {act}}}");
+        write!(document, "{}", Foreign { source: act, plugin: &file, label: "example.com/rack", rest: &rest })?;
+    }
+    for act in ["loop", "panic"] {
+        let rest = format!("limits: {{cpu: 300ms}}, config: {{configure: {act}}}");
+        let source = format!("configure-{act}");
+        write!(document, "{}", Foreign { source: &source, plugin: &file, label: "example.com/rack", rest: &rest })?;
+    }
+    scene.configure(&document).await?;
+    let host = scene.host().await?;
+    let good = ["tier 1 good.io/rack=g (2): a b"];
+    scene.until(&good).await;
+    for (act, reason, words) in acts {
+        let message = scene.until_condition(act, "Discovered", "False", reason).await;
+        assert!(message.contains(words), "{act}: {message}");
+        scene.until_state(act, "Failed").await;
+    }
+    scene.until_condition("configure-loop", "Loaded", "False", "Deadline").await;
+    scene.until_condition("configure-panic", "Loaded", "False", "Trap").await;
+    // They go on failing, and the good one goes on.
+    scene.plane.relabel("b", "good.io/rack", "h").await?;
+    scene.until(&["tier 1 good.io/rack=g (1): a", "tier 1 good.io/rack=h (1): b"]).await;
+    assert!(host.readyz().await.is_ok(), "a plugin does not decide whether the host is ready");
+    host.stop().await
+}

@@ -1,0 +1,52 @@
+//! Guests: plugins of this workspace that only tests run, built from source so that they speak the interface of today.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Builds a guest and gives its core module.
+///
+/// # Errors
+/// With what the compiler says.
+pub fn module(package: &str) -> Result<Vec<u8>> {
+    let target = folder()?;
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--locked", "--profile", "guest", "--target", TARGET, "--package", package, "--lib"])
+        .arg("--target-dir")
+        .arg(&target)
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .context("cargo cannot be started")?;
+    ensure!(output.status.success(), "{package} does not build: {}", String::from_utf8_lossy(&output.stderr));
+    let file = target.join(TARGET).join("guest").join(format!("{}.wasm", package.replace('-', "_")));
+    std::fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))
+}
+
+/// Makes a core module a component, as a vendor would.
+///
+/// # Errors
+/// When the module is no plugin.
+pub fn component(module: &[u8]) -> Result<Vec<u8>> {
+    wit_component::ComponentEncoder::default().validate(true).module(module)?.encode()
+}
+
+/// Builds a guest and writes it as a plugin file into `folder`.
+///
+/// # Errors
+/// When it does not build, or the file cannot be written.
+pub fn file(package: &str, folder: &Path) -> Result<PathBuf> {
+    let file = folder.join(format!("{package}.wasm"));
+    std::fs::write(&file, component(&module(package)?)?)?;
+    Ok(file)
+}
+
+/// Where guests are built: the same place that the build script of the host uses.
+fn folder() -> Result<PathBuf> {
+    let binary = crate::host::binary()?;
+    Ok(binary.ancestors().nth(2).context("the binary lies in a folder of the target directory")?.join("guests"))
+}
