@@ -1,4 +1,5 @@
-//! Builds the plugins that are embedded in the binary: each is compiled for wasm and wrapped as a component.
+//! Builds the plugins that are embedded in the binary: each is compiled for wasm, wrapped as a component, and compiled
+//! once more into the machine code that the host runs, so that no host has to do that when it starts.
 //!
 //! They are the same components that anybody else would build, so this is the recipe of the SDK's guide and nothing
 //! more. The nested cargo has its own target directory: the outer one holds the lock of its own while this runs.
@@ -7,6 +8,12 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
+
+#[allow(dead_code, reason = "the host uses the rest")]
+#[path = "src/plugin/engine/settings.rs"]
+mod settings;
+
+use settings::{Optimise, Threads, settings};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
@@ -34,9 +41,21 @@ fn build() -> Result<(), Box<dyn Error>> {
             .module(&module)
             .and_then(|encoder| encoder.encode())
             .map_err(|error| format!("the plugin {name} is no component: {error:#}"))?;
+        let image = image(&component).unwrap_or_else(|error| {
+            println!("cargo::warning=the plugin {name} is not compiled ahead; every start will do it: {error:#}");
+            Vec::new()
+        });
         fs::write(out.join(format!("{name}.wasm")), component)?;
+        fs::write(out.join(format!("{name}.image")), image)?;
     }
     Ok(())
+}
+
+/// Machine code for any processor of the target: not for the one that builds.
+fn image(component: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    let mut config = settings(Optimise::Yes, Threads::All);
+    config.target(&env::var("TARGET")?)?;
+    wasmtime::Engine::new(&config)?.precompile_component(component)
 }
 
 /// One sentence that says what to do, in place of hundreds of errors about a missing `core`.

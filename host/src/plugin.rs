@@ -39,7 +39,7 @@ mod voice;
 pub use call::{Call, Round};
 pub use compile::Compiler;
 pub use digest::Digest;
-pub use engine::Optimise;
+
 pub use load::LoadError;
 pub use runtime::{Load, Plugin, Runtime, StartError};
 

@@ -54,6 +54,10 @@
 //! The crate never retries, never hides a failure and holds no global state. A panic reaches the host's log with its
 //! message and place; the call ends, the next one starts in a fresh instance.
 
+#[cfg(all(target_arch = "wasm32", feature = "allocator"))]
+#[global_allocator]
+static ALLOCATOR: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
+
 pub mod applied;
 #[doc(hidden)]
 pub mod bindings;

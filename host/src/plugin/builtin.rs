@@ -14,13 +14,25 @@ pub struct Builtin {
     pub bytes: Arc<[u8]>,
     /// Its identity.
     pub digest: Digest,
+    /// The same, compiled by the build script; empty where the build could not compile for its target.
+    pub(super) image: &'static [u8],
 }
 
-static BUILTINS: LazyLock<Vec<Builtin>> =
-    LazyLock::new(|| vec![builtin("label", include_bytes!(concat!(env!("OUT_DIR"), "/label.wasm")))]);
+/// A plugin that the build script left behind.
+macro_rules! builtin {
+    ($name:literal) => {
+        builtin(
+            $name,
+            include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".wasm")),
+            include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".image")),
+        )
+    };
+}
 
-fn builtin(name: &'static str, bytes: &'static [u8]) -> Builtin {
-    Builtin { name, bytes: bytes.into(), digest: Digest::of(bytes) }
+static BUILTINS: LazyLock<Vec<Builtin>> = LazyLock::new(|| vec![builtin!("label")]);
+
+fn builtin(name: &'static str, bytes: &'static [u8], image: &'static [u8]) -> Builtin {
+    Builtin { name, bytes: bytes.into(), digest: Digest::of(bytes), image }
 }
 
 /// All of them.
@@ -35,6 +47,7 @@ pub fn find(name: &str) -> Option<&'static Builtin> {
     all().iter().find(|builtin| builtin.name == name)
 }
 
-pub(super) fn is_embedded(digest: &Digest) -> bool {
-    all().iter().any(|builtin| builtin.digest == *digest)
+/// The one with these bytes.
+pub(super) fn of(digest: &Digest) -> Option<&'static Builtin> {
+    all().iter().find(|builtin| builtin.digest == *digest)
 }

@@ -1,14 +1,14 @@
 //! From WebAssembly to an image of machine code.
 //!
-//! Bytes that are embedded in this binary are compiled here. All others go to a process of their own (decision P2): a
-//! compiler that is led astray by hostile input then breaks a process that has no memory, no time and no secret to
-//! lose. What comes back is machine code that this process will run, so it is only ever taken from that pipe.
+//! The plugins of this binary were compiled when it was built. All other bytes are compiled in a process of their own
+//! (decision P2): a compiler that is led astray by hostile input then breaks a process that has no memory, no time and
+//! no secret to lose. What comes back is machine code that this process will run, so it is only ever taken from that
+//! pipe, or from this binary itself.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,6 +16,7 @@ use tokio::process::{Child, Command};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use super::builtin::Builtin;
 use super::compile_child::{CPU_SECONDS, SUBCOMMAND};
 use super::engine::Optimise;
 use super::load::{CompileLimit, LoadError};
@@ -80,14 +81,14 @@ impl Compiler {
     }
 }
 
-/// Compiles bytes that are embedded in this binary.
-pub(super) async fn in_process(engine: &Engine, bytes: Arc<[u8]>) -> Result<Component, LoadError> {
-    let engine = engine.clone();
-    let compile = move || Component::from_binary(&engine, &bytes);
-    match tokio::task::spawn_blocking(compile).await {
-        Ok(component) => component.map_err(|error| LoadError::Compile { message: super::chain(&error) }),
-        Err(panic) => Err(LoadError::Host(format!("compiling a builtin plugin: {panic}"))),
-    }
+/// The image of a plugin that was compiled when this binary was built; `None` where this machine is not the one it was
+/// compiled for, and it has to be compiled like any other.
+pub(super) fn embedded(engine: &Engine, builtin: &Builtin) -> Option<Component> {
+    let loaded = match builtin.image {
+        [] => return None,
+        image => load_image(engine, image),
+    };
+    loaded.map_err(|error| tracing::info!(plugin = builtin.name, %error, "compiling a builtin plugin anew")).ok()
 }
 
 fn word(optimise: Optimise) -> &'static str {
@@ -135,11 +136,12 @@ fn judge(status: ExitStatus, complaint: &str) -> Result<(), LoadError> {
 /// Turns an image into code of this process.
 #[allow(
     unsafe_code,
-    reason = "the engine cannot prove that an image is what a compiler made; ours comes through a private pipe from a \
-              process of this same binary and from nowhere else (decision P6)"
+    reason = "the engine cannot prove that an image is what a compiler made; ours is part of this binary or comes \
+              through a private pipe from a process of this same binary, and from nowhere else (decision P6)"
 )]
 fn load_image(engine: &Engine, image: &[u8]) -> Result<Component, LoadError> {
-    // SAFETY: `image` was written by `compile_child::main` of the executable that we started ourselves.
+    // SAFETY: `image` was written by the build script of this binary, or by `compile_child::main` of the executable that
+    // we started ourselves.
     let component = unsafe { Component::deserialize(engine, image) };
     component.map_err(|error| LoadError::Image { cause: super::chain(&error) })
 }

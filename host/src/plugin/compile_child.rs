@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use rustix::process::{Resource, Rlimit};
 use wasmtime::Engine;
 
-use super::engine::{Optimise, Threads, config};
+use super::engine::{Optimise, Threads, settings};
 
 /// The hidden subcommand of the binary that ends in [`main`].
 pub const SUBCOMMAND: &str = "compile-plugin";
@@ -49,7 +49,7 @@ fn compile(arguments: &[String]) -> wasmtime::Result<()> {
     };
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;
-    let image = Engine::new(&config(optimise, Threads::One))?.precompile_component(&bytes)?;
+    let image = Engine::new(&settings(optimise, Threads::One))?.precompile_component(&bytes)?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(&image)?;
     stdout.flush()?;

@@ -1,10 +1,14 @@
 //! The runtime as the rest of the host sees it: load bytes, hold a [`Plugin`], call it.
 
+use std::future::poll_fn;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 
 use arc_swap::ArcSwap;
+use futures::FutureExt;
 use tokio::sync::Semaphore;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{Answer, Description, Limits, Requirements};
@@ -23,7 +27,7 @@ use super::{Digest, builtin};
 const THREADS: usize = 2;
 
 /// Calls in the process at one time: twice the threads, since calls also wait for endpoints.
-const CALLS: usize = 4;
+pub(super) const CALLS: usize = 4;
 
 /// Calls of one plugin at one time: an answer builds on the one before it.
 const CALLS_PER_PLUGIN: usize = 1;
@@ -106,10 +110,13 @@ impl Shared {
             return Err(LoadError::Digest { pinned, found: digest });
         }
         let facts = scan::scan(&bytes, &limits.scan)?;
-        let origin = if builtin::is_embedded(&digest) { Origin::Embedded } else { Origin::Foreign };
-        let component = match origin {
-            Origin::Embedded => compile::in_process(&self.engine, Arc::clone(&bytes)).await?,
-            Origin::Foreign => self.compiler.compile(&self.engine, &bytes, Optimise::No).await?,
+        let builtin = builtin::of(&digest);
+        let origin = if builtin.is_some() { Origin::Embedded } else { Origin::Foreign };
+        let component = match builtin.and_then(|builtin| compile::embedded(&self.engine, builtin)) {
+            Some(component) => component,
+            // Foreign bytes first have to prove themselves; ours are compiled once.
+            None if origin == Origin::Embedded => self.compiler.compile(&self.engine, &bytes, Optimise::Yes).await?,
+            None => self.compiler.compile(&self.engine, &bytes, Optimise::No).await?,
         };
         super::load::check_resources(&component, &limits.store)?;
         let pre = self.linkers.link(facts.version, &component)?;
@@ -259,20 +266,37 @@ impl Threads {
         Ok(Self { tokio: Some(tokio) })
     }
 
+    fn tokio(&self) -> Result<&tokio::runtime::Runtime, String> {
+        self.tokio.as_ref().ok_or_else(|| "the plugin runtime is shutting down".to_owned())
+    }
+
     /// Runs a future there. It ends when nobody waits for it any more.
     async fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
-        let Some(tokio) = &self.tokio else { return Err("the plugin runtime is shutting down".to_owned()) };
-        let mut task = AbortOnDrop(tokio.spawn(future));
+        let mut task = AbortOnDrop(self.tokio()?.spawn(future));
         (&mut task.0).await.map_err(|error| match error.try_into_panic() {
-            Ok(panic) => format!("a panic: {}", words(&*panic)),
+            Ok(panic) => broke(&*panic),
             Err(error) => error.to_string(),
         })
     }
 
-    /// Runs a call there; what breaks the host's side of it breaks only that call.
+    /// Runs a call; what breaks the host's side of it breaks only that call.
+    ///
+    /// Most calls are over within one tick of the engine, and two changes of threads would be half of their time: the
+    /// call begins on the thread that asks, and goes to our threads when it yields for the first time.
     async fn call<Q: Question>(&self, job: Job, question: Q) -> Call<Q::Answer> {
-        match self.run(job.run(question)).await {
-            Ok(call) => call,
+        let mut call = Box::pin(AssertUnwindSafe(job.run(question)).catch_unwind());
+        let begun = poll_fn(|context| {
+            // Clocks that the call starts here are those of our threads, wherever it ends.
+            let _entered = self.tokio.as_ref().map(tokio::runtime::Runtime::enter);
+            Poll::Ready(call.as_mut().poll(context))
+        });
+        let end = match begun.await {
+            Poll::Ready(end) => Ok(end),
+            Poll::Pending => self.run(call).await,
+        };
+        match end {
+            Ok(Ok(call)) => call,
+            Ok(Err(panic)) => Call::broken(broke(&*panic)),
             Err(what) => Call::broken(what),
         }
     }
@@ -295,10 +319,11 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-fn words(panic: &(dyn std::any::Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+fn broke(panic: &(dyn std::any::Any + Send)) -> String {
+    let words = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => text,
-        (_, Some(text)) => text,
+        (_, Some(text)) => text.as_str(),
         _ => "without words",
-    }
+    };
+    format!("a panic: {words}")
 }

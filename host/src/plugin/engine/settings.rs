@@ -1,0 +1,72 @@
+//! The settings that decide which plugins run and what their images look like.
+//!
+//! Part of three programs that must agree, or images are refused: this library, its compiler process, and the build
+//! script, which compiles the embedded plugins. So nothing here but the engine itself is used.
+
+use wasmtime::{Config, OptLevel, WasmBacktraceDetails};
+
+/// The stack of wasm code. A Rust guest has its own stack of 1 MiB in linear memory and needs little of this one.
+const GUEST_STACK: usize = 512 << 10;
+
+/// The whole stack of a call: what host functions use lies between this and [`GUEST_STACK`], and must never run out,
+/// since an overflow there ends the process.
+const CALL_STACK: usize = 2 << 20;
+
+/// Address space of a linear memory and behind it: so much that no bound has to be checked by code.
+const RESERVED: u64 = 4 << 30;
+const GUARD: u64 = 32 << 20;
+
+/// Functions named in a trap report: enough to see a cycle of recursion, too few to fill a status.
+const FRAMES: usize = 20;
+
+/// How much work the compiler puts into an image. Images of both kinds load into one engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Optimise {
+    /// Fast to compile, slower to run: to find out quickly whether a plugin works at all.
+    No,
+    /// For service.
+    Yes,
+}
+
+/// How many threads compile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// Only the one that asks: for the compiler process, whose limits count for one.
+    One,
+    /// As many as there are.
+    All,
+}
+
+/// The settings.
+pub(crate) fn settings(optimise: Optimise, threads: Threads) -> Config {
+    let mut config = Config::new();
+    // What no discoverer needs is not there: less compiler to trust. Rust, Python and JavaScript guests compile
+    // without these (measured). Threads, gc and exceptions are left out of the build altogether.
+    config
+        .wasm_simd(false)
+        .wasm_relaxed_simd(false)
+        .wasm_multi_memory(false)
+        .wasm_memory64(false)
+        .wasm_tail_call(false)
+        .wasm_wide_arithmetic(false)
+        .wasm_custom_page_sizes(false)
+        .wasm_bulk_memory(true)
+        .wasm_extended_const(true)
+        .wasm_component_model(true);
+    config
+        .epoch_interruption(true)
+        .concurrency_support(false)
+        .max_wasm_stack(GUEST_STACK)
+        .async_stack_size(CALL_STACK)
+        .memory_reservation(RESERVED)
+        .memory_guard_size(GUARD)
+        .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(FRAMES))
+        // Function names come from the name section. DWARF of a stranger is not read in this process.
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
+        .parallel_compilation(threads == Threads::All)
+        .cranelift_opt_level(match optimise {
+            Optimise::No => OptLevel::None,
+            Optimise::Yes => OptLevel::Speed,
+        });
+    config
+}
