@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use topoloom::plugin::{Digest, Load, LoadError, builtin};
+use topoloom::plugin::{Compiler, Digest, Load, LoadError, Runtime, builtin};
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{Limits, Retry, ScanLimits};
 
@@ -106,6 +106,42 @@ async fn foreign_bytes_come_from_the_compiler_process_twice() {
     assert!(plugin.discover(&source(), round("good", nodes(100))).await.end.is_ok());
 }
 
+/// A plugin that passes the scan and would keep the compiler busy for minutes: in each of its functions thousands of
+/// values are alive at one time.
+fn bomb() -> Arc<[u8]> {
+    use std::fmt::Write;
+    let mut text = String::from("(component (core module");
+    for _ in 0..FUNCTIONS {
+        text.push_str("(func (param i32 i32) (result i32)");
+        for value in 0..VALUES {
+            let _ = write!(text, " local.get {} local.get {} i32.mul", value % 2, (value + 1) % 2);
+            let _ = write!(text, " local.tee {}", value % 2);
+        }
+        (1..VALUES).for_each(|_| text.push_str(" i32.xor"));
+        text.push(')');
+    }
+    text.push_str(r#") (instance $d) (export "topoloom:discovery/discoverer@0.1.0" (instance $d)))"#);
+    wat::parse_str(&text).unwrap().into()
+}
+
+/// As many as the bounds of a file allow, and as long.
+const FUNCTIONS: usize = 60;
+const VALUES: usize = 7_000;
+
+#[tokio::test]
+async fn a_compile_that_does_not_end_is_ended_and_harms_nobody() {
+    let bomb = refused(bomb(), Limits::default());
+    let honest = async {
+        let plugin = villain().await;
+        for _ in 0..20 {
+            assert!(plugin.discover(&source(), round("good", nodes(100))).await.end.is_ok());
+        }
+    };
+    let (error, ()) = futures::join!(bomb, honest);
+    assert_eq!(error.reason(), "CompileLimit", "{error}");
+    assert!(error.to_string().contains("10s of processor time"), "{error}");
+}
+
 #[tokio::test]
 async fn the_import_list_is_the_list_of_abilities() {
     let plugin = villain().await;
@@ -119,4 +155,16 @@ async fn the_import_list_is_the_list_of_abilities() {
 async fn builtins_are_trusted_by_their_bytes() {
     let builtin = builtin::find("label").unwrap();
     assert_eq!(Digest::of(&builtin.bytes), builtin.digest);
+    let load = Load { bytes: Arc::clone(&builtin.bytes), pinned: None, limits: Limits::default() };
+    let plugin = RUNTIME.load(load).await.unwrap();
+    assert_eq!(plugin.origin(), Origin::Embedded);
+    // All that it can do: read columns, know how many rows there are, say something.
+    let abilities = ["log@0.1.0#write", "nodes@0.1.0#[method]snapshot.label", "nodes@0.1.0#[method]snapshot.rows"];
+    assert_eq!(plugin.imports(), abilities.map(|ability| format!("topoloom:discovery/{ability}")));
+    // Its image was made by the build: nothing has to be compiled, so a compiler that does not exist is not missed.
+    let nowhere = Runtime::start(Compiler::Child { exe: "/nowhere".into() }).unwrap();
+    let load = Load { bytes: Arc::clone(&builtin.bytes), pinned: None, limits: Limits::default() };
+    assert!(nowhere.load(load).await.is_ok());
+    let load = Load { bytes: Arc::clone(&VILLAIN), pinned: None, limits: Limits::default() };
+    assert_eq!(nowhere.load(load).await.unwrap_err().reason(), "CompilerUnavailable");
 }

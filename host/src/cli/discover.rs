@@ -147,7 +147,7 @@ fn report_mistakes(document: &Document) {
     }
 }
 
-fn read_existing(path: &Path) -> anyhow::Result<Vec<Object>> {
+fn read_existing(path: &Path) -> anyhow::Result<Vec<Arc<Object>>> {
     #[derive(Deserialize)]
     struct List {
         #[serde(default)]
@@ -169,7 +169,7 @@ fn read_existing(path: &Path) -> anyhow::Result<Vec<Object>> {
     let items = list.items.with_context(|| {
         format!("--existing {}: not a list; give what `kubectl get hypernodes -o yaml` prints", path.display())
     })?;
-    Ok(items.iter().map(convert::object).collect())
+    Ok(items.iter().map(convert::object).map(Arc::new).collect())
 }
 
 fn read_nodes(path: &Path, store: &mut Store) -> anyhow::Result<()> {

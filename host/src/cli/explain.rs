@@ -101,7 +101,7 @@ fn placed(text: &mut String, found: &Found, node: &str) {
 }
 
 /// Which stored objects of the source list the node.
-fn in_force(text: &mut String, objects: &[Object], source: &Arc<str>, node: &str) {
+fn in_force(text: &mut String, objects: &[Arc<Object>], source: &Arc<str>, node: &str) {
     let listing: Vec<&str> = objects
         .iter()
         .filter(|object| object.source.as_ref() == Some(source))

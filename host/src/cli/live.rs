@@ -42,14 +42,19 @@ impl Live {
     }
 
     /// The models of all HyperNodes.
-    pub(super) fn objects(&self) -> Vec<Object> {
-        self.hyper_nodes.iter().map(convert::object).collect()
+    pub(super) fn objects(&self) -> Vec<Arc<Object>> {
+        self.hyper_nodes.iter().map(convert::object).map(Arc::new).collect()
+    }
+
+    /// Whether the configuration has an enabled entry of this source.
+    pub(super) fn enables(&self, source: &str) -> bool {
+        self.document.enabled().any(|entry| entry.source == source)
     }
 
     /// One round of every enabled entry (or of one), over the nodes as they are now. Writes nothing.
     pub(super) async fn rounds(&mut self, only: Option<&str>) -> anyhow::Result<Vec<Shot>> {
         if let Some(only) = only
-            && !self.document.enabled().any(|entry| entry.source == only)
+            && !self.enables(only)
         {
             let known: Vec<&str> = self.document.enabled().map(|entry| entry.source.as_str()).collect();
             anyhow::bail!("no enabled entry has source {only:?}; there are: {}", known.join(", "));

@@ -170,7 +170,7 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     }
     let client = live.client;
     let hyper_nodes = list::<HyperNode>(&client).await.context("listing HyperNodes")?;
-    let objects: Vec<Object> = hyper_nodes.iter().map(convert::object).collect();
+    let objects: Vec<Arc<Object>> = hyper_nodes.iter().map(convert::object).map(Arc::new).collect();
     let source = args.source.as_str().into();
     let count = objects.iter().filter(|object| object.source.as_ref() == Some(&source)).count();
     if args.dry_run {

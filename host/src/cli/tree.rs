@@ -41,7 +41,11 @@ pub(super) struct Leaf {
 /// Prints the stored topology, what differs from a round now, and what sources complain about.
 pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
     let mut live = Live::look(&args.cluster).await?;
-    let shots = live.rounds(args.source.as_deref()).await?;
+    let shots = match args.source.as_deref() {
+        // What a source that is off has left behind is shown too.
+        Some(off) if !live.enables(off) => Vec::new(),
+        only => live.rounds(only).await?,
+    };
     let mut index = StatusIndex::new();
     let objects = live.objects();
     objects.iter().for_each(|object| index.put(object));
@@ -59,7 +63,7 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
             .iter()
             .zip(&live.hyper_nodes)
             .filter(|(object, _)| object.source == *source)
-            .map(|(object, stored)| (object, stored.status.as_ref().and_then(|status| status.node_count)))
+            .map(|(object, stored)| (&**object, stored.status.as_ref().and_then(|status| status.node_count)))
             .collect();
         let title = source.as_deref().unwrap_or("made by hand");
         let status = live
@@ -93,7 +97,9 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
         }
         text.push('\n');
     }
-    if text.is_empty() {
+    if let (true, Some(source)) = (text.is_empty(), &args.source) {
+        let _ = writeln!(text, "source {source:?} has no HyperNodes, and no enabled entry of the configuration");
+    } else if text.is_empty() {
         text.push_str("there are no HyperNodes, and no entry of the configuration is enabled\n");
     }
     print::out(&text);

@@ -19,7 +19,7 @@ pub struct Inputs<'a> {
     /// The source that owns the objects.
     pub source: &'a Arc<str>,
     /// All HyperNodes of the cluster.
-    pub observed: &'a [Object],
+    pub observed: &'a [Arc<Object>],
     /// The nodes that the answer speaks of.
     pub view: &'a View,
     /// The columns that the plugin reads.
@@ -68,7 +68,12 @@ pub struct Numbers {
 ///
 /// # Errors
 /// Every rule that it breaks.
-pub fn accept(topology: &Topology, source: &Arc<str>, view: &View, observed: &[Object]) -> Result<Forest, Violations> {
+pub fn accept(
+    topology: &Topology,
+    source: &Arc<str>,
+    view: &View,
+    observed: &[Arc<Object>],
+) -> Result<Forest, Violations> {
     let input = ValidateInput { source, nodes: view.names(), reserved_labels: &[SOURCE_LABEL] };
     let forest = validate(topology, &input)?;
     Ok(match forest.coverage() {
@@ -98,8 +103,12 @@ fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {
     for (name, object) in &named.objects {
         desired.add(name, &object.spec, inputs.view);
     }
-    let stored: Vec<&Object> =
-        inputs.observed.iter().filter(|object| object.source.as_ref() == Some(inputs.source)).collect();
+    let stored: Vec<&Object> = inputs
+        .observed
+        .iter()
+        .map(|object| &**object)
+        .filter(|object| object.source.as_ref() == Some(inputs.source))
+        .collect();
     for object in &stored {
         if named.held.contains(&object.name) {
             desired.add(&object.name, &object.spec, inputs.view);

@@ -61,7 +61,7 @@ impl Prepared {
     }
 
     /// Runs one round per entry over the nodes in `store`, in the order of the document.
-    pub async fn round(self, store: &Store, observed: &[Object], applied_configs: &ConfigHashes) -> Vec<Shot> {
+    pub async fn round(self, store: &Store, observed: &[Arc<Object>], applied_configs: &ConfigHashes) -> Vec<Shot> {
         let mut tiers = TierNames::new();
         let mut shots = Vec::new();
         for (entry, revision) in self.entries {
@@ -96,11 +96,12 @@ async fn one(
     source: &Arc<str>,
     revision: &Revision,
     view: &View,
-    observed: &[Object],
+    observed: &[Arc<Object>],
     tiers: &TierNames,
     config: guard::Config,
 ) -> Result<Found, String> {
-    let own: Vec<Object> = observed.iter().filter(|object| object.source.as_ref() == Some(source)).cloned().collect();
+    let own: Vec<Arc<Object>> =
+        observed.iter().filter(|object| object.source.as_ref() == Some(source)).cloned().collect();
     let round = Round {
         config: Arc::clone(&revision.config),
         granted: Arc::clone(&revision.granted),

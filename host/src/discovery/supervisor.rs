@@ -112,8 +112,10 @@ const QUICK_CONFLICTS: u32 = 5;
 const LIST_PATIENCE: Duration = Duration::from_secs(10);
 /// How long an Event may take.
 const EVENT_PATIENCE: Duration = Duration::from_secs(2);
-/// How often an entry is prepared again whose file, or whose compiler, may come back.
+/// How often an entry is prepared again whose file may come.
 const PREPARE_AGAIN: Duration = Duration::from_secs(10);
+/// What fails by itself, a compile or a call, is tried less and less often, down to this.
+const PREPARE_SELDOM: Duration = Duration::from_secs(600);
 
 /// The task of one source.
 pub struct Supervisor {
@@ -127,6 +129,7 @@ pub struct Supervisor {
     revision: Option<Revision>,
     interest: Option<Interest>,
     prepare_at: Option<Instant>,
+    prepare_pause: Duration,
     unprepared: bool,
     pacing: Pacing,
     /// The plugin's own memory, and the result it may call unchanged.
@@ -189,6 +192,7 @@ impl Supervisor {
             revision: None,
             interest: None,
             prepare_at: Some(Instant::now()),
+            prepare_pause: PREPARE_AGAIN,
             unprepared: true,
             pacing: Pacing::default(),
             state: Arc::from([]),
@@ -257,6 +261,7 @@ impl Supervisor {
                 if entry.hash != self.entry.hash || self.revision.is_none() {
                     self.entry = entry;
                     self.prepare_at = Some(Instant::now());
+                    self.prepare_pause = PREPARE_AGAIN;
                 } else {
                     self.entry = entry;
                 }
@@ -320,7 +325,10 @@ impl Supervisor {
             Ok(revision) => self.take_revision(revision),
             Err(refused) => {
                 tracing::warn!(source = &*self.source, reason = %refused.reason, message = refused.message, "the entry is refused");
-                self.prepare_at = refused.again.then(|| Instant::now() + PREPARE_AGAIN);
+                self.prepare_at = refused.again.then(|| Instant::now() + self.prepare_pause);
+                if refused.reason != Reason::PluginNotFound {
+                    self.prepare_pause = (self.prepare_pause * 2).min(PREPARE_SELDOM);
+                }
                 self.report.refused(&refused, self.revision.is_some());
             }
         }
@@ -364,8 +372,8 @@ impl Supervisor {
         };
         self.wake.take_nodes();
         self.pacing.started(started);
-        let observed = self.observed();
-        let own: Vec<Object> =
+        let observed = self.shared.hyper_nodes.objects();
+        let own: Vec<Arc<Object>> =
             observed.iter().filter(|object| object.source.as_ref() == Some(&self.source)).cloned().collect();
         let time = Timestamp::now();
         let call = revision
@@ -419,7 +427,7 @@ impl Supervisor {
         tracing::debug!(source = &*self.source, outcome, ?took, "round");
     }
 
-    fn accept(&self, answered: Answered, view: &View, observed: &[Object]) -> Result<Arc<Forest>, String> {
+    fn accept(&self, answered: Answered, view: &View, observed: &[Arc<Object>]) -> Result<Arc<Forest>, String> {
         match answered {
             Answered::Topology(topology) => accept(&topology, &self.source, view, observed)
                 .map(Arc::new)
@@ -428,10 +436,6 @@ impl Supervisor {
                 "the plugin answered `unchanged` in its first round, where there is nothing to be unchanged".to_owned()
             }),
         }
-    }
-
-    fn observed(&self) -> Vec<Object> {
-        self.shared.hyper_nodes.objects().iter().map(|object| Object::clone(object)).collect()
     }
 
     /// Decides about the last result and writes, until the cluster is as decided or something stands in the way.
@@ -445,7 +449,7 @@ impl Supervisor {
             };
             // Until it is decided anything may turn out to be in the way, so nothing that changes from here on is missed.
             self.wake.obstructed(true);
-            let observed = self.observed();
+            let observed = self.shared.hyper_nodes.objects();
             let elsewhere = self.shared.tiers.before(&self.source, self.order, &self.wake);
             let safety = safety(&revision.entry.safety, revision.rhythm.remote);
             let config_hash = self.forest_config.clone();
@@ -590,8 +594,7 @@ impl Supervisor {
 pub async fn remove(writer: &Writer, source: &Arc<str>) -> Outcome {
     let mut outcome = Outcome::default();
     for _ in 0..=QUICK_CONFLICTS {
-        let observed: Vec<Object> = writer.hyper_nodes.objects().iter().map(|object| Object::clone(object)).collect();
-        let plan = diff(&observed, &nothing(source));
+        let plan = diff(&writer.hyper_nodes.objects(), &nothing(source));
         outcome = writer.execute(source, &plan).await;
         if outcome.complete() || !outcome.only_conflicts() {
             break;

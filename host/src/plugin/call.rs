@@ -41,7 +41,7 @@ pub struct Round {
     /// The nodes, with a column for each granted key.
     pub nodes: View,
     /// The objects of this source as they are in the cluster now.
-    pub applied: Arc<[Object]>,
+    pub applied: Arc<[Arc<Object>]>,
     /// When the round started.
     pub time: jiff::Timestamp,
     /// What the last answer of the same revision and configuration carried as state; empty after a restart.

@@ -59,15 +59,16 @@ fn compile(arguments: &[String]) -> wasmtime::Result<()> {
 /// Takes away from this process what a compile does not need.
 fn confine() -> wasmtime::Result<()> {
     rustix::process::nice(NICE)?;
-    limit(Resource::Cpu, CPU_SECONDS)?;
-    limit(Resource::As, memory(left_in_cgroup()))?;
-    limit(Resource::Core, 0)?;
-    limit(Resource::Fsize, 0)
+    // At the first number comes SIGXCPU, which says what happened; at the second SIGKILL, which could be anything.
+    limit(Resource::Cpu, CPU_SECONDS, CPU_SECONDS + 1)?;
+    let memory = memory(left_in_cgroup());
+    limit(Resource::As, memory, memory)?;
+    limit(Resource::Core, 0, 0)?;
+    limit(Resource::Fsize, 0, 0)
 }
 
-fn limit(resource: Resource, value: u64) -> wasmtime::Result<()> {
-    let value = Some(value);
-    Ok(rustix::process::setrlimit(resource, Rlimit { current: value, maximum: value })?)
+fn limit(resource: Resource, current: u64, maximum: u64) -> wasmtime::Result<()> {
+    Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })?)
 }
 
 /// Half of what is left, so that a compile cannot take the host with it, and never more than [`MEMORY`].

@@ -25,7 +25,7 @@ pub(super) struct Guest {
 pub(super) struct Inputs {
     pub(super) nodes: View,
     pub(super) granted: Arc<Granted>,
-    pub(super) applied: Arc<[Object]>,
+    pub(super) applied: Arc<[Arc<Object>]>,
 }
 
 impl Guest {

@@ -30,6 +30,8 @@ mod walk;
 mod world;
 mod write;
 
+use std::sync::Arc;
+
 use super::model::Object;
 use super::naming::Named;
 use super::plan::Plan;
@@ -41,7 +43,7 @@ use world::World;
 ///
 /// `observed` is every HyperNode of the cluster, the same that was given to [`name`](super::name).
 #[must_use]
-pub fn diff(observed: &[Object], desired: &Named) -> Plan {
+pub fn diff(observed: &[Arc<Object>], desired: &Named) -> Plan {
     let world = World::new(observed, desired);
     let reach = Reach::new(&world);
     let history = Walk::new(&world, &reach).run();

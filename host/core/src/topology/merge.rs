@@ -26,7 +26,7 @@ use super::naming::{Adoption, own_by_age};
 ///
 /// `observed` is every HyperNode of the cluster; [`name`](super::name) must be given the same.
 #[must_use]
-pub fn merge_additions(forest: Forest, source: &Arc<str>, observed: &[Object]) -> Forest {
+pub fn merge_additions(forest: Forest, source: &Arc<str>, observed: &[Arc<Object>]) -> Forest {
     let own = own_by_age(source, observed);
     if forest.coverage == Coverage::Complete || own.is_empty() {
         return forest;

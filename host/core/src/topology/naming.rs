@@ -27,7 +27,7 @@ pub struct NameInput<'a> {
     /// The source that owns the objects.
     pub source: &'a Arc<str>,
     /// All HyperNodes of the cluster.
-    pub observed: &'a [Object],
+    pub observed: &'a [Arc<Object>],
     /// Tier names that earlier entries use.
     pub tier_names_elsewhere: &'a TierNames,
 }

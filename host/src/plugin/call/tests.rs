@@ -47,15 +47,15 @@ async fn leaked_handles_are_counted() {
 
 #[tokio::test]
 async fn memories_are_counted_and_summed() {
-    let five: String =
-        (0..5).map(|i| format!("(core module $m{i} (memory 320)) (core instance (instantiate $m{i}))")).collect();
-    let five = format!("(component {five})");
-    let end = start(&five, Limits::default()).await;
+    let three: String =
+        (0..3).map(|i| format!("(core module $m{i} (memory 480)) (core instance (instantiate $m{i}))")).collect();
+    let three = format!("(component {three})");
+    let end = start(&three, Limits::default()).await;
     assert!(matches!(&end, Err(CallError::LimitExceeded { what }) if what.contains("memory count")), "{end:?}");
-    // 5 times 20 MiB, none of which is above the limit.
-    let end = start(&five, store(StoreLimits { memories: 5, memory: 64 * MIB, ..StoreLimits::default() })).await;
-    assert!(matches!(&end, Err(CallError::OutOfMemory { asked, .. }) if *asked == 80 * MIB), "{end:?}");
-    start(&five, store(StoreLimits { memories: 5, memory: 100 * MIB, ..StoreLimits::default() })).await.unwrap();
+    // 3 times 30 MiB, none of which is above the limit.
+    let end = start(&three, store(StoreLimits { memories: 3, memory: 64 * MIB, ..StoreLimits::default() })).await;
+    assert!(matches!(&end, Err(CallError::OutOfMemory { asked, .. }) if *asked == 90 * MIB), "{end:?}");
+    start(&three, store(StoreLimits { memories: 3, memory: 100 * MIB, ..StoreLimits::default() })).await.unwrap();
 }
 
 #[tokio::test]

@@ -59,10 +59,14 @@ fn objects(stored: &[Shown<'_>]) -> Vec<Object> {
     stored.iter().map(|shown| object(*shown)).collect()
 }
 
+fn shared(stored: &[Object]) -> Vec<Arc<Object>> {
+    stored.iter().cloned().map(Arc::new).collect()
+}
+
 /// Plans, executes step by step, and compares the text.
 #[track_caller]
 fn check_objects(stored: Vec<Object>, named: &Named, want: &str) -> Plan {
-    let plan = diff(&stored, named);
+    let plan = diff(&shared(&stored), named);
     let lines: Vec<&str> = want.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(plan.to_string(), lines.join("\n"));
     let mut cluster = Cluster::of(stored);
@@ -458,7 +462,10 @@ fn members_that_are_not_ours_to_name_are_a_difference() {
 #[test]
 fn a_second_write_builds_on_the_first() {
     let stored = objects(&[("p", 2, "@a @b"), ("q", 2, "@c"), ("a", 1, "1"), ("b", 1, "2"), ("c", 1, "3")]);
-    let plan = diff(&stored, &named(&[("p", 2, "@a @c"), ("q", 2, "@b"), ("a", 1, "1"), ("b", 1, "2"), ("c", 1, "3")]));
+    let plan = diff(
+        &shared(&stored),
+        &named(&[("p", 2, "@a @c"), ("q", 2, "@b"), ("a", 1, "1"), ("b", 1, "2"), ("c", 1, "3")]),
+    );
     let bases: Vec<String> = plan
         .steps
         .iter()
@@ -476,5 +483,5 @@ fn a_second_write_builds_on_the_first() {
 fn nothing_is_nothing() {
     assert_eq!(diff(&[], &named(&[])), Plan::default());
     let stored = vec![foreign(("mine", 3, "@mine @nowhere"))];
-    assert_eq!(diff(&stored, &named(&[])), Plan::default());
+    assert_eq!(diff(&shared(&stored), &named(&[])), Plan::default());
 }

@@ -40,7 +40,7 @@ pub(super) enum Owner {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(observed: &'a [Object], desired: &'a Named) -> Self {
+    pub(super) fn new(observed: &'a [Arc<Object>], desired: &'a Named) -> Self {
         // Specs are long lists of Nodes and are read once; children are few.
         let listing: Vec<Vec<&Arc<str>>> = observed.iter().map(|object| children(&object.spec)).collect();
         let wanting: Vec<Vec<&Arc<str>>> = desired.objects.values().map(|object| children(&object.spec)).collect();
@@ -60,7 +60,7 @@ impl<'a> World<'a> {
         for (object, listing) in observed.iter().zip(listing) {
             let Some(at) = id(&object.name) else { continue };
             let ours = object.source.as_ref() == Some(&desired.source) && !desired.held.contains(&object.name);
-            stored[at] = Some(object);
+            stored[at] = Some(&**object);
             owner[at] = if ours { Owner::Us } else { Owner::Others };
             lists[at] = ids(listing);
         }
@@ -95,7 +95,7 @@ type Numbers<'a> = HashMap<&'a str, Id, BuildHasherDefault<DefaultHasher>>;
 /// Every name once, sorted, and its place. Nearly all children are objects too, so only the few that are not are sorted
 /// in.
 fn number<'a: 'n, 'n>(
-    observed: &'a [Object],
+    observed: &'a [Arc<Object>],
     desired: &'a Named,
     children: impl Iterator<Item = &'n &'a Arc<str>>,
 ) -> (Vec<&'a Arc<str>>, Numbers<'a>) {

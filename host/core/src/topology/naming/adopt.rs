@@ -14,8 +14,9 @@ use crate::topology::model::{Coverage, Object};
 const SPLITS: usize = 8;
 
 /// The source's own objects, the oldest first: position is rank.
-pub(in crate::topology) fn own_by_age<'a>(source: &str, observed: &'a [Object]) -> Vec<&'a Object> {
-    let mut own: Vec<&Object> = observed.iter().filter(|object| object.source.as_deref() == Some(source)).collect();
+pub(in crate::topology) fn own_by_age<'a>(source: &str, observed: &'a [Arc<Object>]) -> Vec<&'a Object> {
+    let own = observed.iter().map(|object| &**object).filter(|object| object.source.as_deref() == Some(source));
+    let mut own: Vec<&Object> = own.collect();
     own.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
     own
 }
@@ -33,7 +34,7 @@ pub(in crate::topology) struct Adoption<'a> {
 
 impl<'a> Adoption<'a> {
     /// Matches domains to `own`, which is what [`own_by_age`] returned for `observed`.
-    pub(in crate::topology) fn find(forest: &'a Forest, own: &'a [&'a Object], observed: &'a [Object]) -> Self {
+    pub(in crate::topology) fn find(forest: &'a Forest, own: &'a [&'a Object], observed: &'a [Arc<Object>]) -> Self {
         let mut adoption = Self::by_identity(forest, own, observed);
         // In an answer that only adds, an object that nobody mentions is not one that is no more.
         if forest.coverage == Coverage::Complete {
@@ -44,7 +45,11 @@ impl<'a> Adoption<'a> {
     }
 
     /// Matches by what names a domain, and not by what is in it.
-    pub(in crate::topology) fn by_identity(forest: &'a Forest, own: &'a [&'a Object], observed: &'a [Object]) -> Self {
+    pub(in crate::topology) fn by_identity(
+        forest: &'a Forest,
+        own: &'a [&'a Object],
+        observed: &'a [Arc<Object>],
+    ) -> Self {
         let overlap = Overlap::new(forest, own, observed);
         let (domains, objects) = (forest.domains.len(), own.len());
         let mut adoption =

@@ -4,6 +4,7 @@
 //! as one Node of its own. Everything is built when it is first asked for: an unchanged round never asks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::topology::forest::Forest;
 use crate::topology::model::{Member, MemberKind, Object, Selector};
@@ -23,7 +24,7 @@ enum Leaf<'a> {
 pub(super) struct Overlap<'a> {
     forest: &'a Forest,
     own: &'a [&'a Object],
-    observed: &'a [Object],
+    observed: &'a [Arc<Object>],
     by_name: Option<BTreeMap<&'a str, &'a Object>>,
     tiers: BTreeMap<u32, Vec<(Leaf<'a>, usize)>>,
     sizes: BTreeMap<usize, usize>,
@@ -31,7 +32,7 @@ pub(super) struct Overlap<'a> {
 }
 
 impl<'a> Overlap<'a> {
-    pub(super) fn new(forest: &'a Forest, own: &'a [&'a Object], observed: &'a [Object]) -> Self {
+    pub(super) fn new(forest: &'a Forest, own: &'a [&'a Object], observed: &'a [Arc<Object>]) -> Self {
         let (tiers, sizes) = (BTreeMap::new(), BTreeMap::new());
         Self { forest, own, observed, by_name: None, tiers, sizes, placed: None }
     }
@@ -111,7 +112,7 @@ impl<'a> Overlap<'a> {
                     (MemberKind::Node, selector) => leaves.push(Leaf::Selector(selector)),
                     (MemberKind::HyperNode, Selector::Exact(name)) => {
                         let by_name = self.by_name.get_or_insert_with(|| {
-                            observed.iter().map(|object| (object.name.as_ref(), object)).collect()
+                            observed.iter().map(|object| (object.name.as_ref(), &**object)).collect()
                         });
                         if let Some(child) = by_name.get(name.as_ref())
                             && entered.insert(name.as_ref())

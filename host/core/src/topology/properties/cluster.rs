@@ -35,8 +35,8 @@ impl Cluster {
         Self { objects, writes: 0 }
     }
 
-    pub(in crate::topology) fn observed(&self) -> Vec<Object> {
-        self.objects.values().cloned().collect()
+    pub(in crate::topology) fn observed(&self) -> Vec<Arc<Object>> {
+        self.objects.values().cloned().map(Arc::new).collect()
     }
 
     pub(in crate::topology) fn named(&self, forest: &Forest, source: &Arc<str>) -> Named {
