@@ -107,3 +107,51 @@ async fn an_observing_source_writes_nothing() -> Result<()> {
     scene.until(&["tier 1 ex.io/rack=x (1): a"]).await;
     host.stop().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_removed_while_the_host_was_down_goes_when_it_said_so() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a k1=x k2=y"]).await?;
+    let entry = |source: &str, key: &str, on_removal: &str| {
+        format!(
+            "- {{source: {source}, discoverer: label, enabled: true, onRemoval: {on_removal}, config: {{networkTopologyTypes: {{{source}: [{{nodeLabel: {key}}}]}}}}}}\n"
+        )
+    };
+    let both = format!("networkTopologyDiscovery:\n{}{}", entry("goes", "k1", "delete"), entry("stays", "k2", "keep"));
+    scene.configure(&both).await?;
+    scene.run_until(&["tier 1 k1=x (1): a", "tier 1 k2=y (1): a"]).await?;
+    scene.configure("networkTopologyDiscovery: []").await?;
+    let host = scene.host().await?;
+    scene.until(&["tier 1 k2=y (1): a"]).await;
+    for source in ["goes", "stays"] {
+        scene.until_state(source, "Disabled").await;
+        let message = scene.source(source).await?.status.message;
+        assert!(message.contains("while the host was down"), "{message}");
+    }
+    // What is left is shown, and can be removed by hand.
+    let tree = scene.cli(&["tree", "--source", "stays"]).await?;
+    assert!(tree.contains("k2=y"), "{tree}");
+    scene.cli(&["source", "delete", "stays"]).await?;
+    scene.until(&[]).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_two_sources_place_in_one_tier_is_shown() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a k1=x k2=y", "b k1=x"]).await?;
+    let entry = |source: &str, key: &str| {
+        format!(
+            "- {{source: {source}, discoverer: label, enabled: true, config: {{networkTopologyTypes: {{{source}: [{{nodeLabel: {key}}}]}}}}}}\n"
+        )
+    };
+    let one = entry("one", "k1");
+    scene.configure(&format!("networkTopologyDiscovery:\n{one}")).await?;
+    let host = scene.host().await?;
+    scene.until(&["tier 1 k1=x (2): a b"]).await;
+    scene.configure(&format!("networkTopologyDiscovery:\n{one}{}", entry("two", "k2"))).await?;
+    scene.until(&["tier 1 k1=x (2): a b", "tier 1 k2=y (1): a"]).await;
+    let message = scene.until_condition("two", "Overlap", "True", "SharedNodes").await;
+    assert!(message.contains("1 Node"), "{message}");
+    host.stop().await
+}

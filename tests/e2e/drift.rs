@@ -122,3 +122,26 @@ async fn nothing_is_written_where_nothing_differs() -> Result<()> {
     .await;
     host.stop().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_keeps_writing_our_objects_is_named_and_not_fought() -> Result<()> {
+    let scene = racks().await?;
+    let host = scene.host().await?;
+    scene.until(&TREE).await;
+    let rack = scene.name_of("ex.io/rack=a").await?;
+    let other = PatchParams { field_manager: Some("vc-controller-manager".into()), ..PatchParams::default() };
+    for member in 0..5 {
+        scene.until(&TREE).await;
+        let name = format!("other-{member}");
+        let edit = json!({"spec": {"members": [{"type": "Node", "selector": {"exactMatch": {"name": name}}}]}});
+        scene.hyper_nodes().patch(&rack, &other, &Patch::Merge(&edit)).await?;
+    }
+    let message = scene.until_condition("label", "SecondWriter", "True", "ForeignWriter").await;
+    assert!(message.contains("vc-controller-manager"), "{message}");
+    let message = scene.until_condition("label", "Applied", "False", "ForeignWriter").await;
+    assert!(message.contains("not done"), "{message}");
+    let foreign = scene.stored().await?.remove(&rack).unwrap();
+    let member = foreign.spec.members[0].selector.as_ref().and_then(|selector| selector.exact_match.as_ref());
+    assert_eq!(member.map(|exact| exact.name.as_str()), Some("other-4"), "the last word stays for now");
+    host.stop().await
+}

@@ -79,6 +79,66 @@ async fn without_our_crd_the_host_works_and_says_so() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn without_our_crd_the_words_of_the_operator_stand_in_the_entry() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.plane.kubectl(&["delete", "crd", "discoverysources.topoloom.dev"]).await?;
+    scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=y"]).await?;
+    let saying = |verb: &str| RACKS.replace("  enabled: true\n", &format!("  enabled: true\n  {verb}\n"));
+    scene.configure(&saying("pause: true")).await?;
+    let host = scene.host().await?;
+    let until = async |words: &str| {
+        topoloom_tests::controlplane::eventually(words, std::time::Duration::from_secs(30), async || {
+            let said = host.get("/sources").await.map_err(|error| error.to_string())?;
+            if said.contains(words) { Ok(said) } else { Err(said) }
+        })
+        .await
+    };
+    until("\"state\":\"Paused\"").await;
+    scene.until(&[]).await;
+    scene.configure(RACKS).await?;
+    scene.until(&["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (1): b"]).await;
+    // A result that is held is confirmed by its hash, here too.
+    let empty = |verb: &str| saying(verb).replace("ex.io/rack", "ex.io/none").replace("ex.io/spine", "ex.io/no");
+    scene.configure(&empty("run: '1'")).await?;
+    let said = until("\"state\":\"Held\"").await;
+    let (_, held) = said.split_once("\"held\":").unwrap();
+    let (_, hash) = held.split_once("\"hash\":\"").unwrap();
+    let (hash, _) = hash.split_once('"').unwrap();
+    scene.configure(&empty("confirm: 000000000000")).await?;
+    until("\"state\":\"Held\"").await;
+    assert_eq!(scene.topology().await?.len(), 2, "another hash confirms nothing");
+    scene.configure(&empty(&format!("confirm: '{hash}'"))).await?;
+    scene.until(&[]).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_hyper_node_crd_the_host_waits_and_says_what_to_install() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.plane.kubectl(&["delete", "crd", "hypernodes.topology.volcano.sh"]).await?;
+    scene.nodes(&["a ex.io/rack=x"]).await?;
+    scene.configure(RACKS).await?;
+    let host = topoloom_tests::host::Host::launch(&scene.plane.kubeconfig(), &[]).await?;
+    let patience = std::time::Duration::from_secs(60);
+    topoloom_tests::controlplane::eventually("/readyz names the CRD", patience, async || match host.readyz().await {
+        Err(error) if error.to_string().contains("topoloom crd | kubectl apply") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    // What it says helps.
+    let file = scene.plane.folder().join("crds.yaml");
+    let crds = tokio::process::Command::new(topoloom_tests::host::binary()?).arg("crd").output().await?;
+    std::fs::write(&file, crds.stdout)?;
+    scene.plane.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()]).await?;
+    topoloom_tests::controlplane::eventually("the CRD is used", patience, async || {
+        let topology = scene.topology().await.map_err(|error| error.to_string())?;
+        if topology == ["tier 1 ex.io/rack=x (1): a"] { Ok(()) } else { Err(format!("{topology:?}")) }
+    })
+    .await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unreachable_admission_webhook_is_named_and_nothing_half_done_stays_silent() -> Result<()> {
     let scene = Scene::new().await?;
     scene.nodes(&["a ex.io/rack=x"]).await?;

@@ -2,7 +2,7 @@
 //!
 //! Pure: everything it looks at is an argument, so `run`, `plan`, `tree` and `discover` decide the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use topoloom_api::names::SOURCE_LABEL;
@@ -95,7 +95,7 @@ pub fn decide(forest: &Forest, inputs: &Inputs<'_>) -> Decision {
     );
     let plan = diff(inputs.observed, &named);
     let verdict = judge(&named, inputs);
-    Decision { hash: forest.hash(), verdict, plan, numbers: numbers(forest, inputs.view), named }
+    Decision { hash: forest.hash(), verdict, plan, numbers: numbers(forest, inputs), named }
 }
 
 fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {
@@ -126,11 +126,12 @@ fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {
     })
 }
 
-fn numbers(forest: &Forest, view: &View) -> Numbers {
+fn numbers(forest: &Forest, inputs: &Inputs<'_>) -> Numbers {
+    let view = inputs.view;
     let mut numbers = Numbers {
         covered: forest.nodes().into_iter().filter(|node| view.find(node).is_some()).count(),
         total: view.names().len(),
-        overlaps: forest.overlaps().total,
+        overlaps: overlaps(forest, inputs),
         ..Numbers::default()
     };
     for domain in forest.domains() {
@@ -145,6 +146,32 @@ fn numbers(forest: &Forest, view: &View) -> Numbers {
         entry.0 += count;
     }
     numbers
+}
+
+/// Nodes in two groups of one tier, be it two of this result or one of it and one of another source (decision H15).
+fn overlaps(forest: &Forest, inputs: &Inputs<'_>) -> usize {
+    let mut elsewhere: HashSet<(u32, &str)> = HashSet::new();
+    for object in inputs.observed.iter().filter(|object| is_elsewhere(object, inputs.source)) {
+        elsewhere.extend(object.spec.exact_nodes().map(|node| (object.spec.tier, &**node)));
+    }
+    if elsewhere.is_empty() {
+        return forest.overlaps().total;
+    }
+    let (mut seen, mut twice) = (HashSet::new(), HashSet::new());
+    for domain in forest.domains() {
+        for node in &domain.nodes {
+            let place = (domain.tier.get(), &**node);
+            if elsewhere.contains(&place) || !seen.insert(place) {
+                twice.insert(place);
+            }
+        }
+    }
+    twice.len()
+}
+
+/// Whether the object belongs to another source; one that was made by hand is its maker's affair.
+fn is_elsewhere(object: &Object, source: &Arc<str>) -> bool {
+    object.source.as_ref().is_some_and(|owner| owner != source)
 }
 
 /// One finding as a line.

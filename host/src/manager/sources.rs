@@ -195,11 +195,10 @@ impl Sources {
             }
             return;
         }
-        let known = self.known.get(&source);
-        let memory = known.map_or_else(Memory::default, |known| Memory {
+        let memory = self.known.get_mut(&source).map_or_else(Memory::default, |known| Memory {
             status: known.status.clone(),
             paused: known.verbs.pause,
-            confirmed: known.verbs.confirm.clone(),
+            confirmed: known.verbs.confirm.take(),
         });
         let (mailbox, receiver) = unbounded_channel();
         let supervisor = Supervisor::new(Arc::clone(&self.shared), Arc::clone(&entry), order, memory, receiver);
@@ -261,7 +260,7 @@ impl Sources {
 
     fn said(&mut self, said: Said) {
         let Said::Object(object) = said else { return };
-        let verbs = Verbs::of(&object);
+        let mut verbs = Verbs::of(&object);
         let source = object.status.source.clone();
         if source.is_empty() {
             return;
@@ -278,6 +277,9 @@ impl Sources {
             if known.verbs.pause != verbs.pause {
                 tell(Command::Pause(verbs.pause));
             }
+        } else if verbs.confirm.is_none() {
+            // We have taken the word off the object; a source that does not run yet still has to hear it.
+            verbs.confirm = known.verbs.confirm.take();
         }
         known.status = object.status;
         known.verbs = verbs;

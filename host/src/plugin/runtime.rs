@@ -22,8 +22,8 @@ use super::load::LoadError;
 use super::scan::{self, Version};
 use super::{Digest, builtin};
 
-/// Threads that run guests. A guest computes for milliseconds per round; two let one plugin's endless loop run into
-/// its deadline while others work, and leave the host's own threads alone.
+/// Threads for guests that compute longer than one tick of the engine. Two let one plugin's endless loop run into its
+/// deadline while others work, and leave the host's own threads alone.
 const THREADS: usize = 2;
 
 /// Calls in the process at one time: twice the threads, since calls also wait for endpoints.

@@ -174,8 +174,10 @@ impl Report {
             .collect();
         self.status.overlaps = (numbers.overlaps > 0).then(|| integer(numbers.overlaps));
         if numbers.overlaps > 0 {
-            let message =
-                format!("{} Nodes are in two groups of one tier; a scheduler picks one of them", numbers.overlaps);
+            let nodes = if numbers.overlaps == 1 { "1 Node is" } else { &format!("{} Nodes are", numbers.overlaps) };
+            let message = format!(
+                "{nodes} in two groups of one tier, of this source or of it and another one; a scheduler picks one of them"
+            );
             self.set(ConditionType::Overlap, true, Reason::SharedNodes, message);
         } else {
             self.clear(ConditionType::Overlap);
