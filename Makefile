@@ -3,6 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 WASM := wasm32-unknown-unknown
+# Built without optimisation: it runs for a second and would be compiled for minutes.
 DENY_VERSION := 0.20.2
 DENY := $(TARGET_DIR)/tools/bin/cargo-deny
 
@@ -45,7 +46,7 @@ lint: bins $(DENY) ## Formatting, lints, licences and sources of dependencies, g
 
 $(DENY):
 	@echo "topoloom: building cargo-deny $(DENY_VERSION) once (some minutes)"
-	cargo install --quiet --locked --root $(TARGET_DIR)/tools cargo-deny@$(DENY_VERSION)
+	cargo install --quiet --locked --debug --root $(TARGET_DIR)/tools cargo-deny@$(DENY_VERSION)
 
 bench: controlplane ## Print the measured table, side by side with what it is compared to
 	cargo build --release --workspace --bins

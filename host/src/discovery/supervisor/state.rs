@@ -1,6 +1,5 @@
 //! What a source says about itself: one status, and the Events on its way there.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,6 +11,7 @@ use topoloom_api::discovery_source::{
 };
 use topoloom_core::topology::guard::{self, Confirmation, Rule};
 
+use super::foreign::Foreign;
 use super::wake::Drift;
 use crate::cluster::Reason as Refused;
 use crate::cluster::events::Urgency;
@@ -19,10 +19,6 @@ use crate::discovery::decide::Decision;
 use crate::discovery::revision::{self, Revision};
 use crate::topology::apply::Outcome;
 
-/// Foreign changes within [`WATCHED`] that make another writer of us two: repairing on would be a fight.
-const FIGHT: usize = 5;
-/// How long a foreign change is remembered.
-const WATCHED: Duration = Duration::from_secs(120);
 /// Objects that are named in a message; the rest is counted.
 const NAMED: usize = 3;
 
@@ -30,7 +26,7 @@ const NAMED: usize = 3;
 pub(super) struct Report {
     status: DiscoverySourceStatus,
     said: Vec<Condition>,
-    foreign: VecDeque<(Instant, Drift)>,
+    foreign: Foreign,
     warnings: Vec<String>,
     served: bool,
     disabled: bool,
@@ -54,7 +50,7 @@ impl Report {
         Self {
             said: status.conditions.clone(),
             status,
-            foreign: VecDeque::new(),
+            foreign: Foreign::default(),
             warnings: Vec::new(),
             served: false,
             disabled: false,
@@ -344,31 +340,21 @@ impl Report {
             writer = drift.writer.as_deref().unwrap_or("unknown"),
             "somebody changed an object of this source"
         );
-        if drift.writer.is_some() {
-            self.foreign.push_back((now, drift.clone()));
-        }
+        self.foreign.changed(drift, now);
     }
 
     /// Whether another program keeps changing our objects, so that writing on would be a fight, and when to look again.
     pub(super) fn second_writer(&mut self, now: Instant) -> (bool, Option<Instant>) {
-        while self.foreign.front().is_some_and(|(when, _)| now.duration_since(*when) > WATCHED) {
-            self.foreign.pop_front();
+        match self.foreign.second_writer(now) {
+            None => {
+                self.clear(ConditionType::SecondWriter);
+                (false, None)
+            }
+            Some(found) => {
+                self.set(ConditionType::SecondWriter, true, Reason::ForeignWriter, found.message);
+                (found.is_fight, Some(found.look_again))
+            }
         }
-        let Some((_, last)) = self.foreign.back() else {
-            self.clear(ConditionType::SecondWriter);
-            return (false, None);
-        };
-        let over = self.foreign.front().map(|(when, _)| *when + WATCHED + Duration::from_secs(1));
-        let fight = self.foreign.len() >= FIGHT;
-        let message = format!(
-            "{} changes of our objects by {:?} within two minutes, the last one of {}{}",
-            self.foreign.len(),
-            last.writer.as_deref().unwrap_or("unknown"),
-            last.object,
-            if fight { "; this source writes nothing until that ends" } else { "; repaired" }
-        );
-        self.set(ConditionType::SecondWriter, true, Reason::ForeignWriter, message);
-        (fight, over)
     }
 
     /// Writes are due and not done, since another program would undo them.

@@ -1,0 +1,125 @@
+//! What the entry and the operator say, and what nodes and objects do meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use topoloom_api::condition::Reason;
+
+use super::{Command, Supervisor, wake};
+use crate::config::EntryConfig;
+use crate::discovery::revision::{Revision, prepare};
+
+/// How often an entry is prepared again whose file may come.
+pub(super) const PREPARE_AGAIN: Duration = Duration::from_secs(10);
+/// What fails by itself, a compile or a call, is tried less and less often, down to this.
+const PREPARE_SELDOM: Duration = Duration::from_secs(600);
+
+impl Supervisor {
+    pub(super) async fn command(&mut self, command: Command) {
+        match command {
+            Command::Entry(entry, order, warnings) => {
+                if std::mem::replace(&mut self.order, order) != order && self.forest.is_some() {
+                    // Which entry is earlier decides who has a tier name.
+                    self.decide_at = Some(Instant::now());
+                }
+                self.take_verbs(&entry);
+                self.report.valid(entry.on_removal, warnings);
+                if entry.hash != self.entry.hash || self.revision.is_none() {
+                    self.entry = entry;
+                    self.prepare_at = Some(Instant::now());
+                    self.prepare_pause = PREPARE_AGAIN;
+                } else {
+                    self.entry = entry;
+                }
+            }
+            Command::Invalid(reason, message) => self.report.invalid(reason, message, self.revision.is_some()),
+            Command::Confirm(hash) => self.confirm(hash),
+            Command::Run => {
+                self.prepare_at = self.prepare_at.map(|_| Instant::now());
+                self.pacing.ask();
+            }
+            Command::Pause(paused) => self.paused = paused,
+            Command::Stop(_) | Command::Leave => {}
+        }
+    }
+
+    /// The verbs of the entry work where the CRD is not installed; a value counts once.
+    fn take_verbs(&mut self, entry: &EntryConfig) {
+        if entry.verbs.confirm != self.entry.verbs.confirm
+            && let Some(hash) = entry.verbs.confirm.clone()
+        {
+            self.confirm(hash);
+        }
+        if entry.verbs.run.is_some() && entry.verbs.run != self.entry.verbs.run {
+            self.pacing.ask();
+        }
+        if entry.verbs.pause != self.entry.verbs.pause {
+            self.paused = entry.verbs.pause;
+        }
+    }
+
+    fn confirm(&mut self, hash: String) {
+        tracing::info!(source = &*self.source, hash, "the operator confirms a result");
+        self.confirmed = Some(hash);
+        // What is held is decided again at once; a source that holds nothing keeps the word for its next round.
+        if self.forest.is_some() {
+            self.decide_at = Some(Instant::now());
+        }
+    }
+
+    pub(super) fn woken(&mut self) {
+        let news = self.wake.take();
+        let now = Instant::now();
+        if news.columns {
+            self.pacing.columns_changed(now);
+        }
+        if news.names {
+            self.pacing.names_changed();
+        }
+        for drift in &news.drift {
+            self.shared.metrics.drift(&self.source);
+            self.report.drift(drift, now);
+        }
+        if (!news.drift.is_empty() || news.tiers || news.others) && self.forest.is_some() && self.decide_at.is_none() {
+            self.decide_at = Some(now);
+        }
+    }
+
+    pub(super) async fn prepare(&mut self) {
+        self.prepare_at = None;
+        match prepare(&self.shared.runtime, Arc::clone(&self.entry)).await {
+            Ok(revision) => self.take_revision(revision),
+            Err(refused) => {
+                tracing::warn!(source = &*self.source, reason = %refused.reason, message = refused.message, "the entry is refused");
+                self.prepare_at = refused.again.then(|| Instant::now() + self.prepare_pause);
+                if refused.reason != Reason::PluginNotFound {
+                    self.prepare_pause = (self.prepare_pause * 2).min(PREPARE_SELDOM);
+                }
+                self.report.refused(&refused, self.revision.is_some());
+            }
+        }
+        if std::mem::take(&mut self.unprepared) {
+            self.shared.prepared.send_modify(|prepared| *prepared += 1);
+        }
+    }
+
+    fn take_revision(&mut self, revision: Revision) {
+        let interested = wake::Interested::new(Arc::clone(&self.wake), revision.keys.clone());
+        // The new interest exists before the old one goes, so columns that both want stay.
+        let interest = self.shared.nodes.register(revision.keys.clone(), Arc::new(interested));
+        self.interest = Some(interest);
+        self.pacing.restart(revision.rhythm.clone());
+        self.state = Arc::from([]);
+        self.answered = false;
+        self.report.revision(&revision);
+        tracing::info!(
+            source = &*self.source,
+            plugin = revision.description.name,
+            version = revision.description.version,
+            digest = %revision.plugin.digest(),
+            "configured"
+        );
+        self.revision = Some(revision);
+    }
+}

@@ -1,0 +1,157 @@
+//! From a result to the cluster: decide, guard, write, and what becomes of what could not be written.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use topoloom_core::snapshot::View;
+use topoloom_core::topology::guard::{self, Confirmation, Standing, Verdict};
+
+use super::Supervisor;
+use crate::config::tuning::EmptyResult;
+use crate::discovery::decide::{Decision, Inputs, decide};
+use crate::topology::apply::Outcome;
+
+/// First pause before a plan with refused writes is decided again; doubles up to [`LONGEST_WRITE_PAUSE`].
+pub(super) const FIRST_WRITE_PAUSE: Duration = Duration::from_millis(500);
+/// An API server or webhook that comes back is noticed within this time.
+const LONGEST_WRITE_PAUSE: Duration = Duration::from_secs(30);
+/// Conflicts in a row that are decided again at once, before the pauses begin.
+const QUICK_CONFLICTS: u32 = 5;
+
+impl Supervisor {
+    /// Decides about the last result and writes, until the cluster is as decided or something stands in the way.
+    pub(super) async fn decide_again(&mut self) {
+        self.decide_at = None;
+        self.look_at = None;
+        loop {
+            let (Some(revision), Some(forest), Some(view)) = (&self.revision, self.forest.clone(), self.view.clone())
+            else {
+                return;
+            };
+            // Until it is decided anything may turn out to be in the way, so nothing that changes from here on is missed.
+            self.wake.obstructed(true);
+            let observed = self.shared.hyper_nodes.objects();
+            let elsewhere = self.shared.tiers.before(&self.source, self.order, &self.wake);
+            let safety = safety(&revision.entry.safety, revision.rhythm.remote);
+            let config_hash = self.forest_config.clone();
+            let inputs = Inputs {
+                source: &self.source,
+                observed: &observed,
+                view: &view,
+                keys: &revision.keys,
+                baseline: self.baseline.as_ref(),
+                config: match &self.config_applied {
+                    Some(applied) if *applied != config_hash => guard::Config::Edited,
+                    _ => guard::Config::Same,
+                },
+                safety: &safety,
+                tier_names_elsewhere: &elsewhere,
+            };
+            let decision = decide(&forest, &inputs);
+            self.shared.tiers.publish(&self.source, decision.named.tier_names());
+            let pass = self.guard(&decision, &safety);
+            self.wake.obstructed(!decision.plan.blocked.is_empty() || !decision.named.name_conflicts.is_empty());
+            self.report.decided(&decision);
+            self.shared.metrics.name_conflicts(&self.source, decision.named.name_conflicts.len());
+            if !pass {
+                return;
+            }
+            let observing = self.observes();
+            if observing || self.paused {
+                self.report.observing(&decision, observing);
+                return;
+            }
+            let (fight, look_again) = self.report.second_writer(Instant::now());
+            if fight && !decision.plan.is_empty() {
+                self.report.fighting();
+                self.decide_at = Some(Instant::now() + LONGEST_WRITE_PAUSE);
+                return;
+            }
+            if !decision.plan.is_empty() {
+                tracing::info!(
+                    source = &*self.source,
+                    writes = decision.plan.steps.len(),
+                    hash = %decision.hash,
+                    "writing a topology"
+                );
+            }
+            let outcome = self.shared.writer.execute(&self.source, &decision.plan).await;
+            if self.written(&decision, &outcome, view, config_hash) {
+                self.look_at = look_again;
+                return;
+            }
+        }
+    }
+
+    /// Whether the guard lets a decision pass; keeps what is waited for.
+    fn guard(&mut self, decision: &Decision, safety: &guard::Safety) -> bool {
+        let Verdict::Held(held) = &decision.verdict else {
+            self.hold.clear();
+            self.pacing.at(None);
+            self.report.not_held();
+            self.shared.metrics.held(&self.source, false);
+            return true;
+        };
+        let now = Timestamp::now();
+        let operator = self.confirmed.as_deref();
+        match self.hold.agree(decision.hash.as_str(), held.rule, now, operator, safety) {
+            Standing::Confirmed(by) => {
+                self.confirmed = None;
+                self.report.confirmed(by);
+                self.shared.metrics.held(&self.source, false);
+                let by = if by == Confirmation::Operator { "operator" } else { "time" };
+                tracing::info!(source = &*self.source, hash = %decision.hash, by, "a held result is confirmed");
+                true
+            }
+            Standing::Held { since, agreeing, needed, next_due } => {
+                let due = next_due.map(|due| {
+                    let wait = due.duration_since(now);
+                    Instant::now() + wait.try_into().unwrap_or(Duration::ZERO)
+                });
+                self.pacing.at(due);
+                self.report.held(decision, held, since, agreeing, needed, next_due);
+                self.shared.metrics.held(&self.source, true);
+                tracing::warn!(source = &*self.source, hash = %decision.hash, why = held.sentence, "a result is held");
+                false
+            }
+        }
+    }
+
+    /// Takes in what became of a plan. Answers whether the loop ends.
+    fn written(&mut self, decision: &Decision, outcome: &Outcome, view: View, config_hash: String) -> bool {
+        if outcome.complete() {
+            self.write_pause = FIRST_WRITE_PAUSE;
+            self.conflicts = 0;
+            self.baseline = Some(view);
+            self.config_applied = Some(config_hash.clone());
+            self.hold.clear();
+            self.report.applied(decision, config_hash);
+            self.shared.metrics.in_force(&self.source, decision.numbers.covered, decision.numbers.groups());
+            return true;
+        }
+        if outcome.only_conflicts() && self.conflicts < QUICK_CONFLICTS {
+            self.conflicts += 1;
+            return false;
+        }
+        let wait = outcome.refused.iter().filter_map(|(_, refusal)| refusal.retry_after).max();
+        let pause = wait.unwrap_or(self.write_pause);
+        self.write_pause = (self.write_pause * 2).min(LONGEST_WRITE_PAUSE);
+        self.decide_at = Some(Instant::now() + pause);
+        self.report.write_failed(outcome, pause);
+        true
+    }
+}
+
+/// The guard's limits of an entry; a source that calls endpoints is held for longer.
+#[must_use]
+pub fn safety(given: &crate::config::Safety, remote: bool) -> guard::Safety {
+    let hold_for = if remote { guard::Safety::HOLD_FOR_REMOTE } else { guard::Safety::HOLD_FOR };
+    guard::Safety {
+        max_delete_percent: given.max_delete_percent,
+        max_lose_percent: given.max_lose_percent,
+        confirmations: given.confirmations,
+        hold_for: given.hold_for.unwrap_or(hold_for),
+        allow_empty: given.empty == EmptyResult::ConfirmByTime,
+    }
+}

@@ -1,0 +1,103 @@
+//! One round: the plugin is asked, and its answer is a forest or an error.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use topoloom_api::condition::Reason;
+use topoloom_core::plugin::{Answered, Retry};
+use topoloom_core::snapshot::View;
+use topoloom_core::topology::{Forest, Object};
+
+use super::Supervisor;
+use crate::discovery::decide::accept;
+use crate::discovery::revision::call_reason;
+use crate::plugin::Round;
+
+/// How long a round waits for the first lists; the mailbox is read in between.
+const LIST_PATIENCE: Duration = Duration::from_secs(10);
+
+impl Supervisor {
+    /// One round: ask the plugin, then decide and write.
+    pub(super) async fn round(&mut self) {
+        let Some(revision) = &self.revision else { return };
+        let started = Instant::now();
+        let lists = async {
+            self.shared.hyper_nodes.synced().await;
+            self.shared.nodes.view(&revision.keys).await
+        };
+        let Ok(view) = tokio::time::timeout(LIST_PATIENCE, lists).await else {
+            let until = self.pacing.failed(Instant::now(), None);
+            let message = "Nodes or HyperNodes could not be listed so far (the log and /readyz say why)";
+            self.report.round_failed(Reason::Pending, message, Some(until));
+            return;
+        };
+        self.wake.take_nodes();
+        self.pacing.started(started);
+        let observed = self.shared.hyper_nodes.objects();
+        let own: Vec<Arc<Object>> =
+            observed.iter().filter(|object| object.source.as_ref() == Some(&self.source)).cloned().collect();
+        let time = Timestamp::now();
+        let call = revision
+            .plugin
+            .discover(
+                &self.source,
+                Round {
+                    config: Arc::clone(&revision.config),
+                    granted: Arc::clone(&revision.granted),
+                    nodes: view.clone(),
+                    applied: own.into(),
+                    time,
+                    state: Arc::clone(&self.state),
+                },
+            )
+            .await;
+        self.shared.metrics.guest(&self.source, &call.usage);
+        let outcome = match call.end {
+            Err(error) => {
+                let until = match error.retry() {
+                    Retry::Later(wait) => Some(self.pacing.failed(Instant::now(), wait)),
+                    Retry::OnChange => {
+                        self.pacing.failed_until_changed();
+                        None
+                    }
+                };
+                self.report.round_failed(call_reason(&error), &error.to_string(), until);
+                error.reason()
+            }
+            Ok(answer) => match self.accept(answer.outcome, &view, &observed) {
+                Err(message) => {
+                    let until = self.pacing.failed(Instant::now(), None);
+                    self.report.round_failed(Reason::InvalidResult, &message, Some(until));
+                    "InvalidTopology"
+                }
+                Ok(forest) => {
+                    self.state = answer.state.into();
+                    self.forest = Some(forest);
+                    self.forest_config = revision.entry.config_hash.to_string();
+                    self.answered = true;
+                    self.view = Some(view);
+                    self.pacing.succeeded();
+                    self.report.discovered(time);
+                    self.decide_again().await;
+                    "ok"
+                }
+            },
+        };
+        let took = started.elapsed();
+        self.shared.metrics.round(&self.source, outcome, took.as_secs_f64());
+        tracing::debug!(source = &*self.source, outcome, ?took, "round");
+    }
+
+    fn accept(&self, answered: Answered, view: &View, observed: &[Arc<Object>]) -> Result<Arc<Forest>, String> {
+        match answered {
+            Answered::Topology(topology) => accept(&topology, &self.source, view, observed)
+                .map(Arc::new)
+                .map_err(|violations| format!("the topology is not valid: {violations}")),
+            Answered::Unchanged => self.forest.clone().filter(|_| self.answered).ok_or_else(|| {
+                "the plugin answered `unchanged` in its first round, where there is nothing to be unchanged".to_owned()
+            }),
+        }
+    }
+}
