@@ -39,6 +39,7 @@ test: controlplane ## Run everything that must pass
 lint: bins $(DENY) ## Formatting, lints, licences and sources of dependencies, generated files
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 	$(TARGET_DIR)/debug/xtask check
 	$(DENY) --offline check bans licenses sources
 	@$(DENY) fetch db 2>/dev/null && $(DENY) check advisories \

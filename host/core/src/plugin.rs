@@ -1,7 +1,7 @@
 //! What a plugin may do and how its calls end, as plain values.
 //!
 //! Owns the words that the runtime (which needs an engine), the supervisor (which needs a clock) and the configuration
-//! (which needs a cluster) share: [`Limits`], [`Permissions`] and what [`grant`] makes of them, what a discoverer says
+//! (which needs a cluster) share: [`Limits`], [`Permissions`] and what [`grant()`] makes of them, what a discoverer says
 //! about itself ([`Description`], [`Requirements`]), and the one way a call ends ([`Answer`] or [`CallError`]).
 //! Never runs a plugin, never reads a clock.
 //!

@@ -1,7 +1,7 @@
 //! One source: its revision, its rounds, its writes, and what it says about itself.
 //!
 //! A supervisor is one task that does one thing at a time: prepare a revision, run a round, write. What happens
-//! meanwhile waits in its mailbox and its [`Wake`], and collapses.
+//! meanwhile waits in its mailbox and its bell, and collapses.
 //!
 //! ```text
 //! entry ─► prepare ─► Revision ─► round: view ─► discover ─► accept ─► decide ─► guard ─► execute ─► report

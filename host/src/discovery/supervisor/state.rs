@@ -411,7 +411,8 @@ impl Report {
         };
         self.status.state = Some(state);
         if !self.disabled {
-            let held = self.status.held.as_ref().map(|held| held.sentence.clone());
+            // Its first sentence: the column of a table; all of it stands in `held` and in the condition.
+            let held = self.status.held.as_ref().and_then(|held| held.sentence.split(". ").next().map(str::to_owned));
             self.status.message =
                 held.or_else(|| first_bad.map(|condition| condition.message)).unwrap_or_else(|| self.sentence(paused));
         }
