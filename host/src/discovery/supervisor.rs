@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
@@ -118,6 +119,8 @@ pub struct Supervisor {
     /// The entry as last told; the revision's own may be an older one.
     entry: Arc<EntryConfig>,
     revision: Option<Revision>,
+    /// Compiles the plugin of this revision once more, with optimisation, while its first image serves.
+    optimising: JoinSet<()>,
     interest: Option<Interest>,
     prepare_at: Option<Instant>,
     prepare_pause: Duration,
@@ -181,6 +184,7 @@ impl Supervisor {
             order,
             entry,
             revision: None,
+            optimising: JoinSet::new(),
             interest: None,
             prepare_at: Some(Instant::now()),
             prepare_pause: entry::PREPARE_AGAIN,

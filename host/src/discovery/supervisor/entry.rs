@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use topoloom_api::condition::Reason;
 
@@ -120,6 +121,7 @@ impl Supervisor {
             digest = %revision.plugin.digest(),
             "configured"
         );
+        self.optimising = JoinSet::new();
         self.revision = Some(revision);
     }
 }

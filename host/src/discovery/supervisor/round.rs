@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 use topoloom_api::condition::Reason;
+use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{Answered, Retry};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::{Forest, Object};
@@ -80,6 +81,7 @@ impl Supervisor {
                     self.view = Some(view);
                     self.pacing.succeeded();
                     self.report.discovered(time);
+                    self.optimise();
                     self.decide_again().await;
                     "ok"
                 }
@@ -88,6 +90,22 @@ impl Supervisor {
         let took = started.elapsed();
         self.shared.metrics.round(&self.source, outcome, took.as_secs_f64());
         tracing::debug!(source = &*self.source, outcome, ?took, "round");
+    }
+
+    /// A plugin of others has proved that it works, so it is worth the second, longer compile (decision P2).
+    fn optimise(&mut self) {
+        let Some(revision) = &self.revision else { return };
+        // What was begun stays in the set until the next revision: once is enough.
+        if revision.plugin.origin() == Origin::Embedded || !self.optimising.is_empty() {
+            return;
+        }
+        let (plugin, source) = (revision.plugin.clone(), Arc::clone(&self.source));
+        self.optimising.spawn(async move {
+            match plugin.optimise().await {
+                Ok(()) => tracing::info!(source = &*source, "the plugin is compiled with optimisation"),
+                Err(error) => tracing::warn!(source = &*source, %error, "the plugin goes on without optimisation"),
+            }
+        });
     }
 
     fn accept(&self, answered: Answered, view: &View, observed: &[Arc<Object>]) -> Result<Arc<Forest>, String> {
