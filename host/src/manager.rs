@@ -92,6 +92,7 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
         tiers: TierRegistry::default(),
         mode: options.mode,
         prepared: tokio::sync::watch::Sender::new(0),
+        stop: stop.clone(),
     });
     let checks = Checks::new(&health);
     let listener = admin::listen(options.admin).await?;

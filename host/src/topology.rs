@@ -6,4 +6,5 @@
 pub mod apply;
 pub mod convert;
 pub mod observe;
+mod rewrites;
 pub mod status;

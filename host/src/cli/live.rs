@@ -23,6 +23,8 @@ pub(super) struct Live {
     pub(super) hyper_nodes: Vec<HyperNode>,
     pub(super) sources: Vec<DiscoverySource>,
     pub(super) document: Document,
+    /// There is no ConfigMap, so the document is empty.
+    pub(super) no_config: bool,
     pub(super) store: Store,
     /// What each list of nodes changed in the store, in order.
     pub(super) changes: Vec<Change>,
@@ -38,7 +40,9 @@ impl Live {
             other => other.context("listing DiscoverySources")?,
         };
         let document = document(args, &client).await?;
-        Ok(Self { client, hyper_nodes, sources, document, store: Store::new(), changes: Vec::new() })
+        let no_config = document.is_none();
+        let document = document.unwrap_or_default();
+        Ok(Self { client, hyper_nodes, sources, document, no_config, store: Store::new(), changes: Vec::new() })
     }
 
     /// The models of all HyperNodes.
@@ -114,19 +118,20 @@ where
     Ok(list.items)
 }
 
-async fn document(args: &ClusterArgs, client: &kube::Client) -> anyhow::Result<Document> {
+/// The configuration; `None` when there is no ConfigMap, which is said on the console.
+async fn document(args: &ClusterArgs, client: &kube::Client) -> anyhow::Result<Option<Document>> {
     let location = args.location();
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &location.namespace);
     let map =
         api.get_opt(&location.name).await.map_err(|error| Refusal::of(&error)).context("reading the configuration")?;
     match Load::from_data(map.map(|map| map.data.unwrap_or_default()).as_ref(), &location.key) {
-        Load::Valid(document) => Ok(document),
+        Load::Valid(document) => Ok(Some(document)),
         Load::Invalid(error) => anyhow::bail!("the configuration {location} cannot be read: {error}"),
         Load::NoConfigMap => {
             super::print::error(&format!(
                 "topoloom: there is no ConfigMap {location}, so no source is enabled: name it with --namespace and --release"
             ));
-            Ok(Document::default())
+            Ok(None)
         }
         Load::NoKey => anyhow::bail!("the ConfigMap {location} lacks that key"),
     }

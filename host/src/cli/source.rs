@@ -7,6 +7,8 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use topoloom_api::discovery_source::State;
 use topoloom_api::names::{CONFIRM_ANNOTATION, PAUSE_ANNOTATION, RUN_ANNOTATION};
 use topoloom_api::{DiscoverySource, HyperNode, object_name};
 use topoloom_core::topology::Object;
@@ -90,6 +92,9 @@ pub(super) struct DeleteArgs {
     /// Only say what would be deleted
     #[arg(long)]
     dry_run: bool,
+    /// Delete although a host may still run the source
+    #[arg(long)]
+    force: bool,
 }
 
 /// Confirms what is held.
@@ -158,6 +163,21 @@ async fn show(args: &ListArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Why a host seems to run the source, as far as its DiscoverySource tells.
+async fn running(client: &kube::Client, source: &str) -> anyhow::Result<Option<String>> {
+    let api: Api<DiscoverySource> = Api::all(client.clone());
+    match api.get_opt(&object_name(source)).await.map_err(|error| Refusal::of(&error)) {
+        Ok(object) => Ok(object.and_then(|object| object.status.state).and_then(|state| {
+            let runs = state != State::Disabled;
+            runs.then(|| {
+                format!("its DiscoverySource says {}, so a host runs it or has not seen that it is off", state.as_str())
+            })
+        })),
+        Err(refusal) if refusal.reason == Reason::NoSuchResource => Ok(None),
+        Err(refusal) => Err(refusal).context("reading the DiscoverySource"),
+    }
+}
+
 async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     let live = Live::look(&args.cluster).await?;
     // An entry that is wrong still runs in its last good version.
@@ -169,6 +189,17 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
         Standing::Disabled(_) | Standing::Absent => {}
     }
     let client = live.client;
+    if !args.force {
+        let wrong = live.no_config.then(|| "there is no ConfigMap to tell whether it is switched off".to_owned());
+        let unnamed = || {
+            let unnamed = !live.document.names_all_sources();
+            unnamed.then(|| "an entry of the configuration has no readable `source`, which may be this one".to_owned())
+        };
+        let runs = running(&client, &args.source).await?;
+        if let Some(why) = wrong.or_else(unnamed).or(runs) {
+            bail!("source {:?} is not deleted: {why}. If you are sure, add --force", args.source);
+        }
+    }
     let hyper_nodes = list::<HyperNode>(&client).await.context("listing HyperNodes")?;
     let objects: Vec<Arc<Object>> = hyper_nodes.iter().map(convert::object).map(Arc::new).collect();
     let source = args.source.as_str().into();
@@ -185,9 +216,9 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
         concurrency: CONCURRENCY,
         metrics: WriteMetrics::default(),
     };
-    let outcome = remove(&writer, &source).await;
-    if let Some((name, refusal)) = outcome.refused.first() {
-        bail!("{} of {count} HyperNodes deleted; {name}: {refusal}", outcome.written);
+    let removal = remove(&writer, &source, &CancellationToken::new()).await;
+    if let Some(why) = removal.left {
+        bail!("{} of {count} HyperNodes deleted; {why}", removal.deleted);
     }
     let api: Api<DiscoverySource> = Api::all(client);
     match api.delete(&object_name(&args.source), &DeleteParams::default()).await.map_err(|error| Refusal::of(&error)) {

@@ -30,11 +30,12 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::Forest;
-use topoloom_core::topology::guard::Hold;
+use topoloom_core::topology::guard::{Hold, Seen};
 
 use super::nodes::{Interest, Nodes};
 use super::pacing::Pacing;
@@ -47,7 +48,7 @@ use crate::plugin::Runtime;
 use crate::topology::apply::Writer;
 use crate::topology::observe::HyperNodes;
 pub use outcome::safety;
-pub use removal::remove;
+pub use removal::{Removal, remove};
 use state::Report;
 pub use tiers::TierRegistry;
 use wake::Wake;
@@ -74,6 +75,8 @@ pub struct Shared {
     pub mode: Mode,
     /// How often a source has prepared an entry for the first time.
     pub prepared: tokio::sync::watch::Sender<usize>,
+    /// The process stops.
+    pub stop: CancellationToken,
 }
 
 /// What a supervisor is told.
@@ -104,6 +107,15 @@ pub struct Memory {
     pub paused: bool,
     /// The confirm annotation.
     pub confirmed: Option<String>,
+}
+
+/// What a source left in the cluster when it stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// What its entry wanted.
+    AsWanted,
+    /// HyperNodes that should have been deleted.
+    Behind,
 }
 
 /// How long an Event may take.
@@ -139,7 +151,11 @@ pub struct Supervisor {
     /// The configuration that the objects in the cluster came from.
     config_applied: Option<String>,
     hold: Hold,
+    /// Whether `forest` has been decided about since a round gave it: only a round agrees with what is held.
+    seen: Seen,
+    /// The result that the operator confirmed; counts for the next decision and no other.
     confirmed: Option<String>,
+    /// Paused by the annotation. The entry may pause, too: each ends only what it began.
     paused: bool,
     /// When a plan is decided again, without a call.
     decide_at: Option<Instant>,
@@ -172,8 +188,9 @@ impl Supervisor {
     ) -> Self {
         let source: Arc<str> = entry.source.as_str().into();
         let wake = Arc::new(Wake::default());
-        let confirmed = memory.confirmed.or_else(|| entry.verbs.confirm.clone());
-        shared.hyper_nodes.own(&source, Arc::clone(&wake) as _);
+        let observes = shared.mode == Mode::Observe || entry.mode == Mode::Observe;
+        shared.hyper_nodes.own(&source, Arc::clone(&wake) as _, observes);
+        shared.tiers.enter(&source, order, &wake);
         Self {
             config_applied: memory.status.config_hash.clone(),
             report: Report::remembering(&source, entry.on_removal, memory.status),
@@ -197,7 +214,10 @@ impl Supervisor {
             view: None,
             baseline: None,
             hold: Hold::default(),
-            confirmed,
+            seen: Seen::Again,
+            // What stands in the entry may have been said long ago, about another result that looked the same; the
+            // annotation is taken away when it is heard, so it is new.
+            confirmed: memory.confirmed,
             paused: memory.paused,
             decide_at: None,
             look_at: None,
@@ -206,17 +226,15 @@ impl Supervisor {
         }
     }
 
-    /// Runs until the source stops.
-    pub async fn run(mut self) {
-        self.paused |= self.entry.verbs.pause;
+    /// Runs until the source stops. Answers whether it left HyperNodes behind that should have gone with it.
+    pub async fn run(mut self) -> Left {
         self.publish().await;
         loop {
             match self.next().await {
                 Turn::Command(Command::Stop(on_removal)) => {
-                    self.stop(on_removal).await;
-                    return;
+                    return self.stop(on_removal).await;
                 }
-                Turn::Command(Command::Leave) | Turn::Closed => return,
+                Turn::Command(Command::Leave) | Turn::Closed => return Left::AsWanted,
                 Turn::Command(command) => self.command(command).await,
                 Turn::Prepare => self.prepare().await,
                 Turn::Round => self.round().await,
@@ -230,7 +248,7 @@ impl Supervisor {
     /// Waits for the next thing to do. A command comes before a round, a round before deciding again.
     async fn next(&mut self) -> Turn {
         let now = Instant::now();
-        let active = !self.paused && self.revision.is_some();
+        let active = !self.is_paused() && self.revision.is_some();
         let round = self.pacing.due(now).filter(|_| active);
         let decide = [self.decide_at, self.look_at].into_iter().flatten().min().filter(|_| active);
         let far = now + Duration::from_secs(86_400);
@@ -244,36 +262,65 @@ impl Supervisor {
         }
     }
 
-    /// Whether nothing may be written, by the word of the host or of the entry.
+    /// Whether nothing may be written, by the word of the host or of the entry. An entry that was refused may still
+    /// forbid writes; it cannot allow what the one that runs forbids.
     fn observes(&self) -> bool {
-        self.shared.mode == Mode::Observe || self.entry.mode == Mode::Observe
+        let runs = self.revision.as_ref().map_or(Mode::Apply, |revision| revision.entry.mode);
+        [self.shared.mode, self.entry.mode, runs].contains(&Mode::Observe)
+    }
+
+    /// Whether the operator wants neither rounds nor writes.
+    fn is_paused(&self) -> bool {
+        self.paused || self.entry.verbs.pause
     }
 
     async fn publish(&mut self) {
-        let status = self.report.status(self.paused, self.observes());
-        let uid = self.shared.reports.uid(&self.source);
-        for (urgency, reason, note) in self.report.news(&status) {
-            let told = self.shared.events.source(&self.source, uid.as_deref(), urgency, reason, &note);
-            // Best effort: a source does not wait for an API server that is away.
-            let _ = tokio::time::timeout(EVENT_PATIENCE, told).await;
+        let observes = self.observes();
+        self.shared.hyper_nodes.observes(&self.source, observes);
+        let mut status = self.report.status(self.is_paused(), observes);
+        if observes || self.entry.verbs.pause {
+            // What is remembered of a source that must not write: nothing of it is deleted when its entry goes.
+            status.on_removal = Some(OnRemoval::Keep);
         }
+        self.tell(&status).await;
         self.shared.reports.publish(status);
     }
 
     /// The source is off or gone: its HyperNodes stay, unless the entry says otherwise.
-    async fn stop(mut self, on_removal: OnRemoval) {
+    async fn stop(mut self, on_removal: OnRemoval) -> Left {
+        let deletes = on_removal == OnRemoval::Delete && !self.observes() && !self.is_paused();
         self.shared.hyper_nodes.disown(&self.source);
         self.shared.tiers.forget(&self.source);
-        if on_removal == OnRemoval::Delete && !self.observes() && !self.paused {
+        let mut left = Left::AsWanted;
+        if deletes {
             self.shared.hyper_nodes.synced().await;
-            let outcome = remove(&self.shared.writer, &self.source).await;
-            self.report.removed(&outcome);
+            let removal = remove(&self.shared.writer, &self.source, &self.shared.stop).await;
+            left = if removal.left.is_some() { Left::Behind } else { left };
+            self.report.removed(&removal);
         } else {
             self.report.disabled();
         }
-        self.publish().await;
+        self.publish_last().await;
         self.shared.metrics.forget(&self.source);
         tracing::info!(source = &*self.source, "stopped");
+        left
+    }
+
+    /// The last word of a source that owns nothing any more.
+    async fn publish_last(&mut self) {
+        let status = self.report.status(false, false);
+        self.tell(&status).await;
+        self.shared.reports.publish(status);
+    }
+
+    /// Tells the Events on the way to this status.
+    async fn tell(&mut self, status: &DiscoverySourceStatus) {
+        let uid = self.shared.reports.uid(&self.source);
+        for (urgency, reason, note) in self.report.news(status) {
+            let told = self.shared.events.source(&self.source, uid.as_deref(), urgency, reason, &note);
+            // Best effort: a source does not wait for an API server that is away.
+            let _ = tokio::time::timeout(EVENT_PATIENCE, told).await;
+        }
     }
 }
 

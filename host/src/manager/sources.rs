@@ -9,16 +9,20 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval, State};
 
 use super::verbs::{Said, Verbs};
-use crate::config::{Document, EntryConfig, Load, Standing};
-use crate::discovery::supervisor::{Command, Memory, Shared, Supervisor, describe_invalid, remove};
+use crate::config::{Document, EntryConfig, Load, Mode, Standing};
+use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid, remove};
 
-/// How long the first round waits for what earlier lives of the host wrote into DiscoverySource objects.
-const REMEMBER: Duration = Duration::from_secs(5);
+/// How long the first round waits for what earlier lives of the host wrote into DiscoverySource objects: a source that
+/// the operator paused must not begin with a write.
+const REMEMBER: Duration = Duration::from_secs(30);
+/// How long after a deletion that did not succeed the next one is tried.
+const LEFTOVERS_AGAIN: Duration = Duration::from_secs(60);
 /// How long the first list of Nodes waits for the plugins' wishes, so that one list serves all.
 const FIRST_WISHES: Duration = Duration::from_secs(5);
 
@@ -29,7 +33,11 @@ pub struct Sources {
     running: BTreeMap<String, Running>,
     /// What the cluster says about sources, running or not.
     known: BTreeMap<String, Known>,
-    tasks: JoinSet<String>,
+    /// The last document that could be read.
+    document: Option<Arc<Document>>,
+    /// When deletions that did not succeed are tried again.
+    leftovers_at: Option<Instant>,
+    tasks: JoinSet<(String, Left)>,
 }
 
 /// An entry, its position in the document, and what is odd about it.
@@ -37,10 +45,20 @@ type Told = (Arc<EntryConfig>, usize, Vec<String>);
 
 struct Running {
     mailbox: UnboundedSender<Command>,
-    entry: Arc<EntryConfig>,
+    /// Nothing for what is only removed.
+    entry: Option<Arc<EntryConfig>>,
     order: usize,
-    /// The source stops; an entry here starts it again afterwards.
-    stopping: Option<Option<Told>>,
+    /// The source stops.
+    stopping: Option<Stopping>,
+}
+
+/// What follows when a source has stopped.
+#[derive(Default)]
+struct Stopping {
+    /// It starts again with this entry.
+    next: Option<Told>,
+    /// It was removed once more while it stopped, and then with its HyperNodes.
+    delete: bool,
 }
 
 #[derive(Default)]
@@ -53,7 +71,15 @@ impl Sources {
     /// None yet.
     #[must_use]
     pub fn new(shared: Arc<Shared>, stop: CancellationToken) -> Self {
-        Self { shared, stop, running: BTreeMap::new(), known: BTreeMap::new(), tasks: JoinSet::new() }
+        Self {
+            shared,
+            stop,
+            running: BTreeMap::new(),
+            known: BTreeMap::new(),
+            document: None,
+            leftovers_at: None,
+            tasks: JoinSet::new(),
+        }
     }
 
     /// Runs until stopped, then waits for every source to finish.
@@ -76,8 +102,9 @@ impl Sources {
                     }
                 }
                 Some(said) = said.recv() => self.said(said),
+                () = until(self.leftovers_at), if self.leftovers_at.is_some() => self.leftovers(),
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => match ended {
-                    Ok(source) => self.ended(&source),
+                    Ok((source, left)) => self.ended(&source, left),
                     // A panic in one source must not take the others along; it is loud, and the source is started anew.
                     Err(error) => self.crashed(&error),
                 },
@@ -112,7 +139,7 @@ impl Sources {
 
     fn load(&mut self, load: &Load) {
         let document = match load {
-            Load::Valid(document) => document,
+            Load::Valid(document) => Arc::new(document.clone()),
             Load::NoConfigMap => return self.unreadable(Reason::ConfigMissing, "the ConfigMap does not exist"),
             Load::NoKey => return self.unreadable(Reason::ConfigMissing, "the ConfigMap lacks its key"),
             Load::Invalid(error) => return self.unreadable(error.reason(), &error.to_string()),
@@ -128,7 +155,7 @@ impl Sources {
         for (order, entry) in document.entries.iter().enumerate() {
             let Some(source) = entry.source.as_deref() else { continue };
             if told.insert(source) {
-                self.entry(document, source, order);
+                self.entry(&document, source, order);
             }
         }
         // A document that names no source, and says something that nobody understands, is no wish to remove them all.
@@ -142,7 +169,8 @@ impl Sources {
             for source in absent {
                 self.stop_source(&source, None);
             }
-            self.leftovers(document);
+            self.document = Some(document);
+            self.leftovers();
         }
     }
 
@@ -185,10 +213,10 @@ impl Sources {
     fn start(&mut self, entry: Arc<EntryConfig>, order: usize, warnings: Vec<String>) {
         let source = entry.source.clone();
         if let Some(running) = self.running.get_mut(&source) {
-            running.entry = Arc::clone(&entry);
+            running.entry = Some(Arc::clone(&entry));
             running.order = order;
             match &mut running.stopping {
-                Some(next) => *next = Some((entry, order, warnings)),
+                Some(stopping) => *stopping = Stopping { next: Some((entry, order, warnings)), delete: false },
                 None => {
                     let _ = running.mailbox.send(Command::Entry(entry, order, warnings));
                 }
@@ -203,63 +231,98 @@ impl Sources {
         let (mailbox, receiver) = unbounded_channel();
         let supervisor = Supervisor::new(Arc::clone(&self.shared), Arc::clone(&entry), order, memory, receiver);
         let _ = mailbox.send(Command::Entry(Arc::clone(&entry), order, warnings));
-        self.running.insert(source.clone(), Running { mailbox, entry, order, stopping: None });
+        self.running.insert(source.clone(), Running { mailbox, entry: Some(entry), order, stopping: None });
         self.tasks.spawn(async move {
-            supervisor.run().await;
-            source
+            let left = supervisor.run().await;
+            (source, left)
         });
     }
 
     /// A source is off or gone. What the entry that switches it off says about removal counts.
     fn stop_source(&mut self, source: &str, entry: Option<&EntryConfig>) {
         let Some(running) = self.running.get_mut(source) else { return };
-        let on_removal = entry.map_or(running.entry.on_removal, |entry| entry.on_removal);
-        if running.stopping.is_none() {
-            running.stopping = Some(None);
-            let _ = running.mailbox.send(Command::Stop(on_removal));
+        let entry = entry.or(running.entry.as_deref());
+        let on_removal = entry.map(|entry| entry.on_removal).unwrap_or_default();
+        match &mut running.stopping {
+            None => {
+                running.stopping = Some(Stopping::default());
+                let _ = running.mailbox.send(Command::Stop(on_removal));
+            }
+            // It was to start again, and now it is not.
+            Some(stopping) if stopping.next.is_some() => {
+                *stopping = Stopping { next: None, delete: on_removal == OnRemoval::Delete };
+            }
+            Some(_) => {}
         }
     }
 
-    /// Sources that ran in an earlier life of the host and are not in the document any more.
-    fn leftovers(&mut self, document: &Document) {
+    /// Sources that are not in the document any more and did not stop in this life of the host, or left HyperNodes
+    /// behind when they did. Whoever must not write, by the word of the host, of the entry or of the operator, deletes
+    /// nothing either.
+    fn leftovers(&mut self) {
+        self.leftovers_at = None;
+        let Some(document) = self.document.clone() else { return };
         for (source, known) in &mut self.known {
-            let gone = matches!(document.standing(source), Standing::Absent | Standing::Disabled(_));
+            let standing = document.standing(source);
+            let gone = matches!(standing, Standing::Absent | Standing::Disabled(_));
             if !gone || self.running.contains_key(source) || known.status.state == Some(State::Disabled) {
                 continue;
             }
-            let on_removal = match document.standing(source) {
-                Standing::Disabled(entry) => entry.on_removal,
-                _ => known.status.on_removal.unwrap_or_default(),
+            let (on_removal, silent) = match standing {
+                Standing::Disabled(entry) => (entry.on_removal, entry.mode == Mode::Observe || entry.verbs.pause),
+                _ => (known.status.on_removal.unwrap_or_default(), false),
             };
-            known.status.state = Some(State::Disabled);
+            let silent = silent || known.verbs.pause || self.shared.mode == Mode::Observe;
             let mut status = known.status.clone();
             status.held = None;
             status.conditions.clear();
-            status.message = "disabled or removed while the host was down; its HyperNodes stay".to_owned();
-            let observing = self.shared.mode == crate::config::Mode::Observe;
-            if on_removal == OnRemoval::Keep || observing {
+            if on_removal == OnRemoval::Keep || silent {
+                status.state = Some(State::Disabled);
+                status.message = "disabled or removed while the host was down; its HyperNodes stay".to_owned();
+                known.status.state = Some(State::Disabled);
                 self.shared.reports.publish(status);
                 continue;
             }
+            // It counts as a source that stops, so an entry that comes back meanwhile waits for its end.
+            let (mailbox, _) = unbounded_channel();
+            let order = usize::MAX;
+            self.running
+                .insert(source.clone(), Running { mailbox, order, stopping: Some(Stopping::default()), entry: None });
             let (shared, source) = (Arc::clone(&self.shared), source.clone());
             self.tasks.spawn(async move {
                 shared.hyper_nodes.synced().await;
-                let outcome = remove(&shared.writer, &source.as_str().into()).await;
-                status.message = match outcome.complete() {
-                    true => {
-                        "removed while the host was down, and its HyperNodes with it (onRemoval: delete)".to_owned()
+                let removal = remove(&shared.writer, &source.as_str().into(), &shared.stop).await;
+                let left = match &removal.left {
+                    None => {
+                        status.state = Some(State::Disabled);
+                        status.message =
+                            "removed while the host was down, and its HyperNodes with it (onRemoval: delete)".to_owned();
+                        status.groups = Some(0);
+                        status.groups_by_tier.clear();
+                        status.nodes = None;
+                        Left::AsWanted
                     }
-                    false => "removed while the host was down; some of its HyperNodes could not be deleted".to_owned(),
+                    Some(why) => {
+                        status.state = Some(State::Stale);
+                        status.message = format!(
+                            "removed (onRemoval: delete), but not all of its HyperNodes could be deleted, which is tried \
+                             again: {why}"
+                        );
+                        Left::Behind
+                    }
                 };
                 shared.reports.publish(status);
-                // No source of this name ran, so none has ended.
-                String::new()
+                (source, left)
             });
         }
     }
 
     fn said(&mut self, said: Said) {
-        let Said::Object(object) = said else { return };
+        let object = match said {
+            Said::Object(object) => object,
+            // The first complete list may come late: then this is the moment to look at what was left.
+            Said::Complete => return self.leftovers(),
+        };
         let mut verbs = Verbs::of(&object);
         let source = object.status.source.clone();
         if source.is_empty() {
@@ -285,10 +348,20 @@ impl Sources {
         known.verbs = verbs;
     }
 
-    fn ended(&mut self, source: &str) {
+    fn ended(&mut self, source: &str, left: Left) {
         let Some(running) = self.running.remove(source) else { return };
-        if let Some(Some((entry, order, warnings))) = running.stopping {
-            self.start(entry, order, warnings);
+        let stopping = running.stopping.unwrap_or_default();
+        if let Some((entry, order, warnings)) = stopping.next {
+            return self.start(entry, order, warnings);
+        }
+        let known = self.known.entry(source.to_owned()).or_default();
+        known.status.source = source.to_owned();
+        known.status.state = Some(State::Disabled);
+        if left == Left::Behind || stopping.delete {
+            known.status.state = None;
+            known.status.on_removal = Some(OnRemoval::Delete);
+            let soon = if stopping.delete { Duration::ZERO } else { LEFTOVERS_AGAIN };
+            self.leftovers_at = Some(Instant::now() + soon);
         }
     }
 
@@ -301,11 +374,22 @@ impl Sources {
             .map(|(name, _)| name.clone())
             .collect();
         for source in broken {
-            if let Some(running) = self.running.remove(&source)
-                && running.stopping.is_none()
-            {
-                self.start(running.entry, running.order, Vec::new());
+            match self.running.remove(&source) {
+                Some(Running { entry: Some(entry), order, stopping: None, .. }) => self.start(entry, order, Vec::new()),
+                Some(running) => {
+                    self.running.insert(source.clone(), running);
+                    self.ended(&source, Left::AsWanted);
+                }
+                None => {}
             }
         }
+    }
+}
+
+/// Waits for a time, if there is one.
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
     }
 }

@@ -61,8 +61,10 @@ pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedS
                 } else {
                     check.fail(&refusal);
                 }
-                // Sources start without what earlier lives of the host wrote down.
-                let _ = said.send(Said::Complete);
+                if matches!(refusal.reason, Reason::NoSuchResource | Reason::Forbidden) {
+                    // Waiting brings nothing: sources start without what earlier lives of the host wrote down.
+                    let _ = said.send(Said::Complete);
+                }
             }
         }
     }

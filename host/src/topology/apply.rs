@@ -46,6 +46,8 @@ pub struct Writer {
 pub struct Outcome {
     /// Steps that were written.
     pub written: usize,
+    /// Those of them that deleted an object.
+    pub deleted: usize,
     /// Steps that were refused, with the object they are about.
     pub refused: Vec<(Arc<str>, Refusal)>,
     /// Steps that were left out, since they depend on refused ones or came after the end.
@@ -57,6 +59,12 @@ impl Outcome {
     #[must_use]
     pub fn complete(&self) -> bool {
         self.refused.is_empty() && self.left_out == 0
+    }
+
+    /// Whether everything was tried, and what is missing is refused for what it is: trying again changes nothing.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.refused.iter().all(|(_, refusal)| matches!(refusal.reason, Reason::Invalid | Reason::DeniedByAdmission))
     }
 
     /// Whether all that went wrong is that somebody else wrote in between.
@@ -111,6 +119,9 @@ impl Writer {
             match result {
                 Ok(version) => {
                     outcome.written += 1;
+                    let deletes =
+                        plan.steps.get(index).is_some_and(|step| matches!(step.action, Action::Delete { .. }));
+                    outcome.deleted += usize::from(deletes);
                     if let Some(version) = version {
                         versions.insert(StepId(index), version);
                     }
@@ -245,10 +256,19 @@ impl Writer {
         let preconditions = Preconditions { uid: Some(uid.to_string()), resource_version: Some(version.to_string()) };
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match api.delete(name, &parameters).await {
-            Ok(_) => {
-                self.hyper_nodes.gone(name, &uid);
-                Ok(())
-            }
+            Ok(answer) => match answer.left().filter(|object| object.metadata.deletion_timestamp.is_some()) {
+                // It is still there, and still lists what it lists: nothing that waits for its end may go on.
+                Some(object) => {
+                    self.hyper_nodes.written(&object);
+                    let finalizers = object.metadata.finalizers.unwrap_or_default().join(", ");
+                    let message = format!("it is being deleted and stays until its finalizers are gone: {finalizers}");
+                    Err(Refusal { reason: Reason::Conflict, message, retry_after: None })
+                }
+                None => {
+                    self.hyper_nodes.gone(name, &uid);
+                    Ok(())
+                }
+            },
             Err(error) => {
                 let refusal = Refusal::of(&error);
                 if refusal.reason == Reason::NotFound {

@@ -28,6 +28,10 @@ pub fn object(from: &HyperNode) -> Object {
             labels.insert(key.as_str().into(), value.as_str().into());
         }
     }
+    if metadata.deletion_timestamp.is_some() {
+        // It goes when its finalizers do. Until then it stands in the way like anybody's object, and nobody keeps it.
+        source = None;
+    }
     let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(|value| Arc::from(value.as_str()));
     Object {
         name: text(&metadata.name),

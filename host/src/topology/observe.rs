@@ -18,7 +18,6 @@ use kube::runtime::watcher::{self, Event};
 use tokio::sync::{Notify, watch};
 use topoloom_api::HyperNode;
 use topoloom_api::condition::Condition;
-use topoloom_api::names::FIELD_MANAGER;
 use topoloom_core::snapshot::Change;
 use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::Object;
@@ -31,8 +30,8 @@ use crate::manager::health::Check;
 /// Objects per page of a list: members make HyperNodes larger than Nodes' metadata.
 const PAGE: u32 = 250;
 
-/// Tiers there can be: stored objects may form a cycle, and nothing deeper is followed.
-const MAX_DEPTH: usize = 16;
+/// Deleted objects that are remembered, so that a late event does not bring one back.
+const REMEMBERED: usize = 4096;
 
 /// One HyperNode as stored.
 #[derive(Debug, Clone)]
@@ -74,7 +73,16 @@ pub(super) struct Inner {
     /// Objects that a plan under execution still has to write. Events about them are answers to us, whichever arrives
     /// first, and counts above them wait: they would be written twice.
     pub(super) planned: BTreeSet<Arc<str>>,
-    owners: BTreeMap<Arc<str>, Arc<dyn Owner>>,
+    owners: BTreeMap<Arc<str>, Owned>,
+    /// The uids of objects that are gone for good; no uid is ever used again.
+    gone: BTreeSet<Arc<str>>,
+}
+
+/// Who runs a source.
+struct Owned {
+    owner: Arc<dyn Owner>,
+    /// Nothing of the source may be written, status included.
+    observes: bool,
 }
 
 impl Default for HyperNodes {
@@ -121,8 +129,21 @@ impl HyperNodes {
     }
 
     /// Drift of this source's objects is told to `owner` from now on.
-    pub fn own(&self, source: &str, owner: Arc<dyn Owner>) {
-        self.lock().owners.insert(source.into(), owner);
+    pub fn own(&self, source: &str, owner: Arc<dyn Owner>, observes: bool) {
+        self.lock().owners.insert(source.into(), Owned { owner, observes });
+    }
+
+    /// Says whether the source only observes: then nobody writes its objects, not even their status.
+    pub fn observes(&self, source: &str, observes: bool) {
+        let mut inner = self.lock();
+        let Some(owned) = inner.owners.get_mut(source).filter(|owned| owned.observes != observes) else { return };
+        owned.observes = observes;
+        if !observes {
+            let all: Vec<Arc<str>> = inner.objects.keys().cloned().collect();
+            inner.status_due.extend(all);
+        }
+        drop(inner);
+        self.counts_due.notify_one();
     }
 
     /// Nobody owns that source's objects any more.
@@ -153,6 +174,10 @@ impl HyperNodes {
     /// Enters an object from the answer of our own write, or of a read: nobody is woken but the counter.
     pub fn written(&self, object: &HyperNode) {
         let mut inner = self.lock();
+        if let (Some(seen), Some(name)) = (&mut inner.relisting, &object.metadata.name) {
+            // The list under way may have begun before it was created.
+            seen.insert(name.as_str().into());
+        }
         let change = inner.put(object);
         let others = change.map(|change| inner.others(&change)).unwrap_or_default();
         drop(inner);
@@ -163,6 +188,10 @@ impl HyperNodes {
     /// Enters that our own delete succeeded, or that the object is gone.
     pub fn gone(&self, name: &str, uid: &str) {
         let mut inner = self.lock();
+        if inner.gone.len() >= REMEMBERED {
+            inner.gone.pop_first();
+        }
+        inner.gone.insert(uid.into());
         if inner.objects.get(name).is_some_and(|stored| &*stored.object.uid == uid) {
             let change = inner.remove(name);
             let others = change.map(|change| inner.others(&change)).unwrap_or_default();
@@ -198,6 +227,7 @@ impl HyperNodes {
             Event::Delete(object) => {
                 let name = object.metadata.name.unwrap_or_default();
                 let uid = object.metadata.uid.unwrap_or_default();
+                inner.gone.remove(uid.as_str());
                 // A late event about an object that was created again under its name is not about the present one.
                 match inner.objects.get(name.as_str()) {
                     Some(stored) if *stored.object.uid == *uid => inner.remove(&name).into_iter().collect(),
@@ -225,7 +255,7 @@ impl HyperNodes {
         let drifted: Vec<_> = changes
             .into_iter()
             .filter(|change| !inner.planned.contains(&change.name))
-            .filter_map(|change| Some((Arc::clone(inner.owners.get(change.source.as_ref()?)?), change)))
+            .filter_map(|change| Some((Arc::clone(&inner.owners.get(change.source.as_ref()?)?.owner), change)))
             .collect();
         drop(inner);
         self.counts_due.notify_one();
@@ -247,7 +277,7 @@ struct Changed {
     /// The source that it belongs to.
     source: Option<Arc<str>>,
     name: Arc<str>,
-    /// Who changed it, if somebody else did.
+    /// The field manager that changed it, where the object says so.
     writer: Option<String>,
 }
 
@@ -255,12 +285,15 @@ impl Inner {
     /// The sources that the object is not of.
     fn others(&self, change: &Changed) -> Vec<Arc<dyn Owner>> {
         let others = self.owners.iter().filter(|(source, _)| change.source.as_ref() != Some(source));
-        others.map(|(_, owner)| Arc::clone(owner)).collect()
+        others.map(|(_, owned)| Arc::clone(&owned.owner)).collect()
     }
 
     /// Enters an object. Answers when content that decisions look at differs from what we knew.
     fn put(&mut self, from: &HyperNode) -> Option<Changed> {
         let object = convert::object(from);
+        if self.gone.contains(&object.uid) {
+            return None;
+        }
         let name = Arc::clone(&object.name);
         let old = self.objects.get(&name);
         if old.is_some_and(|old| is_older(&object.resource_version, &old.object.resource_version)) {
@@ -293,16 +326,19 @@ impl Inner {
         change
     }
 
-    /// Whether a plan under execution still has to write this object or one below it.
-    pub(super) fn is_in_motion(&self, name: &str) -> bool {
-        !self.planned.is_empty() && self.moves(name, MAX_DEPTH)
+    /// The objects that a plan under execution still has to write, and everything above them.
+    pub(super) fn in_motion(&mut self) -> BTreeSet<Arc<str>> {
+        let mut moving = self.index.with_ancestors(&self.planned);
+        moving.extend(self.planned.iter().cloned());
+        moving
     }
 
-    fn moves(&self, name: &str, depth: usize) -> bool {
-        self.planned.contains(name)
-            || self.objects.get(name).is_some_and(|stored| {
-                depth > 0 && stored.object.spec.children().any(|child| self.moves(child, depth - 1))
-            })
+    /// Whether the status of an object is ours to write. `own` leaves out what belongs to no source that runs here.
+    pub(super) fn is_counted(&self, object: &Object, own: bool) -> bool {
+        match object.source.as_ref().and_then(|source| self.owners.get(source)) {
+            Some(owned) => !owned.observes,
+            None => !own,
+        }
     }
 
     fn remove(&mut self, name: &str) -> Option<Changed> {
@@ -314,14 +350,14 @@ impl Inner {
     }
 }
 
-/// The field manager of the newest entry that is not about status and not ours.
+/// The field manager of the newest entry that is not about status. It may be ours: another topoloom.
 fn last_writer(object: &HyperNode) -> Option<String> {
     let entries = object.metadata.managed_fields.as_deref().unwrap_or_default();
     let newest = entries
         .iter()
         .filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty())
         .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
-    newest.manager.clone().filter(|manager| manager != FIELD_MANAGER)
+    newest.manager.clone()
 }
 
 /// Whether resourceVersion `a` is before `b`. Both are decimal numbers of one sequence; what is not is never older.

@@ -8,13 +8,14 @@
 //! A refused write stays due and is tried again with back-off; a refusal that would meet every write (RBAC, no answer)
 //! ends the pass at once. An object that is gone is no failure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
+use tokio::time::Instant;
 use topoloom_api::HyperNode;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason as ConditionReason, set_condition};
 use topoloom_api::hyper_node::{API_VERSION, KIND};
@@ -23,6 +24,7 @@ use topoloom_core::snapshot::ColumnKey;
 use topoloom_core::status::NodeCount;
 
 use super::observe::{HyperNodes, Stored};
+use super::rewrites::Rewrites;
 use crate::cluster::{Reason, Refusal};
 use crate::discovery::nodes::{Interest, Listener, Nodes};
 use crate::manager::health::Check;
@@ -60,12 +62,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// An API server that comes back is noticed within this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// The condition that is ours.
+const OURS: &str = ConditionType::MissingMembers.as_str();
+
 /// One status that differs from what is stored.
 struct Due {
     name: Arc<str>,
     uid: Arc<str>,
     node_count: i64,
     conditions: Option<Vec<Condition>>,
+    /// The version that must still be stored.
+    version: Option<Arc<str>>,
+    count: NodeCount,
 }
 
 /// Label columns that stored selectors read are kept for us; the index itself listens to every change.
@@ -81,6 +89,7 @@ impl StatusWriter {
         let mut keys: Vec<ColumnKey> = Vec::new();
         let mut interest: Option<Interest> = None;
         let mut pause = FIRST_PAUSE;
+        let mut rewrites = Rewrites::default();
         self.hyper_nodes.synced().await;
         loop {
             let used: Vec<ColumnKey> = self.hyper_nodes.lock().index.keys_used().cloned().collect();
@@ -88,11 +97,16 @@ impl StatusWriter {
                 interest = (!used.is_empty()).then(|| self.nodes.register(used.clone(), Arc::new(Quiet)));
                 keys = used;
             }
-            let due = self.settle(&keys).await;
-            match self.write(due).await {
+            let (due, later) = self.settle(&keys, &rewrites).await;
+            match self.write(due, &mut rewrites).await {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
-                    self.hyper_nodes.counts_due.notified().await;
+                    let news = self.hyper_nodes.counts_due.notified();
+                    match later {
+                        // Its end is no news; then everything is looked at again.
+                        Some(later) => drop(tokio::time::timeout_at(later, news).await),
+                        None => news.await,
+                    }
                 }
                 Err(refusal) => {
                     self.check.fail(&refusal);
@@ -105,28 +119,48 @@ impl StatusWriter {
         }
     }
 
-    /// What differs now.
-    async fn settle(&self, keys: &[ColumnKey]) -> Vec<Due> {
-        let view = self.nodes.view(keys).await;
+    /// What differs now, and when to look again at what waits.
+    async fn settle(&self, keys: &[ColumnKey], rewrites: &Rewrites) -> (Vec<Due>, Option<Instant>) {
+        loop {
+            self.nodes.view(keys).await;
+            if let Some(settled) = self.settle_now(keys, rewrites) {
+                return settled;
+            }
+        }
+    }
+
+    /// The same, unless a list of Nodes with a new column is on its way.
+    fn settle_now(&self, keys: &[ColumnKey], rewrites: &Rewrites) -> Option<(Vec<Due>, Option<Instant>)> {
         let mut inner = self.hyper_nodes.lock();
+        // Taken under the lock: it is as new as everything that the index was told.
+        let view = self.nodes.view_now(keys)?;
         let settled = inner.index.settle(&view);
         let mut names: BTreeSet<Arc<str>> = settled.into_iter().map(|settled| settled.name).collect();
         names.append(&mut inner.status_due);
         let now = jiff::Timestamp::now().to_string();
-        let (moving, names): (BTreeSet<_>, BTreeSet<_>) = names.into_iter().partition(|name| inner.is_in_motion(name));
+        let in_motion = inner.in_motion();
+        let (moving, names): (BTreeSet<_>, BTreeSet<_>) = names.into_iter().partition(|name| in_motion.contains(name));
         // The end of the plan rings again.
         inner.status_due.extend(moving);
+        let own = self.scope == Scope::Own;
         let due = names.into_iter().filter_map(|name| {
-            let stored = inner.objects.get(&name)?;
-            if self.scope == Scope::Own && stored.object.source.is_none() {
-                return None;
-            }
+            let stored = inner.objects.get(&name).filter(|stored| inner.is_counted(&stored.object, own))?;
             differs(stored, inner.index.get(&name)?, &now)
         });
-        due.collect()
+        let clock = Instant::now();
+        let (mut now, mut waits) = (Vec::new(), BTreeMap::new());
+        for due in due {
+            match rewrites.not_before(&due.name, &due.count, clock) {
+                None => now.push(due),
+                Some(until) => drop(waits.insert(due.name, until)),
+            }
+        }
+        let later = waits.values().min().copied();
+        inner.status_due.extend(waits.into_keys());
+        Some((now, later))
     }
 
-    async fn write(&self, due: Vec<Due>) -> Result<(), Refusal> {
+    async fn write(&self, due: Vec<Due>, rewrites: &mut Rewrites) -> Result<(), Refusal> {
         if due.is_empty() {
             return Ok(());
         }
@@ -141,7 +175,7 @@ impl StatusWriter {
                 running.push(self.write_one(&api, due));
             }
             match running.next().await {
-                Some(Ok(())) => {}
+                Some(Ok((name, count))) => rewrites.wrote(&name, &count, Instant::now()),
                 Some(Err((name, refusal))) => {
                     self.hyper_nodes.lock().status_due.insert(name);
                     failed = Some(refusal);
@@ -161,30 +195,30 @@ impl StatusWriter {
         }
     }
 
-    async fn write_one(&self, api: &Api<HyperNode>, due: Due) -> Result<(), (Arc<str>, Refusal)> {
+    async fn write_one(&self, api: &Api<HyperNode>, due: Due) -> Result<(Arc<str>, NodeCount), (Arc<str>, Refusal)> {
         let mut status = json!({"nodeCount": due.node_count});
         if let (Some(status), Some(conditions)) = (status.as_object_mut(), &due.conditions) {
             status.insert("conditions".into(), json!(conditions));
         }
-        let body = json!({
-            "apiVersion": API_VERSION, "kind": KIND,
-            "metadata": {"name": &*due.name, "uid": &*due.uid},
-            "status": status,
-        });
+        let mut metadata = json!({"name": &*due.name, "uid": &*due.uid});
+        if let (Some(metadata), Some(version)) = (metadata.as_object_mut(), &due.version) {
+            metadata.insert("resourceVersion".into(), json!(&**version));
+        }
+        let body = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status});
         let result =
             api.patch_status(&due.name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&body)).await;
         match result {
             Ok(object) => {
                 self.metrics.status(None);
                 self.hyper_nodes.written(&object);
-                Ok(())
+                Ok((due.name, due.count))
             }
             Err(error) => {
                 let refusal = Refusal::of(&error);
                 self.metrics.status(Some(refusal.reason));
                 match refusal.reason {
                     // The watch brings what is there now, and with it a new count.
-                    Reason::NotFound | Reason::Conflict => Ok(()),
+                    Reason::NotFound | Reason::Conflict => Ok((due.name, due.count)),
                     _ => Err((due.name, refusal)),
                 }
             }
@@ -194,6 +228,7 @@ impl StatusWriter {
 
 /// The status that has to be written, if it differs from the stored one.
 fn differs(stored: &Stored, count: &NodeCount, now: &str) -> Option<Due> {
+    let version = &stored.object.resource_version;
     let node_count = i64::try_from(count.nodes).unwrap_or(i64::MAX);
     let mut conditions = stored.conditions.clone();
     let changed = conditions_for(&mut conditions, count, now);
@@ -204,17 +239,19 @@ fn differs(stored: &Stored, count: &NodeCount, now: &str) -> Option<Due> {
         name: Arc::clone(&stored.object.name),
         uid: Arc::clone(&stored.object.uid),
         node_count,
-        // The list is one value to the API server: others' conditions travel along, and an empty one is left out.
+        // The list is one value to the API server: others' conditions travel along, in the version that was read, and
+        // an empty list is left out.
+        version: conditions.iter().any(|condition| condition.type_ != OURS).then(|| version.clone()),
         conditions: (!conditions.is_empty()).then_some(conditions),
+        count: count.clone(),
     })
 }
 
 /// Sets or removes our condition; says whether anything changed.
 fn conditions_for(conditions: &mut Vec<Condition>, count: &NodeCount, now: &str) -> bool {
-    let ours = ConditionType::MissingMembers.as_str();
     if count.missing.count == 0 {
         let before = conditions.len();
-        conditions.retain(|condition| condition.type_ != ours);
+        conditions.retain(|condition| condition.type_ != OURS);
         return conditions.len() != before;
     }
     let shown = count.missing.first.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");

@@ -90,6 +90,17 @@ impl StatusIndex {
         self.keys.keys()
     }
 
+    /// These HyperNodes, as far as they are known, and everything above them.
+    #[must_use]
+    pub fn with_ancestors(&mut self, names: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
+        if names.is_empty() {
+            return BTreeSet::new();
+        }
+        let ids: Vec<u32> = names.iter().filter_map(|name| self.graph.find(name)).collect();
+        let found = self.graph.with_ancestors(ids, &mut self.walks.graph);
+        found.into_iter().filter_map(|id| self.graph.name(id).cloned()).collect()
+    }
+
     /// Whether there is something to settle.
     #[must_use]
     pub fn is_dirty(&self) -> bool {

@@ -38,7 +38,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-pub use hold::{Confirmation, Hold, Standing};
+pub use hold::{Confirmation, Hold, Seen, Standing};
 pub use safety::{Safety, SafetyError};
 
 use super::model::{Object, Spec};

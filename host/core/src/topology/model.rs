@@ -125,7 +125,7 @@ pub struct Object {
     pub resource_version: Arc<str>,
     /// `metadata.creationTimestamp`, seconds since the epoch.
     pub created: i64,
-    /// The owning source (label `volcano.sh/network-topology-source`).
+    /// The owning source (label `volcano.sh/network-topology-source`); nobody owns what is being deleted.
     pub source: Option<Arc<str>>,
     /// The identity of the group it stands for (annotation `topoloom.dev/group-id`); Volcano's objects have none.
     pub group_id: Option<Arc<str>>,

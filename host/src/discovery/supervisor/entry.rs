@@ -55,17 +55,31 @@ impl Supervisor {
         if entry.verbs.run.is_some() && entry.verbs.run != self.entry.verbs.run {
             self.pacing.ask();
         }
-        if entry.verbs.pause != self.entry.verbs.pause {
-            self.paused = entry.verbs.pause;
-        }
     }
 
+    /// A word that names what is held now lets it pass. Before anything was decided it may name what the first round
+    /// will find; afterwards a word about another result says nothing, now or later.
     fn confirm(&mut self, hash: String) {
-        tracing::info!(source = &*self.source, hash, "the operator confirms a result");
-        self.confirmed = Some(hash);
-        // What is held is decided again at once; a source that holds nothing keeps the word for its next round.
-        if self.forest.is_some() {
-            self.decide_at = Some(Instant::now());
+        let held = self.hold.waiting().map(|(held, _)| held);
+        match held {
+            Some(held) if held == hash => {
+                tracing::info!(source = &*self.source, hash, "the operator confirms what is held");
+                self.confirmed = Some(hash);
+                self.decide_at = Some(Instant::now());
+            }
+            None if self.forest.is_none() => {
+                tracing::info!(source = &*self.source, hash, "the operator confirms a result before the first round");
+                self.confirmed = Some(hash);
+            }
+            held => {
+                let held = held.unwrap_or("none");
+                tracing::warn!(
+                    source = &*self.source,
+                    hash,
+                    held,
+                    "the operator confirms a result that is not held: nothing is done"
+                );
+            }
         }
     }
 

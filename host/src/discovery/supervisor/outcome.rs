@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 use topoloom_core::snapshot::View;
-use topoloom_core::topology::guard::{self, Confirmation, Standing, Verdict};
+use topoloom_core::topology::guard::{self, Confirmation, Seen, Standing, Verdict};
 
 use super::Supervisor;
 use crate::config::tuning::EmptyResult;
@@ -32,7 +32,7 @@ impl Supervisor {
             // Until it is decided anything may turn out to be in the way, so nothing that changes from here on is missed.
             self.wake.obstructed(true);
             let observed = self.shared.hyper_nodes.objects();
-            let elsewhere = self.shared.tiers.before(&self.source, self.order, &self.wake);
+            let elsewhere = self.shared.tiers.before(&self.source, self.order, &observed);
             let safety = safety(&revision.entry.safety, revision.rhythm.remote);
             let config_hash = self.forest_config.clone();
             let inputs = Inputs {
@@ -49,20 +49,26 @@ impl Supervisor {
                 tier_names_elsewhere: &elsewhere,
             };
             let decision = decide(&forest, &inputs);
-            self.shared.tiers.publish(&self.source, decision.named.tier_names());
             let pass = self.guard(&decision, &safety);
-            self.wake.obstructed(!decision.plan.blocked.is_empty() || !decision.named.name_conflicts.is_empty());
+            let named = &decision.named;
+            self.wake.obstructed(
+                !(decision.plan.blocked.is_empty()
+                    && named.name_conflicts.is_empty()
+                    && named.tier_name_conflicts.is_empty()),
+            );
             self.report.decided(&decision);
             self.shared.metrics.name_conflicts(&self.source, decision.named.name_conflicts.len());
+            let (fight, look_again) = self.report.second_writer(Instant::now());
+            self.look_at = look_again;
             if !pass {
                 return;
             }
             let observing = self.observes();
-            if observing || self.paused {
+            if observing || self.is_paused() {
                 self.report.observing(&decision, observing);
                 return;
             }
-            let (fight, look_again) = self.report.second_writer(Instant::now());
+            self.shared.tiers.publish(&self.source, decision.named.tier_names());
             if fight && !decision.plan.is_empty() {
                 self.report.fighting();
                 self.decide_at = Some(Instant::now() + LONGEST_WRITE_PAUSE);
@@ -78,7 +84,6 @@ impl Supervisor {
             }
             let outcome = self.shared.writer.execute(&self.source, &decision.plan).await;
             if self.written(&decision, &outcome, view, config_hash) {
-                self.look_at = look_again;
                 return;
             }
         }
@@ -86,6 +91,9 @@ impl Supervisor {
 
     /// Whether the guard lets a decision pass; keeps what is waited for.
     fn guard(&mut self, decision: &Decision, safety: &guard::Safety) -> bool {
+        // Each word of the operator counts for one decision, and each answer for one agreeing round.
+        let operator = self.confirmed.take();
+        let seen = std::mem::replace(&mut self.seen, Seen::Again);
         let Verdict::Held(held) = &decision.verdict else {
             self.hold.clear();
             self.pacing.at(None);
@@ -94,10 +102,8 @@ impl Supervisor {
             return true;
         };
         let now = Timestamp::now();
-        let operator = self.confirmed.as_deref();
-        match self.hold.agree(decision.hash.as_str(), held.rule, now, operator, safety) {
+        match self.hold.agree(decision.hash.as_str(), held.rule, now, seen, operator.as_deref(), safety) {
             Standing::Confirmed(by) => {
-                self.confirmed = None;
                 self.report.confirmed(by);
                 self.shared.metrics.held(&self.source, false);
                 let by = if by == Confirmation::Operator { "operator" } else { "time" };
@@ -129,6 +135,12 @@ impl Supervisor {
             self.report.applied(decision, config_hash);
             self.shared.metrics.in_force(&self.source, decision.numbers.covered, decision.numbers.groups());
             return true;
+        }
+        if outcome.is_settled() {
+            // What some policy forbids to one object must not turn the guard off for all the others.
+            self.baseline = Some(view);
+            self.report.settled(&config_hash);
+            self.config_applied = Some(config_hash);
         }
         if outcome.only_conflicts() && self.conflicts < QUICK_CONFLICTS {
             self.conflicts += 1;

@@ -9,6 +9,7 @@ use topoloom_api::condition::Reason;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{Answered, Retry};
 use topoloom_core::snapshot::View;
+use topoloom_core::topology::guard::Seen;
 use topoloom_core::topology::{Forest, Object};
 
 use super::Supervisor;
@@ -26,7 +27,15 @@ impl Supervisor {
         let started = Instant::now();
         let lists = async {
             self.shared.hyper_nodes.synced().await;
-            self.shared.nodes.view(&revision.keys).await
+            loop {
+                self.shared.nodes.view(&revision.keys).await;
+                // Forgotten before the look, not after it: what happens in between is then one round too many, not one
+                // too few.
+                self.wake.take_nodes();
+                if let Some(view) = self.shared.nodes.view_now(&revision.keys) {
+                    return view;
+                }
+            }
         };
         let Ok(view) = tokio::time::timeout(LIST_PATIENCE, lists).await else {
             let until = self.pacing.failed(Instant::now(), None);
@@ -34,7 +43,6 @@ impl Supervisor {
             self.report.round_failed(Reason::Pending, message, Some(until));
             return;
         };
-        self.wake.take_nodes();
         self.pacing.started(started);
         let observed = self.shared.hyper_nodes.objects();
         let own: Vec<Arc<Object>> =
@@ -78,6 +86,7 @@ impl Supervisor {
                     self.forest = Some(forest);
                     self.forest_config = revision.entry.config_hash.to_string();
                     self.answered = true;
+                    self.seen = Seen::Round;
                     self.view = Some(view);
                     self.pacing.succeeded();
                     self.report.discovered(time);

@@ -12,6 +12,7 @@ use topoloom_api::discovery_source::{
 use topoloom_core::topology::guard::{self, Confirmation, Rule};
 
 use super::foreign::Foreign;
+use super::removal::Removal;
 use super::wake::Drift;
 use crate::cluster::Reason as Refused;
 use crate::cluster::events::Urgency;
@@ -304,6 +305,11 @@ impl Report {
         }
     }
 
+    /// All that could be written of a configuration's result is.
+    pub(super) fn settled(&mut self, config_hash: &str) {
+        self.status.config_hash = Some(config_hash.to_owned());
+    }
+
     fn numbers(&mut self, decision: &Decision) {
         let numbers = &decision.numbers;
         self.status.nodes = Some(NodeCoverage { covered: integer(numbers.covered), total: integer(numbers.total) });
@@ -371,19 +377,25 @@ impl Report {
     }
 
     /// The source is off and its objects were deleted, as far as possible.
-    pub(super) fn removed(&mut self, outcome: &Outcome) {
-        self.disabled = true;
-        self.status.message = match outcome.complete() {
-            true => "removed from the configuration, and its HyperNodes with it (onRemoval: delete)".to_owned(),
-            false => {
-                self.write_failed(outcome, Duration::ZERO);
-                "removed from the configuration; some of its HyperNodes could not be deleted".to_owned()
-            }
-        };
-        self.status.nodes = None;
-        self.status.groups = Some(0);
-        self.status.groups_by_tier.clear();
+    pub(super) fn removed(&mut self, removal: &Removal) {
         self.not_held();
+        match &removal.left {
+            None => {
+                self.disabled = true;
+                self.status.message =
+                    "removed from the configuration, and its HyperNodes with it (onRemoval: delete)".to_owned();
+                self.status.nodes = None;
+                self.status.groups = Some(0);
+                self.status.groups_by_tier.clear();
+            }
+            Some(why) => {
+                let message = format!(
+                    "removed from the configuration (onRemoval: delete), but not all of its HyperNodes could be deleted, \
+                     which is tried again: {why}"
+                );
+                self.set(ConditionType::Applied, false, Reason::WriteFailed, message);
+            }
+        }
     }
 
     /// The status as it is now.

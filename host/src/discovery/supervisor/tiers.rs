@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use topoloom_core::topology::TierNames;
+use topoloom_core::topology::{Object, Tier, TierNameUse, TierNames};
 
 use super::wake::Wake;
 
@@ -15,7 +15,8 @@ pub struct TierRegistry {
 
 struct Registered {
     order: usize,
-    names: TierNames,
+    /// What it last decided to write.
+    names: Option<TierNames>,
     wake: Arc<Wake>,
 }
 
@@ -24,29 +25,48 @@ impl TierRegistry {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters where a source stands, and gives the tier names of the entries before it; the earliest use of a name
-    /// stands. From here on the source hears of what changes before it, so a change in this very moment is not missed.
-    pub(super) fn before(&self, source: &Arc<str>, order: usize, wake: &Arc<Wake>) -> TierNames {
+    /// Enters where a source stands. From here on it hears of what changes before it.
+    pub(super) fn enter(&self, source: &Arc<str>, order: usize, wake: &Arc<Wake>) {
+        let (names, wake) = (None, Arc::clone(wake));
+        self.lock().insert(Arc::clone(source), Registered { order, names, wake });
+    }
+
+    /// The tier names of all that comes before a source: the entries above it, each with what it last wrote, or has
+    /// stored as long as it wrote nothing in this life of the host; and sources without an entry, whose objects were left
+    /// in the cluster. The earliest use of a name stands.
+    pub(super) fn before(&self, source: &Arc<str>, order: usize, observed: &[Arc<Object>]) -> TierNames {
         let mut inner = self.lock();
-        let entry = inner.entry(Arc::clone(source)).or_insert_with(|| Registered {
-            order,
-            names: TierNames::new(),
-            wake: Arc::clone(wake),
-        });
-        let moved_from = std::mem::replace(&mut entry.order, order);
-        if moved_from != order {
-            wake_after(&inner, order.min(moved_from), source);
+        if let Some(entry) = inner.get_mut(source) {
+            let moved_from = std::mem::replace(&mut entry.order, order);
+            if moved_from != order {
+                wake_after(&inner, order.min(moved_from), source);
+            }
         }
-        let mut earlier: Vec<_> = inner.values().filter(|entry| entry.order < order).collect();
-        earlier.sort_by_key(|entry| std::cmp::Reverse(entry.order));
-        earlier.into_iter().flat_map(|entry| entry.names.clone()).collect()
+        let mut stored: BTreeMap<&Arc<str>, TierNames> = BTreeMap::new();
+        for object in observed {
+            let Some(owner) = object.source.as_ref().filter(|owner| *owner != source) else { continue };
+            let silent = inner.get(owner).is_none_or(|entry| entry.order < order && entry.names.is_none());
+            if let (true, Some(name), Ok(tier)) = (silent, &object.spec.tier_name, Tier::new(object.spec.tier)) {
+                let used = TierNameUse { tier, source: Arc::clone(owner) };
+                stored.entry(owner).or_default().entry(Arc::clone(name)).or_insert(used);
+            }
+        }
+        let mut earlier: Vec<_> =
+            inner.iter().filter(|(other, entry)| *other != source && entry.order < order).collect();
+        earlier.sort_by_key(|(_, entry)| std::cmp::Reverse(entry.order));
+        let entered =
+            earlier.into_iter().flat_map(|(other, entry)| entry.names.clone().or_else(|| stored.remove(other)));
+        let mut names: TierNames = entered.flatten().collect();
+        // What has no entry cannot give way.
+        names.extend(stored.into_values().flatten());
+        names
     }
 
     /// Enters the names of a source, and wakes whom that concerns.
     pub(super) fn publish(&self, source: &Arc<str>, names: TierNames) {
         let mut inner = self.lock();
-        let Some(entry) = inner.get_mut(source).filter(|entry| entry.names != names) else { return };
-        entry.names = names;
+        let Some(entry) = inner.get_mut(source).filter(|entry| entry.names.as_ref() != Some(&names)) else { return };
+        entry.names = Some(names);
         let order = entry.order;
         wake_after(&inner, order, source);
     }

@@ -7,7 +7,9 @@
 //!                  └── the operator names this result ─────┘
 //! ```
 //!
-//! A failed round agrees with nothing and disagrees with nothing: it is not shown to the machine.
+//! A failed round agrees with nothing and disagrees with nothing: it is not shown to the machine. A result that is
+//! decided about once more without a new answer (somebody edited an object) says nothing new about the source: it is
+//! shown as [`Seen::Again`] and never counts as an agreeing round.
 
 use std::sync::Arc;
 
@@ -30,6 +32,15 @@ struct Waiting {
     agreeing: u32,
     /// Stays until the result is written or another one comes: a write that fails half-way must not ask again.
     by_operator: bool,
+}
+
+/// Why a result is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// A round has just given it.
+    Round,
+    /// The last round gave it; something else changed.
+    Again,
 }
 
 /// Where a held result stands.
@@ -60,7 +71,7 @@ pub enum Confirmation {
 }
 
 impl Hold {
-    /// A round with this result (its hash) was held by that rule. `operator` is the result that the operator confirmed,
+    /// A decision about this result (its hash) was held by that rule. `operator` is the result that the operator confirmed,
     /// if any: it counts for that very result and no other.
     ///
     /// Another result than last time starts anew. The answer stays *confirmed* for the same result until
@@ -70,6 +81,7 @@ impl Hold {
         result: &str,
         rule: Rule,
         now: Timestamp,
+        seen: Seen,
         operator: Option<&str>,
         safety: &Safety,
     ) -> Standing {
@@ -87,7 +99,7 @@ impl Hold {
             waiting.since = waiting.since.min(now);
         }
         let due = waiting.counted.checked_add(safety.hold_for).ok();
-        if due.is_some_and(|due| due <= now) {
+        if seen == Seen::Round && due.is_some_and(|due| due <= now) {
             waiting.agreeing = waiting.agreeing.saturating_add(1);
             waiting.counted = now;
         }
@@ -135,7 +147,7 @@ mod tests {
     }
 
     fn agree(hold: &mut Hold, result: &str, seconds: i64) -> Standing {
-        hold.agree(result, DELETES, at(seconds), None, &Safety::default())
+        hold.agree(result, DELETES, at(seconds), Seen::Round, None, &Safety::default())
     }
 
     fn held(since: i64, agreeing: u32, next_due: i64) -> Standing {
@@ -159,10 +171,21 @@ mod tests {
     }
 
     #[test]
+    fn a_result_that_is_only_decided_about_again_confirms_nothing() {
+        let mut hold = Hold::default();
+        agree(&mut hold, "a", 0);
+        for second in [60, 600, 6000] {
+            let again = hold.agree("a", DELETES, at(second), Seen::Again, None, &Safety::default());
+            assert_eq!(again, held(0, 1, 600), "no round has seen it since");
+        }
+        assert_eq!(agree(&mut hold, "a", 6001), Standing::Confirmed(Confirmation::Time));
+    }
+
+    #[test]
     fn three_confirmations_take_two_waits() {
         let safety = Safety { confirmations: 3, ..Safety::default() };
         let mut hold = Hold::default();
-        let mut agree = |second| hold.agree("a", DELETES, at(second), None, &safety);
+        let mut agree = |second| hold.agree("a", DELETES, at(second), Seen::Round, None, &safety);
         agree(0);
         let second = Standing::Held { since: at(0), agreeing: 2, needed: 3, next_due: Some(at(1300)) };
         assert_eq!(agree(700), second);
@@ -182,12 +205,12 @@ mod tests {
     fn the_operator_confirms_that_very_result_at_once() {
         let mut hold = Hold::default();
         let safety = Safety::default();
-        assert_eq!(hold.agree("a", DELETES, at(0), Some("b"), &safety), held(0, 1, 600));
+        assert_eq!(hold.agree("a", DELETES, at(0), Seen::Round, Some("b"), &safety), held(0, 1, 600));
         let confirmed = Standing::Confirmed(Confirmation::Operator);
-        assert_eq!(hold.agree("a", DELETES, at(1), Some("a"), &safety), confirmed);
+        assert_eq!(hold.agree("a", DELETES, at(1), Seen::Round, Some("a"), &safety), confirmed);
         // The annotation is taken away, the write failed: still confirmed.
-        assert_eq!(hold.agree("a", DELETES, at(2), None, &safety), confirmed);
-        assert_eq!(hold.agree("c", DELETES, at(3), None, &safety), held(3, 1, 603));
+        assert_eq!(hold.agree("a", DELETES, at(2), Seen::Round, None, &safety), confirmed);
+        assert_eq!(hold.agree("c", DELETES, at(3), Seen::Round, None, &safety), held(3, 1, 603));
     }
 
     #[test]
@@ -195,10 +218,10 @@ mod tests {
         let mut hold = Hold::default();
         let safety = Safety::default();
         for day in 0..100 {
-            let standing = hold.agree("e", EMPTY, at(day * 86_400), None, &safety);
+            let standing = hold.agree("e", EMPTY, at(day * 86_400), Seen::Round, None, &safety);
             assert!(matches!(standing, Standing::Held { next_due: None, .. }), "{standing:?}");
         }
-        let confirmed = hold.agree("e", EMPTY, at(0), Some("e"), &safety);
+        let confirmed = hold.agree("e", EMPTY, at(0), Seen::Round, Some("e"), &safety);
         assert_eq!(confirmed, Standing::Confirmed(Confirmation::Operator));
     }
 
@@ -235,7 +258,7 @@ mod tests {
             for (result, wait) in rounds {
                 now += wait;
                 history.push((result, now));
-                let standing = hold.agree(&result.to_string(), DELETES, at(now), None, &safety);
+                let standing = hold.agree(&result.to_string(), DELETES, at(now), Seen::Round, None, &safety);
                 let same: Vec<i64> =
                     history.iter().rev().take_while(|(other, _)| *other == result).map(|(_, time)| *time).collect();
                 let mut counted = vec![*same.last().expect("this round")];
@@ -250,12 +273,12 @@ mod tests {
             hold.clear();
             let mut due = at(now);
             for _ in 1..confirmations {
-                match hold.agree("x", DELETES, due, None, &safety) {
+                match hold.agree("x", DELETES, due, Seen::Round, None, &safety) {
                     Standing::Held { next_due: Some(next), .. } => due = next,
                     other => prop_assert!(false, "{:?}", other),
                 }
             }
-            prop_assert_eq!(hold.agree("x", DELETES, due, None, &safety), Standing::Confirmed(Confirmation::Time));
+            prop_assert_eq!(hold.agree("x", DELETES, due, Seen::Round, None, &safety), Standing::Confirmed(Confirmation::Time));
         }
     }
 }

@@ -71,8 +71,15 @@ impl<'a> Adoption<'a> {
         self.domain_of.get(object).copied().flatten()
     }
 
-    /// For a new domain: the object most of whose Nodes it is made of, if that object lives on as another domain.
+    /// The object that a domain is being split from, if that object lives on as another domain.
+    ///
+    /// For a new domain it is the one that most of its Nodes come from. A domain with an object remembers what that
+    /// object says, for as long as the split may still be one half of a move: until the origin is gone, or the domain has
+    /// Nodes that were in neither of the two. From then on it is a domain in its own right, whose name stays.
     pub(super) fn split_from(&mut self, domain: usize) -> Option<Arc<str>> {
+        if let Some(object) = self.object_of.get(domain).copied().flatten() {
+            return self.still_split_from(domain, object);
+        }
         if self.own.is_empty() {
             return None;
         }
@@ -81,6 +88,24 @@ impl<'a> Adoption<'a> {
             shared.into_iter().filter(|(object, count)| 2 * count > leaves && self.domain_of(*object).is_some());
         let (donor, _) = donors.max_by_key(|(object, count)| (*count, Reverse(*object)))?;
         self.own.get(donor).map(|object| Arc::clone(&object.name))
+    }
+
+    fn still_split_from(&mut self, domain: usize, object: usize) -> Option<Arc<str>> {
+        self.own.get(object)?.split_from.as_ref()?;
+        let by_name: BTreeMap<&str, usize> =
+            self.own.iter().enumerate().map(|(at, object)| (object.name.as_ref(), at)).collect();
+        let mut chain = vec![object];
+        for _ in 0..SPLITS {
+            let last = chain.last().and_then(|at| self.own.get(*at));
+            let Some(next) = last.and_then(|last| by_name.get(last.split_from.as_deref()?).copied()) else { break };
+            if chain.contains(&next) {
+                break;
+            }
+            chain.push(next);
+        }
+        let lives_on = chain.iter().skip(1).copied().find(|origin| !self.is_free(*origin))?;
+        let origin = self.own.get(lives_on)?;
+        self.overlap.is_made_of(domain, &chain).then(|| Arc::clone(&origin.name))
     }
 
     fn pair(&mut self, domain: usize, object: usize) {
@@ -237,9 +262,11 @@ impl<'a> Adoption<'a> {
             let fits = self.own.get(next).is_some_and(|origin| origin.spec.tier == tier);
             if fits && self.is_free(next) {
                 // What is no longer in the forest at all cannot speak for another domain.
-                let shared = self.overlap.shared(domain).1.get(&next).copied().unwrap_or(0);
+                let (size, shared) = self.overlap.shared(domain);
+                let shared = shared.get(&next).copied().unwrap_or(0);
                 let placed = self.overlap.still_placed(next);
-                if 2 * shared > placed || placed == 0 {
+                let most_had_moved = self.overlap.size(next) <= size;
+                if 2 * shared > placed || (placed == 0 && most_had_moved) {
                     found = Some(next);
                 }
             }

@@ -24,10 +24,7 @@ pub(super) fn build(forest: &Forest, input: &NameInput<'_>) -> Named {
             continue;
         }
         let stored = adoption.object_of(at);
-        let split_from = match stored {
-            Some(object) => object.split_from.clone(),
-            None => adoption.split_from(at),
-        };
+        let split_from = adoption.split_from(at);
         let tier_name = tier_names.check(domain, input);
         let spec = Spec { tier: domain.tier.get(), tier_name, members: members(domain, &names) };
         objects.insert(Arc::clone(name), desired(domain, stored, split_from, spec));

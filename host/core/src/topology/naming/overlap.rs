@@ -74,6 +74,12 @@ impl<'a> Overlap<'a> {
         leaves.iter().filter(|leaf| placed.contains(leaf)).count()
     }
 
+    /// Whether every leaf below a domain is below one of these objects, too.
+    pub(super) fn is_made_of(&mut self, domain: usize, objects: &[usize]) -> bool {
+        let known: BTreeSet<Leaf<'a>> = objects.iter().flat_map(|object| self.below_object(*object)).collect();
+        self.below_domain(domain).iter().all(|leaf| known.contains(leaf))
+    }
+
     fn index(&mut self, tier: u32) {
         if self.tiers.contains_key(&tier) {
             return;

@@ -182,6 +182,38 @@ fn a_relabel_whose_last_node_is_deleted_keeps_the_name() {
 }
 
 #[test]
+fn a_rack_that_grew_after_a_split_is_not_taken_for_its_origin() {
+    let mut cluster = Cluster::default();
+    round(&mut cluster, &labelled(&[("m1", "a7", "s1"), ("m2", "a7", "s1"), ("m3", "a7", "s1")]));
+    let a7 = named_like(&cluster, &["m1", "m2", "m3"]);
+    round(&mut cluster, &labelled(&[("m1", "a7", "s1"), ("m2", "a7", "s1"), ("m3", "b9", "s1")]));
+    let b9 = named_like(&cluster, &["m3"]);
+    let grown = [("m3", "b9", "s1"), ("m4", "b9", "s1"), ("m5", "b9", "s1"), ("m6", "b9", "s1")];
+    let both = [&grown[..], &[("m1", "a7", "s1"), ("m2", "a7", "s1")]].concat();
+    round(&mut cluster, &labelled(&both));
+    assert_eq!(cluster.objects[&b9].split_from, None, "m4 never was in a7");
+    // The nodes of a7 lose their label for a while: its neighbour keeps its own name, and so does a7 when it is back.
+    round(&mut cluster, &labelled(&grown));
+    assert_eq!(named_like(&cluster, &["m3", "m4", "m5", "m6"]), b9);
+    round(&mut cluster, &labelled(&both));
+    assert_eq!(named_like(&cluster, &["m3", "m4", "m5", "m6"]), b9);
+    assert_eq!(named_like(&cluster, &["m1", "m2"]), a7);
+}
+
+#[test]
+fn a_rack_that_is_small_beside_its_origin_is_not_taken_for_it() {
+    let mut cluster = Cluster::default();
+    round(&mut cluster, &labelled(&[("m1", "a7", "s1"), ("m2", "a7", "s1"), ("m3", "a7", "s1")]));
+    round(&mut cluster, &labelled(&[("m1", "a7", "s1"), ("m2", "a7", "s1"), ("m3", "b9", "s1")]));
+    let b9 = named_like(&cluster, &["m3"]);
+    // Both nodes of a7 are gone at once: that is no end of a relabel, most of it had not moved.
+    round(&mut cluster, &labelled(&[("m3", "b9", "s1")]));
+    assert_eq!(named_like(&cluster, &["m3"]), b9);
+    assert_eq!(cluster.objects[&b9].split_from, None, "the origin is gone, the split is over");
+    assert!(round(&mut cluster, &labelled(&[("m3", "b9", "s1")])).contains("nothing"));
+}
+
+#[test]
 fn a_rack_that_is_split_for_good_stays_two_racks() {
     let split = labelled(&[("m1", "a7", "s1"), ("m2", "a7", "s1"), ("m3", "b9", "s1")]);
     let mut cluster = Cluster::default();
