@@ -1,7 +1,8 @@
 //! The ConfigMap is edited while the host runs.
 
 use anyhow::Result;
-use topoloom_tests::scene::{RACKS, Scene};
+use kube::api::{Patch, PatchParams};
+use topoloom_tests::scene::{RACKS, Scene, by_hand};
 
 fn two(first: &str, second: &str) -> String {
     let entry = |source: &str, key: &str| {
@@ -109,6 +110,50 @@ async fn an_observing_source_writes_nothing() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_observes_leaves_status_alone_and_a_refused_entry_does_not_end_that() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a ex.io/rack=x", "b"]).await?;
+    scene.configure(RACKS).await?;
+    scene.run_until(&["tier 1 ex.io/rack=x (1): a"]).await?;
+    let observe = RACKS.replace("  enabled: true\n", "  enabled: true\n  mode: observe\n  onRemoval: delete\n");
+    scene.configure(&observe).await?;
+    let host = scene.host().await?;
+    scene.until_state("label", "Observing").await;
+    // What somebody says about the status stands; an object of nobody is counted as ever.
+    let rack = scene.name_of("ex.io/rack=x").await?;
+    let count = Patch::Merge(serde_json::json!({"status": {"nodeCount": 99}}));
+    scene.hyper_nodes().patch_status(&rack, &PatchParams::default(), &count).await?;
+    scene.put(by_hand("mine", 1, "Node", &["b"])).await?;
+    scene.until(&["tier 1 ex.io/rack=x (99): a", "tier 1 mine (1): b"]).await;
+
+    // An entry that would write, and is refused, changes nothing: what runs still observes.
+    let bad = RACKS.replace("ex.io/spine", "no label key");
+    scene.configure(&bad).await?;
+    scene.until_condition("label", "Configured", "False", "InvalidConfig").await;
+    scene.plane.relabel("a", "ex.io/rack", "y").await?;
+    topoloom_tests::controlplane::eventually("the move is seen", std::time::Duration::from_secs(30), async || {
+        let status = scene.source("label").await.map_err(|error| error.to_string())?.status;
+        let applied = status.conditions.iter().find(|condition| condition.type_ == "Applied");
+        let seen = applied.is_some_and(|applied| applied.message.contains("writes are due"));
+        if seen { Ok(()) } else { Err(format!("{applied:?}")) }
+    })
+    .await;
+    scene.until(&["tier 1 ex.io/rack=x (99): a", "tier 1 mine (1): b"]).await;
+
+    // Nor does its end delete anything, here or while the host is down.
+    scene.configure(&observe).await?;
+    scene.until_condition("label", "Configured", "True", "Ok").await;
+    host.stop().await?;
+    scene.configure("networkTopologyDiscovery: []").await?;
+    let host = scene.host().await?;
+    scene.until_state("label", "Disabled").await;
+    assert_eq!(scene.topology().await?.len(), 2);
+    scene.configure(RACKS).await?;
+    scene.until(&["tier 1 ex.io/rack=y (1): a", "tier 1 mine (1): b"]).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_removed_while_the_host_was_down_goes_when_it_said_so() -> Result<()> {
     let scene = Scene::new().await?;
     scene.nodes(&["a k1=x k2=y"]).await?;
@@ -131,6 +176,9 @@ async fn what_was_removed_while_the_host_was_down_goes_when_it_said_so() -> Resu
     // What is left is shown, and can be removed by hand.
     let tree = scene.cli(&["tree", "--source", "stays"]).await?;
     assert!(tree.contains("k2=y"), "{tree}");
+    // But not by somebody who looks for the configuration in the wrong place.
+    let lost = scene.cli(&["source", "delete", "stays", "--namespace", "default"]).await.unwrap_err().to_string();
+    assert!(lost.contains("no ConfigMap") && lost.contains("--force"), "{lost}");
     scene.cli(&["source", "delete", "stays"]).await?;
     scene.until(&[]).await;
     host.stop().await

@@ -199,3 +199,78 @@ async fn after_a_restart_agreeing_rounds_count_from_the_beginning() -> Result<()
     scene.until(&["tier 1 ex.io/half=h (3): a1 a2 b1"]).await;
     host.stop().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_that_still_stands_in_the_entry_confirms_nothing_after_a_restart() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&NODES).await?;
+    scene.configure(RACKS).await?;
+    scene.run_until(&TREE).await?;
+    let none = racks_by("ex.io/none");
+    scene.configure(&none).await?;
+    let host = scene.host().await?;
+    scene.until_condition("label", "Held", "True", "EmptyResult").await;
+    let hash = scene.source("label").await?.status.held.expect("it is held").hash;
+    let confirmed = |text: &str| text.replace("  enabled: true\n", &format!("  enabled: true\n  confirm: '{hash}'\n"));
+    scene.configure(&confirmed(&none)).await?;
+    scene.until(&[]).await;
+    // The labels come back, and the word stays where it is.
+    scene.configure(&confirmed(RACKS)).await?;
+    scene.until(&TREE).await;
+    host.stop().await?;
+    // An empty result has the same hash as the one of before. The word was about that one.
+    scene.configure(&confirmed(&none)).await?;
+    let host = scene.host().await?;
+    scene.until_condition("label", "Held", "True", "EmptyResult").await;
+    scene.until(&TREE).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_is_decided_about_again_while_rounds_fail_is_not_confirmed_by_that() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a", "b", "c", "d", "e"]).await?;
+    let half = "[{id: a, nodes: [a]}, {id: b, nodes: [b]}]";
+    let answers = [FIVE, half, "{fail: the fabric is away}"];
+    scene.configure(&scripted(&scene, "holdFor: 1s", &answers)?).await?;
+    let host = scene.host().await?;
+    scene.until(&FIVE_TREE).await;
+    scene.cli(&["source", "run", "s"]).await?;
+    scene.until_condition("s", "Held", "True", "TooManyDeletions").await;
+    // The round that would agree fails, and the wait is over.
+    scene.until_condition("s", "Discovered", "False", "Upstream").await;
+    // Somebody touches an object, which makes the host decide again.
+    let name = scene.name_of("s a").await?;
+    scene.plane.kubectl(&["label", "hypernode", &name, "somebody=else"]).await?;
+    scene.until_condition("s", "SecondWriter", "True", "ForeignWriter").await;
+    assert_eq!(scene.source("s").await?.status.held.expect("it is still held").confirmations, 1);
+    assert_eq!(scene.topology().await?.len(), 5);
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_a_selector_places_are_placed_and_can_be_lost() -> Result<()> {
+    let scene = Scene::new().await?;
+    let zone = |zone: &str, nodes: &[&str]| -> Vec<String> {
+        nodes.iter().map(|node| format!("{node} example.com/zone={zone}")).collect()
+    };
+    let nodes = [zone("east", &["a", "b"]), zone("west", &["c", "d"])].concat();
+    scene.nodes(&nodes.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    let zones = |east: &str, west: &str| format!("[{{id: e, zone: {east}}}, {{id: w, zone: {west}}}]");
+    let lists = "[{id: e, nodes: [a, b]}, {id: w, nodes: [c, d]}]";
+    let answers = [&zones("east", "west"), lists, &zones("east", "west"), &zones("nobody", "none")];
+    scene.configure(&scripted(&scene, "", &answers)?).await?;
+    let host = scene.host().await?;
+    let by_zone = ["tier 1 s e (2): ?", "tier 1 s w (2): ?"];
+    scene.until(&by_zone).await;
+    // From selectors to lists of the same nodes and back: nobody loses anything.
+    scene.cli(&["source", "run", "s"]).await?;
+    scene.until(&["tier 1 s e (2): a b", "tier 1 s w (2): c d"]).await;
+    scene.cli(&["source", "run", "s"]).await?;
+    scene.until(&by_zone).await;
+    scene.cli(&["source", "run", "s"]).await?;
+    let message = scene.until_condition("s", "Held", "True", "TooManyNodesLost").await;
+    assert!(message.contains("4 of 4 placed Nodes"), "{message}");
+    scene.until(&by_zone).await;
+    host.stop().await
+}

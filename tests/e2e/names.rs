@@ -1,19 +1,10 @@
 //! Names that somebody else has, and objects of others above ours (decisions H8, H15).
 
 use anyhow::Result;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use topoloom_tests::guest;
-use topoloom_tests::scene::{RACKS, Scene};
-
-fn by_hand(name: &str, tier: u32, kind: &str, members: &[&str]) -> serde_json::Value {
-    let members: Vec<_> =
-        members.iter().map(|name| json!({"type": kind, "selector": {"exactMatch": {"name": name}}})).collect();
-    json!({
-        "apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode",
-        "metadata": {"name": name}, "spec": {"tier": tier, "members": members},
-    })
-}
+use topoloom_tests::scene::{RACKS, Scene, by_hand};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fixed_name_that_is_taken_holds_back_its_ancestors_only() -> Result<()> {
@@ -141,5 +132,32 @@ async fn a_tier_name_stands_for_one_tier_and_the_earlier_entry_has_it() -> Resul
         },
     )
     .await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_a_finalizer_keeps_still_has_its_children() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["n1 ex.io/rack=a ex.io/spine=s1", "n2 ex.io/rack=b ex.io/spine=s2"]).await?;
+    scene.configure(RACKS).await?;
+    let host = scene.host().await?;
+    let racks = ["tier 1 ex.io/rack=a (1): n1", "tier 1 ex.io/rack=b (1): n2"];
+    let two =
+        ["tier 2 ex.io/spine=s1 (1): ex.io/rack=a", "tier 2 ex.io/spine=s2 (1): ex.io/rack=b", racks[0], racks[1]];
+    scene.until(&two).await;
+    let s1 = scene.name_of("ex.io/spine=s1").await?;
+    let finalizers = |list: serde_json::Value| Patch::Merge(json!({"metadata": {"finalizers": list}}));
+    let parameters = PatchParams::default();
+    scene.hyper_nodes().patch(&s1, &parameters, &finalizers(json!(["example.com/wait"]))).await?;
+    // All of it becomes one spine. The other one is deleted, and stays for now: its rack is not claimed a second time.
+    scene.plane.relabel("n1", "ex.io/spine", "s2").await?;
+    let message = scene.until_condition("label", "Applied", "False", "NameTaken").await;
+    assert!(message.contains(&s1), "{message}");
+    let stored = scene.stored().await?;
+    assert!(stored[&s1].metadata.deletion_timestamp.is_some());
+    assert_eq!(scene.topology().await?, two);
+    scene.hyper_nodes().patch(&s1, &parameters, &finalizers(json!([]))).await?;
+    scene.until(&["tier 2 ex.io/spine=s2 (2): ex.io/rack=a ex.io/rack=b", racks[0], racks[1]]).await;
+    scene.until_condition("label", "Applied", "True", "Ok").await;
     host.stop().await
 }

@@ -271,6 +271,18 @@ impl Scene {
     }
 }
 
+/// A HyperNode that somebody makes by hand.
+pub fn by_hand(name: &str, tier: u32, kind: &str, members: &[&str]) -> serde_json::Value {
+    let members: Vec<_> = members
+        .iter()
+        .map(|name| serde_json::json!({"type": kind, "selector": {"exactMatch": {"name": name}}}))
+        .collect();
+    serde_json::json!({
+        "apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode",
+        "metadata": {"name": name}, "spec": {"tier": tier, "members": members},
+    })
+}
+
 /// What an object stands for: its labels without the source's; or source and identity, where it has no such label; or
 /// its name, where it is nobody's.
 pub fn title(object: &HyperNode) -> String {

@@ -62,7 +62,7 @@ fn read(text: &mut String, live: &Live, shot: &Shot, node: &str) {
 
 /// Where the result puts the node, from the inside out, and what the plugin remarked about it.
 fn placed(text: &mut String, found: &Found, node: &str) {
-    let domains = found.forest.domains();
+    let domains = found.decision.forest.domains();
     let mut parents: BTreeMap<usize, usize> = BTreeMap::new();
     for (index, domain) in domains.iter().enumerate() {
         parents.extend(domain.children.iter().map(|child| (*child, index)));
@@ -93,7 +93,7 @@ fn placed(text: &mut String, found: &Found, node: &str) {
     if !any {
         let _ = writeln!(text, "  not placed");
     }
-    for finding in found.forest.findings() {
+    for finding in found.decision.forest.findings() {
         if matches!(&finding.subject, About::Nodes(nodes) if nodes.iter().any(|name| **name == *node)) {
             let _ = writeln!(text, "  because ({}): {}", finding.code, finding.detail);
         }

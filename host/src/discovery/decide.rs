@@ -37,6 +37,8 @@ pub struct Inputs<'a> {
 /// What an answer means for the cluster.
 #[derive(Debug, Clone)]
 pub struct Decision {
+    /// The result; one that only adds is completed from what is stored now.
+    pub forest: Arc<Forest>,
     /// The short name of the result.
     pub hash: ResultHash,
     /// The objects.
@@ -64,29 +66,24 @@ pub struct Numbers {
     pub diagnostics: BTreeMap<Arc<str>, (usize, String)>,
 }
 
-/// Checks an answer and completes one that only adds.
+/// Checks an answer.
 ///
 /// # Errors
 /// Every rule that it breaks.
-pub fn accept(
-    topology: &Topology,
-    source: &Arc<str>,
-    view: &View,
-    observed: &[Arc<Object>],
-) -> Result<Forest, Violations> {
-    let input = ValidateInput { source, nodes: view.names(), reserved_labels: &[SOURCE_LABEL] };
-    let forest = validate(topology, &input)?;
-    Ok(match forest.coverage() {
-        Coverage::Complete => forest,
-        Coverage::AdditionsOnly => merge_additions(forest, source, observed),
-    })
+pub fn accept(topology: &Topology, source: &Arc<str>, view: &View) -> Result<Forest, Violations> {
+    validate(topology, &ValidateInput { source, nodes: view.names(), reserved_labels: &[SOURCE_LABEL] })
 }
 
-/// Decides what a sound result means for the cluster as it is now.
+/// Decides what a sound result means for the cluster as it is now. One that only adds speaks of what is stored, so it is
+/// completed here and not once and for all (decisions H11 and H13).
 #[must_use]
-pub fn decide(forest: &Forest, inputs: &Inputs<'_>) -> Decision {
+pub fn decide(forest: &Arc<Forest>, inputs: &Inputs<'_>) -> Decision {
+    let forest = match forest.coverage() {
+        Coverage::Complete => Arc::clone(forest),
+        Coverage::AdditionsOnly => Arc::new(merge_additions(Forest::clone(forest), inputs.source, inputs.observed)),
+    };
     let named = name(
-        forest,
+        &forest,
         &NameInput {
             source: inputs.source,
             observed: inputs.observed,
@@ -95,7 +92,7 @@ pub fn decide(forest: &Forest, inputs: &Inputs<'_>) -> Decision {
     );
     let plan = diff(inputs.observed, &named);
     let verdict = judge(&named, inputs);
-    Decision { hash: forest.hash(), verdict, plan, numbers: numbers(forest, inputs), named }
+    Decision { hash: forest.hash(), verdict, plan, numbers: numbers(&forest, inputs), named, forest }
 }
 
 fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {

@@ -107,6 +107,16 @@ impl Nodes {
         Interest { nodes: Arc::clone(self), id }
     }
 
+    /// Keeps columns without hearing of their changes.
+    #[must_use]
+    pub fn keep(self: &Arc<Self>, keys: Vec<ColumnKey>) -> Interest {
+        struct Deaf;
+        impl Listener for Deaf {
+            fn nodes_changed(&self, _: &Change) {}
+        }
+        self.register(keys, Arc::new(Deaf))
+    }
+
     /// The nodes now, with complete columns for these keys; waits for the first list and for the list after a new key.
     pub async fn view(&self, keys: &[ColumnKey]) -> View {
         let mut commits = self.commits.subscribe();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use topoloom_core::snapshot::{ColumnKey, Store, View};
-use topoloom_core::topology::{Forest, Object, TierNames, guard};
+use topoloom_core::topology::{Object, TierNames, guard};
 
 use super::decide::{Decision, Inputs, accept, decide};
 use super::revision::{Revision, prepare};
@@ -27,8 +27,6 @@ pub struct Shot {
 
 /// A result and what it means.
 pub struct Found {
-    /// The sound result.
-    pub forest: Forest,
     /// What it means for the cluster.
     pub decision: Decision,
 }
@@ -114,7 +112,8 @@ async fn one(
     let topoloom_core::plugin::Answered::Topology(topology) = answer.outcome else {
         return Err("the plugin answered `unchanged` in its first round".to_owned());
     };
-    let forest = accept(&topology, source, view, observed)
+    let forest = accept(&topology, source, view)
+        .map(Arc::new)
         .map_err(|violations| format!("the topology is not valid: {violations}"))?;
     let safety = safety(&revision.entry.safety, revision.rhythm.remote);
     let inputs = Inputs {
@@ -127,6 +126,5 @@ async fn one(
         safety: &safety,
         tier_names_elsewhere: tiers,
     };
-    let decision = decide(&forest, &inputs);
-    Ok(Found { forest, decision })
+    Ok(Found { decision: decide(&forest, &inputs) })
 }

@@ -33,7 +33,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
-use topoloom_core::snapshot::View;
+use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::Forest;
 use topoloom_core::topology::guard::{Hold, Seen};
 
@@ -134,6 +134,9 @@ pub struct Supervisor {
     /// Compiles the plugin of this revision once more, with optimisation, while its first image serves.
     optimising: JoinSet<()>,
     interest: Option<Interest>,
+    /// Columns that selectors read, kept for the guard.
+    selected: Vec<ColumnKey>,
+    kept: Option<Interest>,
     prepare_at: Option<Instant>,
     prepare_pause: Duration,
     unprepared: bool,
@@ -203,6 +206,8 @@ impl Supervisor {
             revision: None,
             optimising: JoinSet::new(),
             interest: None,
+            selected: Vec::new(),
+            kept: None,
             prepare_at: Some(Instant::now()),
             prepare_pause: entry::PREPARE_AGAIN,
             unprepared: true,

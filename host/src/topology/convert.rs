@@ -33,6 +33,7 @@ pub fn object(from: &HyperNode) -> Object {
         source = None;
     }
     let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(|value| Arc::from(value.as_str()));
+    let (ours, others) = (labels_of(metadata, |ours| ours), labels_of(metadata, |ours| !ours));
     Object {
         name: text(&metadata.name),
         uid: text(&metadata.uid),
@@ -42,17 +43,20 @@ pub fn object(from: &HyperNode) -> Object {
         group_id: annotation(GROUP_ID_ANNOTATION),
         split_from: annotation(SPLIT_FROM_ANNOTATION),
         labels,
-        owned_labels: owned_labels(metadata),
+        shared_labels: ours.intersection(&others).cloned().collect(),
+        owned_labels: ours,
         spec: spec(&from.spec),
     }
 }
 
-/// The label keys that our field manager owns: `f:metadata.f:labels.f:KEY` of our entry for the object itself.
-fn owned_labels(metadata: &meta::ObjectMeta) -> BTreeSet<Arc<str>> {
-    let ours = metadata.managed_fields.iter().flatten().filter(|entry| {
-        entry.manager.as_deref() == Some(FIELD_MANAGER) && entry.subresource.as_deref().unwrap_or_default().is_empty()
+/// The label keys that field managers own, ours or all others: `f:metadata.f:labels.f:KEY` of their entries for the
+/// object itself.
+fn labels_of(metadata: &meta::ObjectMeta, which: fn(ours: bool) -> bool) -> BTreeSet<Arc<str>> {
+    let entries = metadata.managed_fields.iter().flatten().filter(|entry| {
+        which(entry.manager.as_deref() == Some(FIELD_MANAGER))
+            && entry.subresource.as_deref().unwrap_or_default().is_empty()
     });
-    let labels = ours
+    let labels = entries
         .filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:metadata")?.get("f:labels")?.as_object())
         .flat_map(|labels| labels.keys());
     labels.filter_map(|key| key.strip_prefix("f:")).map(Arc::from).collect()

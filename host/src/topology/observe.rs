@@ -18,7 +18,7 @@ use kube::runtime::watcher::{self, Event};
 use tokio::sync::{Notify, watch};
 use topoloom_api::HyperNode;
 use topoloom_api::condition::Condition;
-use topoloom_core::snapshot::Change;
+use topoloom_core::snapshot::{Change, ColumnKey};
 use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::Object;
 
@@ -126,6 +126,12 @@ impl HyperNodes {
     #[must_use]
     pub fn stored(&self) -> Vec<Stored> {
         self.lock().objects.values().cloned().collect()
+    }
+
+    /// The label columns that selectors of stored objects read.
+    #[must_use]
+    pub fn selector_keys(&self) -> Vec<ColumnKey> {
+        self.lock().index.keys_used().cloned().collect()
     }
 
     /// Drift of this source's objects is told to `owner` from now on.
@@ -308,6 +314,7 @@ impl Inner {
                 && old.group_id == object.group_id
                 && old.split_from == object.split_from
                 && old.owned_labels == object.owned_labels
+                && old.shared_labels == object.shared_labels
         });
         let source = old.and_then(|old| old.object.source.clone()).or_else(|| object.source.clone());
         let change = (!same).then(|| Changed { source, name: Arc::clone(&name), writer: last_writer(from) });

@@ -26,7 +26,7 @@ use topoloom_core::status::NodeCount;
 use super::observe::{HyperNodes, Stored};
 use super::rewrites::Rewrites;
 use crate::cluster::{Reason, Refusal};
-use crate::discovery::nodes::{Interest, Listener, Nodes};
+use crate::discovery::nodes::{Interest, Nodes};
 use crate::manager::health::Check;
 use crate::manager::metrics::WriteMetrics;
 
@@ -76,13 +76,6 @@ struct Due {
     count: NodeCount,
 }
 
-/// Label columns that stored selectors read are kept for us; the index itself listens to every change.
-struct Quiet;
-
-impl Listener for Quiet {
-    fn nodes_changed(&self, _: &topoloom_core::snapshot::Change) {}
-}
-
 impl StatusWriter {
     /// Runs until dropped.
     pub async fn run(self) {
@@ -94,7 +87,8 @@ impl StatusWriter {
         loop {
             let used: Vec<ColumnKey> = self.hyper_nodes.lock().index.keys_used().cloned().collect();
             if used != keys {
-                interest = (!used.is_empty()).then(|| self.nodes.register(used.clone(), Arc::new(Quiet)));
+                // The index itself hears of every change; the columns are only kept for it.
+                interest = (!used.is_empty()).then(|| self.nodes.keep(used.clone()));
                 keys = used;
             }
             let (due, later) = self.settle(&keys, &rewrites).await;

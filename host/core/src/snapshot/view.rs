@@ -70,6 +70,18 @@ impl View {
         self.columns.get(at).map(|(_, column)| column)
     }
 
+    /// The same moment under fewer keys.
+    #[must_use]
+    pub fn under(&self, keys: &[ColumnKey]) -> Self {
+        let wanted = |key: &ColumnKey| keys.contains(key);
+        Self {
+            generation: self.generation,
+            names: Arc::clone(&self.names),
+            columns: self.columns.iter().filter(|(key, _)| wanted(key)).cloned().collect(),
+            missing: self.missing.iter().filter(|key| wanted(key)).cloned().collect(),
+        }
+    }
+
     /// The row of a node.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<u32> {

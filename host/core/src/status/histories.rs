@@ -34,6 +34,7 @@ fn object(name: &str, tier: u32, source: Option<&str>, members: Vec<Member>) -> 
         split_from: None,
         labels: BTreeMap::new(),
         owned_labels: std::collections::BTreeSet::new(),
+        shared_labels: std::collections::BTreeSet::new(),
         spec: Spec { tier, tier_name: None, members },
     }
 }

@@ -10,8 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::model::{Coverage, Selector};
+use super::model::{Coverage, Member, MemberKind, Selector};
 use super::names::{Kind, Tier};
+use crate::snapshot::ColumnKey;
+use crate::status::select::Chooser;
 
 /// A sound topology of one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +153,15 @@ impl Forest {
     #[must_use]
     pub fn nodes(&self) -> BTreeSet<&Arc<str>> {
         self.domains.iter().flat_map(|domain| &domain.nodes).collect()
+    }
+
+    /// The label columns that its selectors read: who counts the Nodes below needs them.
+    #[must_use]
+    pub fn selector_keys(&self) -> BTreeSet<ColumnKey> {
+        let selectors = self.domains.iter().flat_map(|domain| &domain.selectors);
+        let choosers = selectors
+            .filter_map(|selector| Chooser::of(&Member { kind: MemberKind::Node, selector: selector.clone() }));
+        choosers.flat_map(|chooser| chooser.keys().cloned().collect::<Vec<_>>()).collect()
     }
 
     /// Per domain, the position of its parent.

@@ -136,6 +136,8 @@ pub struct Object {
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// The label keys that our field manager owns (from `managedFields`): what an apply without them would remove.
     pub owned_labels: BTreeSet<Arc<str>>,
+    /// Those of them that another manager owns, too: an apply without them would leave them there.
+    pub shared_labels: BTreeSet<Arc<str>>,
     /// The spec.
     pub spec: Spec,
 }

@@ -20,29 +20,58 @@ use crate::plugin::Round;
 /// How long a round waits for the first lists; the mailbox is read in between.
 const LIST_PATIENCE: Duration = Duration::from_secs(10);
 
+/// What a look at the Nodes makes of what was said about them until then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    /// A round sees it.
+    Known,
+    /// A round that is under way has not seen it: the next one will.
+    Kept,
+}
+
 impl Supervisor {
-    /// One round: ask the plugin, then decide and write.
-    pub(super) async fn round(&mut self) {
-        let Some(revision) = &self.revision else { return };
-        let started = Instant::now();
+    /// The Nodes under the keys of the revision, and under those that selectors of stored objects and of the given
+    /// result read: the guard has to see whom these place.
+    async fn look(&mut self, forest: Option<&Forest>, news: News) -> Option<View> {
+        let mut keys = self.revision.as_ref()?.keys.clone();
         let lists = async {
             self.shared.hyper_nodes.synced().await;
+            let mut selected = self.shared.hyper_nodes.selector_keys();
+            selected.extend(forest.iter().flat_map(|forest| forest.selector_keys()));
+            selected.sort_unstable();
+            selected.dedup();
+            if selected != self.selected {
+                self.kept = Some(self.shared.nodes.keep(selected.clone()));
+                self.selected.clone_from(&selected);
+            }
+            keys.append(&mut selected);
             loop {
-                self.shared.nodes.view(&revision.keys).await;
-                // Forgotten before the look, not after it: what happens in between is then one round too many, not one
-                // too few.
-                self.wake.take_nodes();
-                if let Some(view) = self.shared.nodes.view_now(&revision.keys) {
+                self.shared.nodes.view(&keys).await;
+                if news == News::Known {
+                    // Before the look and not after it: what happens in between is then one round too many, not one
+                    // too few.
+                    self.wake.take_nodes();
+                }
+                if let Some(view) = self.shared.nodes.view_now(&keys) {
                     return view;
                 }
             }
         };
-        let Ok(view) = tokio::time::timeout(LIST_PATIENCE, lists).await else {
+        let view = tokio::time::timeout(LIST_PATIENCE, lists).await.ok();
+        if view.is_none() {
             let until = self.pacing.failed(Instant::now(), None);
             let message = "Nodes or HyperNodes could not be listed so far (the log and /readyz say why)";
             self.report.round_failed(Reason::Pending, message, Some(until));
-            return;
-        };
+        }
+        view
+    }
+
+    /// One round: ask the plugin, then decide and write.
+    pub(super) async fn round(&mut self) {
+        let started = Instant::now();
+        let last = self.forest.clone();
+        let Some(mut view) = self.look(last.as_deref(), News::Known).await else { return };
+        let Some(revision) = &self.revision else { return };
         self.pacing.started(started);
         let observed = self.shared.hyper_nodes.objects();
         let own: Vec<Arc<Object>> =
@@ -55,7 +84,7 @@ impl Supervisor {
                 Round {
                     config: Arc::clone(&revision.config),
                     granted: Arc::clone(&revision.granted),
-                    nodes: view.clone(),
+                    nodes: view.under(&revision.keys),
                     applied: own.into(),
                     time,
                     state: Arc::clone(&self.state),
@@ -75,16 +104,23 @@ impl Supervisor {
                 self.report.round_failed(call_reason(&error), &error.to_string(), until);
                 error.reason()
             }
-            Ok(answer) => match self.accept(answer.outcome, &view, &observed) {
+            Ok(answer) => match self.accept(answer.outcome, &view) {
                 Err(message) => {
                     let until = self.pacing.failed(Instant::now(), None);
                     self.report.round_failed(Reason::InvalidResult, &message, Some(until));
                     "InvalidTopology"
                 }
                 Ok(forest) => {
+                    let config_hash = revision.entry.config_hash.to_string();
+                    if forest.selector_keys().iter().any(|key| view.column(key).is_none()) {
+                        match self.look(Some(&forest), News::Kept).await {
+                            Some(wider) => view = wider,
+                            None => return,
+                        }
+                    }
                     self.state = answer.state.into();
                     self.forest = Some(forest);
-                    self.forest_config = revision.entry.config_hash.to_string();
+                    self.forest_config = config_hash;
                     self.answered = true;
                     self.seen = Seen::Round;
                     self.view = Some(view);
@@ -117,9 +153,9 @@ impl Supervisor {
         });
     }
 
-    fn accept(&self, answered: Answered, view: &View, observed: &[Arc<Object>]) -> Result<Arc<Forest>, String> {
+    fn accept(&self, answered: Answered, view: &View) -> Result<Arc<Forest>, String> {
         match answered {
-            Answered::Topology(topology) => accept(&topology, &self.source, view, observed)
+            Answered::Topology(topology) => accept(&topology, &self.source, view)
                 .map(Arc::new)
                 .map_err(|violations| format!("the topology is not valid: {violations}")),
             Answered::Unchanged => self.forest.clone().filter(|_| self.answered).ok_or_else(|| {

@@ -4,7 +4,9 @@
 //! answers:            # one per round; the last one is repeated
 //! - - {id: x, nodes: [n1, n2]}
 //!   - {id: s, tier: 2, groups: [x], name: a-promised-name}
+//!   - {id: z, zone: east}         # by the label example.com/zone
 //! - []
+//! - {fail: the fabric is away}  # from here on every round fails
 //! ```
 //!
 //! Which round it is stands in its state, so that a test can change the answer without an edit of the entry.
@@ -12,13 +14,26 @@
 use std::collections::BTreeMap;
 
 use topoloom_sdk::prelude::*;
-use topoloom_sdk::{Level, Outcome, Topology};
+use topoloom_sdk::{LabelSelector, Level, Outcome, Topology};
 
 struct Scripted;
 
 #[derive(serde::Deserialize)]
 struct Config {
-    answers: Vec<Vec<Entry>>,
+    answers: Vec<Script>,
+}
+
+/// What one round answers.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Script {
+    /// These groups.
+    Groups(Vec<Entry>),
+    /// Nothing.
+    Fail {
+        /// Why.
+        fail: String,
+    },
 }
 
 /// One group.
@@ -30,6 +45,8 @@ struct Entry {
     /// Names of nodes, existing or not.
     #[serde(default)]
     nodes: Vec<String>,
+    /// The value of the label `example.com/zone` that its nodes have.
+    zone: Option<String>,
     /// Ids of groups that stand before this one.
     #[serde(default)]
     groups: Vec<String>,
@@ -56,7 +73,11 @@ impl Discoverer for Scripted {
     fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
         let round = usize::from(input.state.first().copied().unwrap_or_default());
         let last = config.answers.len().saturating_sub(1);
-        let entries = config.answers.get(round.min(last)).map(Vec::as_slice).unwrap_or_default();
+        let entries = match config.answers.get(round.min(last)) {
+            None => &[][..],
+            Some(Script::Groups(entries)) => entries,
+            Some(Script::Fail { fail }) => return Err(Failure::upstream(fail.clone())),
+        };
         let topology = topology(entries).map_err(Failure::Internal)?;
         let next = u8::try_from(round.saturating_add(1).min(last)).unwrap_or(u8::MAX);
         Ok(Answer { outcome: Outcome::Topology(topology), state: vec![next] })
@@ -75,7 +96,12 @@ fn topology(entries: &[Entry]) -> Result<Topology, String> {
         if let Some(name) = &entry.name {
             group = group.fixed_name(name);
         }
-        let group = if entry.groups.is_empty() {
+        let group = if let Some(zone) = &entry.zone {
+            group.selector(LabelSelector {
+                match_labels: vec![("example.com/zone".into(), zone.clone())],
+                match_expressions: Vec::new(),
+            })
+        } else if entry.groups.is_empty() {
             group.names(&entry.nodes)
         } else {
             let children = entry.groups.iter().map(|id| known.get(id).copied().ok_or_else(|| format!("no group {id}")));

@@ -30,6 +30,7 @@ fn object(shown: Shown<'_>) -> Object {
         split_from: None,
         labels: BTreeMap::new(),
         owned_labels: BTreeSet::new(),
+        shared_labels: BTreeSet::new(),
         spec: spec(shown),
     }
 }
@@ -423,6 +424,19 @@ fn labels_of_others_stay_and_ours_go() {
     let Action::Update { write, .. } = &plan.steps[0].action else { panic!("{plan}") };
     // The apply that leaves it out removes what we own.
     assert!(write.remove_labels.is_empty());
+}
+
+#[test]
+fn a_label_that_another_manager_owns_with_us_goes_by_name() {
+    let mut ours = object(("a", 1, "m1"));
+    for key in ["ours/old", "ours/shared"] {
+        ours.labels.insert(arc(key), arc("a7"));
+        ours.owned_labels.insert(arc(key));
+    }
+    ours.shared_labels.insert(arc("ours/shared"));
+    let plan = check_objects(vec![ours], &named(&[("a", 1, "m1")]), "1. update a: labels ours/old ours/shared");
+    let Action::Update { write, .. } = &plan.steps[0].action else { panic!("{plan}") };
+    assert_eq!(write.remove_labels, [arc("ours/shared")].into());
 }
 
 #[test]

@@ -31,6 +31,13 @@ fn labels_that_change(stored: &Object, wanted: &Desired) -> BTreeSet<Arc<str>> {
     set.chain(gone).cloned().chain(left_by_volcano(stored, wanted)).collect()
 }
 
+/// Label keys that an apply cannot remove, since another manager owns them alone or with us.
+fn others_must_go(stored: &Object, wanted: &Desired) -> BTreeSet<Arc<str>> {
+    let shared = stored.shared_labels.iter();
+    let gone = shared.filter(|key| stored.labels.contains_key(*key) && !wanted.labels.contains_key(*key));
+    gone.cloned().chain(left_by_volcano(stored, wanted)).collect()
+}
+
 /// Volcano labels an object with the key and value of its level, and the key is also its tier name. When such an object
 /// becomes ours for a level with another key, that label would say something wrong, and an apply cannot remove it,
 /// since Volcano's field manager owns it.
@@ -49,7 +56,7 @@ pub(super) fn write(world: &World<'_>, moment: &Moment, writes_before: Writes) -
     Some(match (wanted, stored) {
         (Some(wanted), stored) => {
             let stale = stored.filter(|_| writes_before == Writes::None);
-            let remove_labels = stale.and_then(|stored| left_by_volcano(stored, wanted)).into_iter().collect();
+            let remove_labels = stale.map(|stored| others_must_go(stored, wanted)).unwrap_or_default();
             Write {
                 spec,
                 labels: wanted.labels.clone(),

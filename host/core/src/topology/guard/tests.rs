@@ -37,6 +37,7 @@ fn object(name: &str, members: Vec<Member>) -> Object {
         split_from: None,
         labels: BTreeMap::new(),
         owned_labels: std::collections::BTreeSet::new(),
+        shared_labels: std::collections::BTreeSet::new(),
         spec: Spec { tier: 1, tier_name: None, members },
     }
 }

@@ -242,6 +242,7 @@ fn volcanos(name: &str, tier: u32, labels: &[(&str, &str)], members: &[&str]) ->
         split_from: None,
         labels: labels.iter().map(|(key, value)| (arc(key), arc(value))).collect(),
         owned_labels: BTreeSet::new(),
+        shared_labels: BTreeSet::new(),
         spec: Spec { tier, tier_name: Some(arc(key(tier))), members: members.iter().map(member).collect() },
     }
 }

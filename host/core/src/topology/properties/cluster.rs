@@ -80,6 +80,7 @@ impl Cluster {
                     split_from: None,
                     labels: BTreeMap::new(),
                     owned_labels: BTreeSet::new(),
+                    shared_labels: BTreeSet::new(),
                     spec: write.spec.clone(),
                 };
                 put(&mut object, write);
@@ -179,11 +180,13 @@ impl Cluster {
 fn put(object: &mut Object, write: &Write) {
     assert!(!write.spec.members.is_empty(), "an empty member list for {}", object.name);
     object.spec = write.spec.clone();
-    for key in write.remove_labels.iter().chain(&object.owned_labels) {
+    let ours_alone = object.owned_labels.difference(&object.shared_labels);
+    for key in write.remove_labels.iter().chain(ours_alone) {
         object.labels.remove(key);
     }
     object.labels.extend(write.labels.iter().map(|(key, value)| (key.clone(), value.clone())));
     object.owned_labels = write.labels.keys().cloned().collect();
+    object.shared_labels.retain(|key| write.labels.contains_key(key));
     object.group_id.clone_from(&write.group_id);
     object.split_from.clone_from(&write.split_from);
 }

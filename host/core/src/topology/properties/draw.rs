@@ -236,6 +236,9 @@ pub(super) fn apply_damage(cluster: &mut Cluster, damages: &[Damage]) {
                 object.labels.insert(arc("user/own"), arc("x"));
                 object.labels.insert(arc("ours/old"), arc("x"));
                 object.owned_labels.insert(arc("ours/old"));
+                object.labels.insert(arc("ours/shared"), arc("x"));
+                object.owned_labels.insert(arc("ours/shared"));
+                object.shared_labels.insert(arc("ours/shared"));
             }),
             Damage::Above(a, tier) => {
                 let spec = Spec { tier: *tier, tier_name: None, members: vec![Member::hyper_node(pick(*a))] };
@@ -257,6 +260,7 @@ pub(super) fn hand_made(name: &str, spec: Spec) -> Object {
         split_from: None,
         labels: BTreeMap::new(),
         owned_labels: BTreeSet::new(),
+        shared_labels: BTreeSet::new(),
         spec,
     }
 }
