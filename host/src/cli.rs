@@ -169,10 +169,10 @@ fn chain(error: &anyhow::Error) -> String {
     cluster::client::chain(error.as_ref())
 }
 
-/// Where this executable is: it compiles foreign plugins in a process of its own.
-fn executable() -> anyhow::Result<PathBuf> {
-    use anyhow::Context;
-    std::env::current_exe().context("cannot find this executable, which also compiles plugins")
+/// This executable, which also compiles foreign plugins in a process of its own. By this name it is the same one even
+/// when an upgrade has put another file, or none, in its place.
+fn executable() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
 }
 
 #[cfg(test)]

@@ -19,4 +19,5 @@ pub mod config;
 pub mod discovery;
 pub mod manager;
 pub mod plugin;
+mod text;
 pub mod topology;

@@ -67,7 +67,7 @@ pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
     }
     report_mistakes(&document);
     let existing = args.existing.as_deref().map(read_existing).transpose()?.unwrap_or_default();
-    let runtime = Runtime::start(Compiler::Child { exe: super::executable()? })?;
+    let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
     let prepared = Prepared::new(&runtime, &document, args.source.as_deref()).await;
     let mut store = Store::new();
     store.want(prepared.keys());

@@ -63,7 +63,7 @@ impl Live {
             let known: Vec<&str> = self.document.enabled().map(|entry| entry.source.as_str()).collect();
             anyhow::bail!("no enabled entry has source {only:?}; there are: {}", known.join(", "));
         }
-        let runtime = Runtime::start(Compiler::Child { exe: super::executable()? })?;
+        let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
         let prepared = Prepared::new(&runtime, &self.document, only).await;
         self.nodes(&prepared.keys()).await?;
         let applied: ConfigHashes = self

@@ -50,7 +50,7 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         },
         concurrency: usize::from(args.concurrency),
         admin: args.admin_address,
-        executable: super::executable()?,
+        executable: super::executable(),
     };
     let stop = CancellationToken::new();
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;

@@ -42,7 +42,7 @@ impl Prepared {
         let mut entries = Vec::new();
         for entry in document.enabled().filter(|entry| only.is_none_or(|only| only == entry.source)) {
             let entry = Arc::new(entry.clone());
-            let revision = prepare(runtime, Arc::clone(&entry)).await.map_err(|refused| refused.message);
+            let revision = prepare(runtime, Arc::clone(&entry), None).await.map_err(|refused| refused.message);
             entries.push((entry, revision));
         }
         Self { entries }

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::AsyncReadExt;
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::PluginOrigin as StatusOrigin;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{
-    CallError, Description, EndpointPermission, Granted, Limits, Permissions, Requirements, Retry, grant,
+    CallError, Description, EndpointPermission, Granted, Limits, Permissions, Problem, Requirements, Retry, grant,
 };
 use topoloom_core::snapshot::ColumnKey;
 
@@ -20,10 +21,14 @@ use super::pacing::Rhythm;
 use crate::config;
 use crate::config::permissions::NodeNames;
 use crate::config::{EntryConfig, PluginOrigin, Profile};
-use crate::plugin::{Load, LoadError, Plugin, Runtime, builtin};
+use crate::plugin::{Digest, Load, LoadError, Plugin, Runtime, builtin};
+use crate::text;
 
 /// Largest file that is read as a plugin at all; the scan's own bound is lower and gives the better sentence.
 const MAX_FILE: u64 = 64 << 20;
+
+/// The longest message in bytes: a condition has room for 32 KiB.
+const MESSAGE: usize = 8 << 10;
 
 /// Functions of the interface that show names of Nodes.
 const NAMING: [&str; 2] = ["snapshot.names", "snapshot.find"];
@@ -66,25 +71,36 @@ pub struct Refused {
 
 impl Refused {
     fn loading(reason: Reason, message: impl Into<String>, again: bool) -> Self {
-        Self { condition: ConditionType::Loaded, reason, message: message.into(), again }
+        Self { condition: ConditionType::Loaded, reason, message: text::clip(message.into(), MESSAGE), again }
     }
 }
 
-/// Makes a revision of an entry.
+/// Makes a revision of an entry. A plugin that runs already with the same bytes and limits is not compiled again.
 ///
 /// # Errors
 /// The first step that refused, with what to do.
-pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>) -> Result<Revision, Refused> {
+pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>, running: Option<Plugin>) -> Result<Revision, Refused> {
     let source: Arc<str> = entry.source.as_str().into();
     let (bytes, origin) = bytes(&entry).await?;
-    let load = Load { bytes, pinned: entry.plugin.digest, limits: limits(&entry) };
-    let plugin = runtime.load(load).await.map_err(|error| {
-        let reason = match error {
-            LoadError::Digest { .. } => Reason::DigestMismatch,
-            _ => Reason::PluginInvalid,
-        };
-        Refused::loading(reason, error.to_string(), matches!(error.retry(), Retry::Later(_)))
-    })?;
+    let limits = limits(&entry);
+    let digest = Digest::of(&bytes);
+    let fits = entry.plugin.digest.is_none_or(|pinned| pinned == digest);
+    let running = running.filter(|plugin| fits && plugin.digest() == digest && *plugin.limits() == limits);
+    let plugin = match running {
+        Some(plugin) => plugin,
+        None => {
+            let load = Load { bytes, pinned: entry.plugin.digest, limits };
+            runtime.load(load).await.map_err(|error| {
+                let reason = match error {
+                    LoadError::Digest { .. } => Reason::DigestMismatch,
+                    _ => Reason::PluginInvalid,
+                };
+                // A file may have been read while somebody was writing it, or before it was replaced.
+                let again = origin == StatusOrigin::File || matches!(error.retry(), Retry::Later(_));
+                Refused::loading(reason, error.to_string(), again)
+            })?
+        }
+    };
     let description = plugin.describe(&source).await.end.map_err(|error| call_refused("describe", &error))?;
     if let Some(expected) = entry.plugin.expected_name.as_ref().filter(|expected| **expected != description.name) {
         let message = format!("the plugin calls itself {:?}, the entry expects {expected:?}", description.name);
@@ -95,22 +111,13 @@ pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>) -> Result<Revis
         CallError::InvalidConfig(problems) => Refused {
             condition: ConditionType::Configured,
             reason: Reason::InvalidConfig,
-            message: problems.iter().map(|problem| format!("config.{problem}")).collect::<Vec<_>>().join("; "),
+            message: text::clip(listed(&problems), MESSAGE),
             again: false,
         },
         other => call_refused("configure", &other),
     })?;
     let given = entry.permissions.as_ref().map(permissions).unwrap_or_default();
-    let granted = grant(&requirements, &given, plugin.origin()).map_err(|refusals| {
-        let wanted = topoloom_core::plugin::Refusal::yaml(&refusals);
-        let what = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        Refused::loading(
-            Reason::PermissionDenied,
-            format!("the plugin asks for what is not granted: {what}. To grant it, add to the entry:\n{wanted}"),
-            false,
-        )
-    })?;
-    names_granted(&plugin, &entry)?;
+    let granted = granted(&requirements, &given, &plugin, &entry)?;
     let labels = granted.labels.iter().map(|key| ColumnKey::Label(Arc::clone(key)));
     let annotations = granted.annotations.iter().map(|key| ColumnKey::Annotation(Arc::clone(key)));
     let keys = labels.chain(annotations).collect();
@@ -118,15 +125,41 @@ pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>) -> Result<Revis
     Ok(Revision { entry, config, plugin, description, origin, requirements, granted: Arc::new(granted), keys, rhythm })
 }
 
-/// Names of Nodes are shown to plugins of others only with the operator's word.
-fn names_granted(plugin: &Plugin, entry: &EntryConfig) -> Result<(), Refused> {
+/// What the plugin gets, or all that is missing at once. Names of Nodes are shown to plugins of others only with the
+/// operator's word.
+fn granted(
+    requirements: &Requirements,
+    given: &Permissions,
+    plugin: &Plugin,
+    entry: &EntryConfig,
+) -> Result<Granted, Refused> {
     let visible = entry.permissions.as_ref().is_some_and(|given| given.node_names == NodeNames::Visible);
+    let shown = visible || plugin.origin() == Origin::Embedded;
     let asks = plugin.imports().iter().any(|import| NAMING.iter().any(|function| import.contains(function)));
-    if plugin.origin() == Origin::Embedded || visible || !asks {
-        return Ok(());
+    let granted = grant(requirements, given, plugin.origin());
+    let mut refusals = granted.as_ref().err().cloned().unwrap_or_default();
+    if asks && !shown {
+        refusals.push(grant::Refusal::NodeNames);
     }
-    let message = "the plugin reads names of Nodes, which is not granted. To grant it, add to the entry:\npermissions:\n  nodeNames: true";
-    Err(Refused::loading(Reason::PermissionDenied, message, false))
+    match granted {
+        Ok(granted) if refusals.is_empty() => Ok(Granted { node_names: shown, ..granted }),
+        _ => {
+            let wanted = grant::Refusal::yaml(&refusals);
+            let what = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            let message =
+                format!("the plugin asks for what is not granted: {what}. To grant it, add to the entry:\n{wanted}");
+            Err(Refused::loading(Reason::PermissionDenied, message, false))
+        }
+    }
+}
+
+/// Every mistake with its path; what has none is about the configuration as a whole.
+fn listed(problems: &[Problem]) -> String {
+    let line = |problem: &Problem| match problem.path.is_empty() {
+        true => problem.message.clone(),
+        false => format!("config.{problem}"),
+    };
+    problems.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
 fn call_refused(step: &str, error: &CallError) -> Refused {
@@ -185,11 +218,25 @@ async fn bytes(entry: &EntryConfig) -> Result<(Arc<[u8]>, StatusOrigin), Refused
 /// One sentence that names the file.
 pub async fn read_file(path: PathBuf) -> Result<Arc<[u8]>, String> {
     let named = |error: std::io::Error| format!("plugin.file {}: {error}", path.display());
-    let size = tokio::fs::metadata(&path).await.map_err(named)?.len();
-    if size > MAX_FILE {
-        return Err(format!("plugin.file {}: {size} bytes, at most {MAX_FILE} are read", path.display()));
+    // Opening a pipe would wait for its other end.
+    let mut options = tokio::fs::OpenOptions::new();
+    options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(&path).await.map_err(named)?;
+    let about = file.metadata().await.map_err(named)?;
+    if !about.is_file() {
+        return Err(format!("plugin.file {}: it is no regular file", path.display()));
     }
-    Ok(tokio::fs::read(&path).await.map_err(named)?.into())
+    let too_large =
+        || format!("plugin.file {}: more than {MAX_FILE} bytes, at most that many are read", path.display());
+    if about.len() > MAX_FILE {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or_default());
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).await.map_err(named)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(too_large());
+    }
+    Ok(bytes.into())
 }
 
 /// The limits of an entry: the defaults, with what the entry says in their place.

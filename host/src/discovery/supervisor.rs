@@ -24,6 +24,7 @@ mod state;
 mod tiers;
 mod wake;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ use topoloom_core::topology::guard::{Hold, Seen};
 use super::nodes::{Interest, Nodes};
 use super::pacing::Pacing;
 use super::report::Reports;
-use super::revision::Revision;
+use super::revision::{Refused, Revision};
 use crate::cluster::events::Events;
 use crate::config::{EntryConfig, Mode};
 use crate::manager::metrics::RoundMetrics;
@@ -131,6 +132,10 @@ pub struct Supervisor {
     /// The entry as last told; the revision's own may be an older one.
     entry: Arc<EntryConfig>,
     revision: Option<Revision>,
+    /// Why the present entry does not run.
+    refused: Option<Refused>,
+    /// Commands that came during a call and wait for their turn.
+    told: VecDeque<Command>,
     /// Compiles the plugin of this revision once more, with optimisation, while its first image serves.
     optimising: JoinSet<()>,
     interest: Option<Interest>,
@@ -204,6 +209,8 @@ impl Supervisor {
             order,
             entry,
             revision: None,
+            refused: None,
+            told: VecDeque::new(),
             optimising: JoinSet::new(),
             interest: None,
             selected: Vec::new(),
@@ -252,6 +259,9 @@ impl Supervisor {
 
     /// Waits for the next thing to do. A command comes before a round, a round before deciding again.
     async fn next(&mut self) -> Turn {
+        if let Some(command) = self.told.pop_front() {
+            return Turn::Command(command);
+        }
         let now = Instant::now();
         let active = !self.is_paused() && self.revision.is_some();
         let round = self.pacing.due(now).filter(|_| active);
@@ -264,6 +274,30 @@ impl Supervisor {
             () = tokio::time::sleep_until(self.prepare_at.unwrap_or(far)), if self.prepare_at.is_some() => Turn::Prepare,
             () = tokio::time::sleep_until(round.unwrap_or(far)), if round.is_some() => Turn::Round,
             () = tokio::time::sleep_until(decide.unwrap_or(far)), if decide.is_some() => Turn::Decide,
+        }
+    }
+
+    /// Waits for something that takes long, unless a command comes that ends it: whoever switches a source off, pauses
+    /// it or gives it another entry does not wait for a plugin, and nothing of its answer is written after that.
+    async fn unless_told<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                command = self.mailbox.recv() => {
+                    let command = command.unwrap_or(Command::Leave);
+                    let ends = match &command {
+                        Command::Stop(_) | Command::Leave | Command::Pause(true) => true,
+                        Command::Entry(entry, ..) => entry.hash != self.entry.hash || entry.verbs.pause,
+                        Command::Invalid(..) | Command::Confirm(_) | Command::Run | Command::Pause(false) => false,
+                    };
+                    self.told.push_back(command);
+                    if ends {
+                        return None;
+                    }
+                }
+                done = &mut work => return Some(done),
+            }
         }
     }
 

@@ -38,6 +38,7 @@ pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedS
         match event {
             Ok(Event::Apply(object)) => {
                 check.pass();
+                known.extend(object.metadata.name.clone());
                 take(&api, &reports, &said, object).await;
             }
             Ok(Event::InitApply(object)) => {
@@ -53,7 +54,11 @@ pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedS
                 check.pass();
                 let _ = said.send(Said::Complete);
             }
-            Ok(Event::Delete(object)) => reports.vanished(&object.metadata.name.unwrap_or_default()),
+            Ok(Event::Delete(object)) => {
+                let name = object.metadata.name.unwrap_or_default();
+                known.remove(&name);
+                reports.vanished(&name);
+            }
             Err(error) => {
                 let refusal = Refusal::of_watch(&error);
                 if refusal.reason == Reason::NoSuchResource {

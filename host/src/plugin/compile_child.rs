@@ -20,10 +20,6 @@ pub(super) const CPU_SECONDS: u64 = 10;
 /// Address space of one compile. An honest Rust plugin needs 60 MiB, Python 700.
 const MEMORY: u64 = 1 << 30;
 
-/// Address space below which not even the compiler itself fits: a host with so little left is told so by the compiler's
-/// end, not by a limit that cannot work.
-const MEMORY_FLOOR: u64 = 256 << 20;
-
 /// Politeness: compiling waits for everything else.
 const NICE: i32 = 19;
 
@@ -59,6 +55,8 @@ fn compile(arguments: &[String]) -> wasmtime::Result<()> {
 /// Takes away from this process what a compile does not need.
 fn confine() -> wasmtime::Result<()> {
     rustix::process::nice(NICE)?;
+    // Should memory run out all the same, this process goes and not the host. Best effort: not every sandbox lets us.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     // At the first number comes SIGXCPU, which says what happened; at the second SIGKILL, which could be anything.
     limit(Resource::Cpu, CPU_SECONDS, CPU_SECONDS + 1)?;
     let memory = memory(left_in_cgroup());
@@ -71,10 +69,11 @@ fn limit(resource: Resource, current: u64, maximum: u64) -> wasmtime::Result<()>
     Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })?)
 }
 
-/// Half of what is left, so that a compile cannot take the host with it, and never more than [`MEMORY`].
+/// Half of what is left, so that a compile cannot take the host with it, and never more than [`MEMORY`]. Where that is
+/// too little even for the compiler itself, its end says so.
 fn memory(left: Option<u64>) -> u64 {
     match left {
-        Some(left) => (left / 2).clamp(MEMORY_FLOOR, MEMORY),
+        Some(left) => (left / 2).min(MEMORY),
         None => MEMORY,
     }
 }
@@ -105,7 +104,7 @@ mod tests {
         assert_eq!(memory(None), MEMORY);
         assert_eq!(memory(Some(64 << 30)), MEMORY);
         assert_eq!(memory(Some(1 << 30)), 512 << 20);
-        assert_eq!(memory(Some(0)), MEMORY_FLOOR);
+        assert_eq!(memory(Some(64 << 20)), 32 << 20);
         assert_eq!(number("max\n"), None);
         assert_eq!(number("1073741824\n"), Some(1 << 30));
     }

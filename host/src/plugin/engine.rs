@@ -37,7 +37,7 @@ fn pool() -> PoolingAllocationConfig {
         .total_tables(all(2 * each.tables))
         .max_tables_per_module(u32::try_from(2 * each.tables).unwrap_or(u32::MAX))
         .total_stacks(all(1))
-        .table_elements(each.table_elements)
+        .table_elements(2 * each.table_elements)
         .linear_memory_keep_resident(KEPT_MEMORY)
         .table_keep_resident(KEPT_TABLE)
         .async_stack_keep_resident(KEPT_STACK)

@@ -16,6 +16,7 @@ pub(super) struct Limiter {
     table_elements: usize,
     /// The last growth that was permitted: the engine may still fail to do it.
     last: usize,
+    last_table: usize,
     refused_memory: Option<usize>,
     refused_table: Option<usize>,
 }
@@ -28,6 +29,7 @@ impl Limiter {
             peak_memory: 0,
             table_elements: 0,
             last: 0,
+            last_table: 0,
             refused_memory: None,
             refused_table: None,
         }
@@ -82,8 +84,18 @@ impl ResourceLimiter for Limiter {
             self.refused_table = Some(sum);
             return Ok(false);
         }
+        self.refused_table = None;
+        self.last_table = sum - self.table_elements;
         self.table_elements = sum;
         Ok(true)
+    }
+
+    fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        // The engine asks before it looks at the table's own maximum; what it then refuses is given back.
+        if self.refused_table.is_none() {
+            self.table_elements = self.table_elements.saturating_sub(std::mem::take(&mut self.last_table));
+        }
+        Ok(())
     }
 
     fn instances(&self) -> usize {
@@ -121,6 +133,17 @@ mod tests {
         assert!(limiter.memory_growing(0, 90 * MIB, None).unwrap());
         limiter.memory_grow_failed(wasmtime::Error::msg("no")).unwrap();
         assert!(limiter.memory_growing(0, 100 * MIB, None).unwrap());
+    }
+
+    #[test]
+    fn a_table_that_may_not_grow_by_its_own_word_costs_nothing() {
+        let mut limiter = Limiter::new(StoreLimits { table_elements: 10, ..StoreLimits::default() });
+        for _ in 0..3 {
+            assert!(limiter.table_growing(0, 6, None).unwrap());
+            limiter.table_grow_failed(wasmtime::Error::msg("its maximum")).unwrap();
+        }
+        assert!(limiter.table_growing(0, 10, None).unwrap());
+        assert_eq!(limiter.refused_table(), None);
     }
 
     #[test]

@@ -6,19 +6,21 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures::FutureExt;
 use tokio::sync::Semaphore;
 use topoloom_core::plugin::grant::Origin;
-use topoloom_core::plugin::{Answer, Description, Limits, Requirements};
+use topoloom_core::plugin::{Answer, Description, Limits, Requirements, ScanLimits};
 use wasmtime::Engine;
+use wasmtime::component::Component;
 
 use super::bindings::{Linkers, Pre};
 use super::call::{Call, Configure, Describe, Frame, Job, Question, Round};
 use super::compile::{self, Compiler};
 use super::engine::{self, Optimise};
-use super::load::LoadError;
+use super::load::{CompileLimit, LoadError};
 use super::scan::{self, Version};
 use super::{Digest, builtin};
 
@@ -28,6 +30,9 @@ const THREADS: usize = 2;
 
 /// Calls in the process at one time: twice the threads, since calls also wait for endpoints.
 pub(super) const CALLS: usize = 4;
+
+/// The longest a scan is waited for; one that is within its bounds takes milliseconds.
+const SCAN: Duration = Duration::from_secs(20);
 
 /// Calls of one plugin at one time: an answer builds on the one before it.
 const CALLS_PER_PLUGIN: usize = 1;
@@ -60,6 +65,7 @@ struct Shared {
     compiler: Compiler,
     threads: Threads,
     turns: Arc<Semaphore>,
+    compiles: Semaphore,
     calls: AtomicU64,
 }
 
@@ -85,7 +91,8 @@ impl Runtime {
         let linkers = Linkers::new(&engine).map_err(|error| StartError::Engine(super::chain(&error)))?;
         let threads = Threads::start()?;
         let turns = Arc::new(Semaphore::new(CALLS));
-        Ok(Self { shared: Arc::new(Shared { engine, linkers, compiler, threads, turns, calls: AtomicU64::new(0) }) })
+        let (compiles, calls) = (Semaphore::new(1), AtomicU64::new(0));
+        Ok(Self { shared: Arc::new(Shared { engine, linkers, compiler, threads, turns, compiles, calls }) })
     }
 
     /// Makes a plugin of bytes: bounds, scan, compile, link. Runs no code of the plugin.
@@ -103,20 +110,35 @@ impl Runtime {
 }
 
 impl Shared {
+    /// The scan is bounded, and may still take a while: meanwhile the plugins' threads go on.
+    async fn scan(bytes: &Arc<[u8]>, limits: &ScanLimits) -> Result<scan::Facts, LoadError> {
+        let (bytes, limits) = (Arc::clone(bytes), limits.clone());
+        let scan = tokio::task::spawn_blocking(move || scan::scan(&bytes, &limits));
+        match tokio::time::timeout(SCAN, scan).await {
+            Ok(done) => done.map_err(|error| LoadError::Host(error.to_string()))?,
+            Err(_) => Err(LoadError::CompileLimit { limit: CompileLimit::Wall(SCAN) }),
+        }
+    }
+
+    /// One compile at a time: each may take half of the memory that is left.
+    async fn compile(&self, bytes: &[u8], optimise: Optimise) -> Result<Component, LoadError> {
+        let _turn = self.compiles.acquire().await.map_err(|error| LoadError::Host(error.to_string()))?;
+        self.compiler.compile(&self.engine, bytes, optimise).await
+    }
     async fn load(self: Arc<Self>, load: Load) -> Result<Plugin, LoadError> {
         let Load { bytes, pinned, limits } = load;
         let digest = Digest::of(&bytes);
         if let Some(pinned) = pinned.filter(|pinned| *pinned != digest) {
             return Err(LoadError::Digest { pinned, found: digest });
         }
-        let facts = scan::scan(&bytes, &limits.scan)?;
+        let facts = Self::scan(&bytes, &limits.scan).await?;
         let builtin = builtin::of(&digest);
         let origin = if builtin.is_some() { Origin::Embedded } else { Origin::Foreign };
         let component = match builtin.and_then(|builtin| compile::embedded(&self.engine, builtin)) {
             Some(component) => component,
             // Foreign bytes first have to prove themselves; ours are compiled once.
-            None if origin == Origin::Embedded => self.compiler.compile(&self.engine, &bytes, Optimise::Yes).await?,
-            None => self.compiler.compile(&self.engine, &bytes, Optimise::No).await?,
+            None if origin == Origin::Embedded => self.compile(&bytes, Optimise::Yes).await?,
+            None => self.compile(&bytes, Optimise::No).await?,
         };
         super::load::check_resources(&component, &limits.store)?;
         let pre = self.linkers.link(facts.version, &component)?;
@@ -197,13 +219,13 @@ impl Plugin {
     /// Asks the plugin about itself.
     pub async fn describe(&self, source: &Arc<str>) -> Call<Description> {
         let job = self.job(source, self.loaded.limits.call.cpu_short);
-        self.shared.threads.call(job, Describe).await
+        self.shared.threads.call(self.begins(), job, Describe).await
     }
 
     /// Checks a configuration (a JSON object) and says what it needs.
     pub async fn configure(&self, source: &Arc<str>, config: Arc<str>) -> Call<Requirements> {
         let job = self.job(source, self.loaded.limits.call.cpu_short);
-        self.shared.threads.call(job, Configure(config)).await
+        self.shared.threads.call(self.begins(), job, Configure(config)).await
     }
 
     /// One round. The answer is decoded and has the right shape; whether it is a sound topology is for
@@ -212,7 +234,7 @@ impl Plugin {
     /// Cancel safe: the guest is stopped within 10 ms of computing.
     pub async fn discover(&self, source: &Arc<str>, round: Round) -> Call<Answer> {
         let job = self.job(source, self.loaded.limits.call.cpu);
-        self.shared.threads.call(job, round).await
+        self.shared.threads.call(self.begins(), job, round).await
     }
 
     /// Compiles foreign bytes once more, with optimisation, and serves with the result from the next call on. Embedded
@@ -228,14 +250,23 @@ impl Plugin {
         let plugin = self.clone();
         let done = self.shared.threads.run(async move {
             let Self { shared, loaded } = plugin;
-            let component = shared.compiler.compile(&shared.engine, &loaded.bytes, Optimise::Yes).await?;
+            let component = shared.compile(&loaded.bytes, Optimise::Yes).await?;
             loaded.pre.store(Arc::new(shared.linkers.link(loaded.version, &component)?));
             Ok(())
         });
         done.await.map_err(LoadError::Host)?
     }
 
-    fn job(&self, source: &Arc<str>, cpu: std::time::Duration) -> Job {
+    /// Ours are trusted to be quick or to yield; what a plugin of others makes the host do for it is done on the
+    /// plugins' own threads from the beginning.
+    fn begins(&self) -> Begins {
+        match self.loaded.origin {
+            Origin::Embedded => Begins::Here,
+            Origin::Foreign => Begins::There,
+        }
+    }
+
+    fn job(&self, source: &Arc<str>, cpu: Duration) -> Job {
         let frame = Frame {
             engine: self.shared.engine.clone(),
             limits: self.loaded.limits.clone(),
@@ -247,6 +278,15 @@ impl Plugin {
         let (turn, turns) = (Arc::clone(&self.loaded.turn), Arc::clone(&self.shared.turns));
         Job { pre: self.loaded.pre.load_full(), frame, turn, turns }
     }
+}
+
+/// Where a call begins.
+#[derive(Clone, Copy)]
+enum Begins {
+    /// On the thread that asks.
+    Here,
+    /// On the plugins' threads.
+    There,
 }
 
 /// The threads that guests run on.
@@ -281,16 +321,20 @@ impl Threads {
 
     /// Runs a call; what breaks the host's side of it breaks only that call.
     ///
-    /// Most calls are over within one tick of the engine, and two changes of threads would be half of their time: the
-    /// call begins on the thread that asks, and goes to our threads when it yields for the first time.
-    async fn call<Q: Question>(&self, job: Job, question: Q) -> Call<Q::Answer> {
+    /// Most calls are over within one tick of the engine, and two changes of threads would be half of their time: a
+    /// call that begins here goes to our threads when it yields for the first time.
+    async fn call<Q: Question>(&self, begins: Begins, job: Job, question: Q) -> Call<Q::Answer> {
         let mut call = Box::pin(AssertUnwindSafe(job.run(question)).catch_unwind());
         let begun = poll_fn(|context| {
             // Clocks that the call starts here are those of our threads, wherever it ends.
             let _entered = self.tokio.as_ref().map(tokio::runtime::Runtime::enter);
             Poll::Ready(call.as_mut().poll(context))
         });
-        let end = match begun.await {
+        let begun = match begins {
+            Begins::Here => begun.await,
+            Begins::There => Poll::Pending,
+        };
+        let end = match begun {
             Poll::Ready(end) => Ok(end),
             Poll::Pending => self.run(call).await,
         };

@@ -9,6 +9,7 @@ use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator, WasmFeature
 use wasmtime::Engine;
 
 use super::load::LoadError;
+use crate::text;
 
 /// The package that discoverers are written against.
 const PACKAGE: &str = "topoloom:discovery/";
@@ -18,6 +19,21 @@ const DISCOVERER: &str = "topoloom:discovery/discoverer";
 
 /// For sentences.
 const SPEAKS: &str = "0.1";
+
+/// Instances of core modules and components in the file. Rust guests have 5, Python more than 32 (measured).
+const INSTANCES: u64 = 256;
+
+/// Imports and exports of all modules and components together. A Rust guest has about 60, Python 400.
+const LINKS: u64 = 10_000;
+
+/// Types, aliases, globals, segments and the like. A Rust guest has a few hundred.
+const ITEMS: u64 = 100_000;
+
+/// The longest part of a name that a message repeats, in bytes.
+const NAME: usize = 200;
+
+/// Exports that a message lists.
+const EXPORTS: usize = 5;
 
 /// A version of the interface that this host speaks. Patch versions are compatible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,15 +100,23 @@ struct Names {
 fn walk(bytes: &[u8], limits: &ScanLimits) -> Result<Names, LoadError> {
     let invalid = |error: wasmparser::BinaryReaderError| LoadError::Invalid {
         offset: error.offset() as u64,
-        message: error.message().to_owned(),
+        message: text::line(error.message(), NAME),
     };
     let mut names = Names::default();
     let mut validator = Validator::new_with_features(features());
     let mut allocations = wasmparser::FuncValidatorAllocations::default();
     let (mut depth, mut modules, mut functions) = (0_u64, 0_u64, 0_u64);
+    let (mut instances, mut links, mut items) = (0_u64, 0_u64, 0_u64);
     // The encoding of each open component or module; only the first is the plugin itself.
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload.map_err(invalid)?;
+        // Counted before the validator sees them: it looks at every import and export for every instance, so its work
+        // grows with the product.
+        let (of_instances, of_links, of_items) = counts(&payload);
+        (instances, links, items) = (instances + of_instances, links + of_links, items + of_items);
+        within("a number of instances", instances, INSTANCES)?;
+        within("a number of imports and exports", links, LINKS)?;
+        within("a number of definitions", items, ITEMS)?;
         match &payload {
             Payload::Version { encoding, .. } => {
                 depth += 1;
@@ -119,12 +143,12 @@ fn walk(bytes: &[u8], limits: &ScanLimits) -> Result<Names, LoadError> {
             }
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section.clone() {
-                    names.imports.push(import.map_err(invalid)?.name.name.to_owned());
+                    names.imports.push(text::line(import.map_err(invalid)?.name.name, NAME));
                 }
             }
             Payload::ComponentExportSection(section) if depth == 1 => {
                 for export in section.clone() {
-                    names.exports.push(export.map_err(invalid)?.name.name.to_owned());
+                    names.exports.push(text::line(export.map_err(invalid)?.name.name, NAME));
                 }
             }
             _ => {}
@@ -136,6 +160,30 @@ fn walk(bytes: &[u8], limits: &ScanLimits) -> Result<Names, LoadError> {
         }
     }
     Ok(names)
+}
+
+/// Instances, imports and exports, and definitions of other kinds that a payload brings.
+fn counts(payload: &Payload<'_>) -> (u64, u64, u64) {
+    let (instances, links, items) = match payload {
+        Payload::InstanceSection(section) => (section.count(), 0, 0),
+        Payload::ComponentInstanceSection(section) => (section.count(), 0, 0),
+        Payload::ImportSection(section) => (0, section.count(), 0),
+        Payload::ExportSection(section) => (0, section.count(), 0),
+        Payload::ComponentImportSection(section) => (0, section.count(), 0),
+        Payload::ComponentExportSection(section) => (0, section.count(), 0),
+        Payload::TypeSection(section) => (0, 0, section.count()),
+        Payload::CoreTypeSection(section) => (0, 0, section.count()),
+        Payload::ComponentTypeSection(section) => (0, 0, section.count()),
+        Payload::ComponentAliasSection(section) => (0, 0, section.count()),
+        Payload::ComponentCanonicalSection(section) => (0, 0, section.count()),
+        Payload::TableSection(section) => (0, 0, section.count()),
+        Payload::MemorySection(section) => (0, 0, section.count()),
+        Payload::GlobalSection(section) => (0, 0, section.count()),
+        Payload::ElementSection(section) => (0, 0, section.count()),
+        Payload::DataSection(section) => (0, 0, section.count()),
+        _ => (0, 0, 0),
+    };
+    (instances.into(), links.into(), items.into())
 }
 
 fn within(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
@@ -165,7 +213,9 @@ impl Names {
                 Err(LoadError::World { export: DISCOVERER, found: "it exports nothing".to_owned() })
             }
             None => {
-                let found = format!("it exports {}", self.exports.join(", "));
+                let shown = self.exports.iter().take(EXPORTS).map(String::as_str).collect::<Vec<_>>().join(", ");
+                let more = if self.exports.len() > EXPORTS { " and more" } else { "" };
+                let found = format!("it exports {shown}{more}");
                 Err(LoadError::World { export: DISCOVERER, found })
             }
         }

@@ -6,6 +6,7 @@ use wasmtime::{Trap, WasmBacktrace};
 
 use super::budget::Budget;
 use super::guest::Guest;
+use crate::text;
 
 /// What the engine says when a message is larger than the hostcall fuel. It has no public type (wasmtime 48,
 /// `component/func/options.rs`); a component test fails when the words change.
@@ -16,6 +17,13 @@ const HANDLES_EXHAUSTED: &str = "store handle limit exceeded";
 
 /// What it says when a store gets more instances, memories or tables than it may.
 const COUNT_EXCEEDED: &str = "resource limit exceeded";
+
+/// Functions that are named, and the longest name of one: names are the plugin's.
+const FRAMES: usize = 20;
+const FRAME: usize = 200;
+
+/// The longest message of the engine, which may quote the plugin.
+const CAUSE: usize = 1 << 10;
 
 /// Finds out why a guest stopped. The order matters: a deadline or a refusal shows as a trap too.
 pub(super) fn classify(error: &wasmtime::Error, guest: &Guest, budget: &Budget) -> CallError {
@@ -72,13 +80,14 @@ fn kind(trap: Option<Trap>) -> TrapKind {
 
 /// The innermost message: the outer ones are frames and "error while executing".
 fn cause(error: &wasmtime::Error) -> String {
-    error.root_cause().to_string()
+    text::line(&error.root_cause().to_string(), CAUSE)
 }
 
 /// The guest's functions, innermost first. The engine prints them demangled and only in whole lines, each
 /// `<number>: <address> - <module>!<function>`.
 fn frames(error: &wasmtime::Error) -> Vec<String> {
     let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else { return Vec::new() };
-    let text = backtrace.to_string();
-    text.lines().filter_map(|line| line.split_once(" - ")).map(|(_, function)| function.trim().to_owned()).collect()
+    let printed = backtrace.to_string();
+    let functions = printed.lines().filter_map(|line| line.split_once(" - ")).map(|(_, function)| function.trim());
+    functions.take(FRAMES).map(|function| text::line(function, FRAME)).collect()
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use topoloom_core::plugin::CallLimits;
 
+use crate::text;
+
 /// Lines kept for a trap report: a Rust panic is two.
 const TAIL: usize = 5;
 
@@ -41,7 +43,7 @@ impl Voice {
 
     /// One line. Dropped when the plugin has had its say; the tail keeps it, since the last words matter most.
     pub(super) fn say(&mut self, level: Level, message: &str) {
-        let line = clean(message, self.max_line);
+        let line = text::line(message, self.max_line);
         if self.lines < self.max_lines {
             self.lines += 1;
             let (source, digest, call) = (&*self.source, &*self.digest, self.call);
@@ -75,45 +77,9 @@ impl Voice {
     }
 }
 
-/// The message on one line of at most `max` bytes: whatever could move a cursor, end a line or turn the direction of
-/// writing is escaped.
-fn clean(message: &str, max: usize) -> String {
-    let mut line = String::with_capacity(message.len().min(max));
-    for c in message.chars() {
-        let before = line.len();
-        if is_unsafe(c) {
-            line.extend(c.escape_default())
-        } else {
-            line.push(c)
-        }
-        if line.len() > max {
-            line.truncate(before);
-            line.push('…');
-            break;
-        }
-    }
-    line
-}
-
-fn is_unsafe(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_stays_a_line() {
-        assert_eq!(clean("a\nb\u{1b}[31m\u{202e}é", 100), "a\\nb\\u{1b}[31m\\u{202e}é");
-    }
-
-    #[test]
-    fn a_long_line_is_cut_between_characters() {
-        assert_eq!(clean("ééé", 5), "éé…");
-        assert_eq!(clean("abcdef", 5), "abcde…");
-        assert_eq!(clean("abcde", 5), "abcde");
-    }
 
     #[test]
     fn lines_beyond_the_limit_are_counted_and_the_last_words_kept() {

@@ -82,6 +82,8 @@ pub struct Granted {
     pub labels: BTreeSet<Arc<str>>,
     /// Annotation keys that were required and granted.
     pub annotations: BTreeSet<Arc<str>>,
+    /// Whether the plugin may see names of Nodes.
+    pub node_names: bool,
     /// Endpoints that were required and granted.
     pub endpoints: BTreeMap<String, GrantedEndpoint>,
 }
@@ -113,6 +115,8 @@ pub enum Refusal {
         /// Where it would go.
         paths: Vec<String>,
     },
+    /// Names of Nodes.
+    NodeNames,
     /// Methods of an endpoint that is granted otherwise.
     Methods {
         /// The endpoint.
@@ -213,6 +217,7 @@ impl fmt::Display for Refusal {
             Self::Endpoint { name, purpose, .. } => {
                 write!(f, "the plugin calls the endpoint {name} ({purpose}), which is not permitted")
             }
+            Self::NodeNames => f.write_str("the plugin reads names of Nodes, which is not permitted"),
             Self::Methods { name, methods } => {
                 write!(f, "the plugin uses {} on the endpoint {name}, which is not permitted", words(methods))
             }
@@ -232,11 +237,13 @@ impl Refusal {
     pub fn yaml(refusals: &[Self]) -> String {
         let mut labels = Vec::new();
         let mut annotations = Vec::new();
+        let mut names = false;
         let mut endpoints: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for refusal in refusals {
             match refusal {
                 Self::NodeLabel(key) => labels.push(quoted(key)),
                 Self::NodeAnnotation(key) => annotations.push(quoted(key)),
+                Self::NodeNames => names = true,
                 Self::Endpoint { name, purpose, methods, paths } => {
                     let lines = endpoints.entry(name).or_default();
                     lines.push(format!("url: \"https://...\"  # {}", one_line(purpose)));
@@ -256,6 +263,9 @@ impl Refusal {
         let mut yaml = String::from("permissions:\n");
         if !labels.is_empty() {
             yaml.push_str(&format!("  nodeLabels: [{}]\n", labels.join(", ")));
+        }
+        if names {
+            yaml.push_str("  nodeNames: true\n");
         }
         if !annotations.is_empty() {
             yaml.push_str(&format!("  nodeAnnotations: [{}]\n", annotations.join(", ")));

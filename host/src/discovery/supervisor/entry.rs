@@ -25,19 +25,25 @@ impl Supervisor {
                     self.decide_at = Some(Instant::now());
                 }
                 self.take_verbs(&entry);
-                self.report.valid(entry.on_removal, warnings);
-                if entry.hash != self.entry.hash || self.revision.is_none() {
-                    self.entry = entry;
+                let changed = entry.hash != self.entry.hash;
+                let runs = self.revision.as_ref().is_some_and(|revision| revision.entry.hash == entry.hash);
+                self.report.valid(entry.on_removal, warnings, runs);
+                self.entry = entry;
+                if changed || self.revision.is_none() {
+                    self.refused = None;
                     self.prepare_at = Some(Instant::now());
                     self.prepare_pause = PREPARE_AGAIN;
-                } else {
-                    self.entry = entry;
+                } else if let Some(refused) = &self.refused {
+                    // Another part of the document was edited: this entry is still the one that was refused.
+                    self.report.refused(refused, true);
                 }
             }
             Command::Invalid(reason, message) => self.report.invalid(reason, message, self.revision.is_some()),
             Command::Confirm(hash) => self.confirm(hash),
             Command::Run => {
-                self.prepare_at = self.prepare_at.map(|_| Instant::now());
+                if self.prepare_at.is_some() || self.refused.is_some() {
+                    self.prepare_at = Some(Instant::now());
+                }
                 self.pacing.ask();
             }
             Command::Pause(paused) => self.paused = paused,
@@ -103,7 +109,15 @@ impl Supervisor {
 
     pub(super) async fn prepare(&mut self) {
         self.prepare_at = None;
-        match prepare(&self.shared.runtime, Arc::clone(&self.entry)).await {
+        let running = self.revision.as_ref().map(|revision| revision.plugin.clone());
+        let shared = Arc::clone(&self.shared);
+        let prepared = prepare(&shared.runtime, Arc::clone(&self.entry), running);
+        let Some(prepared) = self.unless_told(prepared).await else {
+            // What was said in between comes first, and may be another entry.
+            self.prepare_at = Some(Instant::now());
+            return;
+        };
+        match prepared {
             Ok(revision) => self.take_revision(revision),
             Err(refused) => {
                 tracing::warn!(source = &*self.source, reason = %refused.reason, message = refused.message, "the entry is refused");
@@ -112,6 +126,7 @@ impl Supervisor {
                     self.prepare_pause = (self.prepare_pause * 2).min(PREPARE_SELDOM);
                 }
                 self.report.refused(&refused, self.revision.is_some());
+                self.refused = Some(refused);
             }
         }
         if std::mem::take(&mut self.unprepared) {
@@ -135,7 +150,10 @@ impl Supervisor {
             digest = %revision.plugin.digest(),
             "configured"
         );
-        self.optimising = JoinSet::new();
+        if self.revision.as_ref().is_none_or(|old| old.plugin.digest() != revision.plugin.digest()) {
+            self.optimising = JoinSet::new();
+        }
+        self.refused = None;
         self.revision = Some(revision);
     }
 }

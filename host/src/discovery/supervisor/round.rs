@@ -77,20 +77,24 @@ impl Supervisor {
         let own: Vec<Arc<Object>> =
             observed.iter().filter(|object| object.source.as_ref() == Some(&self.source)).cloned().collect();
         let time = Timestamp::now();
-        let call = revision
-            .plugin
-            .discover(
-                &self.source,
-                Round {
-                    config: Arc::clone(&revision.config),
-                    granted: Arc::clone(&revision.granted),
-                    nodes: view.under(&revision.keys),
-                    applied: own.into(),
-                    time,
-                    state: Arc::clone(&self.state),
-                },
-            )
-            .await;
+        let (plugin, source) = (revision.plugin.clone(), Arc::clone(&self.source));
+        let call = plugin.discover(
+            &source,
+            Round {
+                config: Arc::clone(&revision.config),
+                granted: Arc::clone(&revision.granted),
+                nodes: view.under(&revision.keys),
+                applied: own.into(),
+                time,
+                state: Arc::clone(&self.state),
+            },
+        );
+        let Some(call) = self.unless_told(call).await else {
+            // It was not seen by anybody, so the next one is due when rounds go on.
+            self.pacing.ask();
+            return;
+        };
+        let Some(revision) = &self.revision else { return };
         self.shared.metrics.guest(&self.source, &call.usage);
         let outcome = match call.end {
             Err(error) => {

@@ -18,7 +18,15 @@ use crate::cluster::Reason as Refused;
 use crate::cluster::events::Urgency;
 use crate::discovery::decide::Decision;
 use crate::discovery::revision::{self, Revision};
+use crate::text;
 use crate::topology::apply::Outcome;
+
+/// The longest message of a condition, in bytes; the schema has room for 32 KiB.
+const MESSAGE: usize = 8 << 10;
+
+/// Diagnostic codes that the status lists, and the longest example of one. The full list is on the admin endpoint.
+const CODES: usize = 50;
+const EXAMPLE: usize = 512;
 
 /// Objects that are named in a message; the rest is counted.
 const NAMED: usize = 3;
@@ -29,7 +37,6 @@ pub(super) struct Report {
     said: Vec<Condition>,
     foreign: Foreign,
     warnings: Vec<String>,
-    served: bool,
     disabled: bool,
 }
 
@@ -53,13 +60,13 @@ impl Report {
             status,
             foreign: Foreign::default(),
             warnings: Vec::new(),
-            served: false,
             disabled: false,
         }
     }
 
     fn set(&mut self, type_: ConditionType, status: bool, reason: Reason, message: impl Into<String>) {
         let now = seconds(Timestamp::now());
+        let message = text::clip(message.into(), MESSAGE);
         set_condition(
             &mut self.status.conditions,
             Condition::new(type_, ConditionStatus::from(status), reason, message),
@@ -80,10 +87,10 @@ impl Report {
     }
 
     /// The entry can be read (again); `warnings` say what is odd about it.
-    pub(super) fn valid(&mut self, on_removal: OnRemoval, warnings: Vec<String>) {
+    pub(super) fn valid(&mut self, on_removal: OnRemoval, warnings: Vec<String>, runs: bool) {
         self.status.on_removal = Some(on_removal);
         self.warnings = warnings;
-        if self.served {
+        if runs {
             self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
         }
     }
@@ -104,6 +111,14 @@ impl Report {
     /// The entry was prepared and refused.
     pub(super) fn refused(&mut self, refused: &revision::Refused, old: bool) {
         let tail = if old { "; the last good version goes on" } else { "" };
+        if old && refused.condition == ConditionType::Loaded {
+            self.set(
+                ConditionType::Configured,
+                true,
+                Reason::Ok,
+                "the entry is valid; what runs is the last good version",
+            );
+        }
         self.set(refused.condition, false, refused.reason, format!("{}{tail}", refused.message));
         if !old && refused.condition == ConditionType::Configured {
             self.set(ConditionType::Loaded, true, Reason::Ok, "the plugin is loaded");
@@ -119,7 +134,6 @@ impl Report {
             digest: revision.plugin.digest().to_string(),
             origin: revision.origin,
         });
-        self.served = true;
         self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
         self.set(ConditionType::Loaded, true, Reason::Ok, "the plugin is loaded and has what it asks for");
         let insecure: Vec<&str> = revision
@@ -163,10 +177,11 @@ impl Report {
         self.status.diagnostics = numbers
             .diagnostics
             .iter()
+            .take(CODES)
             .map(|(code, (count, example))| Diagnostic {
                 code: code.to_string(),
                 count: integer(*count),
-                example: example.clone(),
+                example: text::clip(example.clone(), EXAMPLE),
             })
             .collect();
         self.status.overlaps = (numbers.overlaps > 0).then(|| integer(numbers.overlaps));

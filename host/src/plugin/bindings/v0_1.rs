@@ -10,6 +10,7 @@ use wasmtime::{Engine, Store};
 
 use super::super::call::{NoAnswer, Round};
 use super::super::guest::Guest;
+use crate::text;
 
 pub(in super::super) use generated::PluginPre;
 
@@ -52,7 +53,13 @@ pub(super) async fn describe(pre: &PluginPre<Guest>, store: &mut Store<Guest>) -
     let plugin = pre.instantiate_async(&mut *store).await?;
     let said = plugin.topoloom_discovery_discoverer().call_describe(&mut *store).await?;
     let wit::Description { name, version, vendor, summary, config_schema } = said;
-    Ok(Description { name, version, vendor, summary, config_schema })
+    Ok(Description {
+        name: text::line(&name, NAME),
+        version: text::line(&version, NAME),
+        vendor: text::line(&vendor, SUMMARY),
+        summary: text::line(&summary, SUMMARY),
+        config_schema,
+    })
 }
 
 pub(super) async fn configure(
@@ -62,10 +69,16 @@ pub(super) async fn configure(
 ) -> Result<Requirements, NoAnswer> {
     let plugin = pre.instantiate_async(&mut *store).await?;
     match plugin.topoloom_discovery_discoverer().call_configure(&mut *store, config).await? {
-        Ok(said) => Ok(requirements::decode(said)),
+        Ok(said) => Ok(requirements::decode(said)?),
         Err(problems) => {
-            let problems = problems.into_iter().map(|wit::Problem { path, message }| Problem { path, message });
-            Err(CallError::InvalidConfig(problems.collect()).into())
+            let more = problems.len().saturating_sub(PROBLEMS);
+            let listed = problems.into_iter().take(PROBLEMS).map(|wit::Problem { path, message }| Problem {
+                path: text::line(&path, SUMMARY),
+                message: text::line(&message, SENTENCE),
+            });
+            let rest =
+                (more > 0).then(|| Problem { path: String::new(), message: format!("and {more} more problems") });
+            Err(CallError::InvalidConfig(listed.chain(rest).collect()).into())
         }
     }
 }
@@ -94,15 +107,25 @@ pub(super) async fn discover(
     }
 }
 
+/// The longest name or version that a plugin may have, in bytes.
+const NAME: usize = 63;
+/// The longest summary, vendor or path.
+const SUMMARY: usize = 200;
+/// The longest sentence about one mistake or failure.
+const SENTENCE: usize = 1 << 10;
+/// Mistakes of a configuration that are listed.
+const PROBLEMS: usize = 100;
+
 fn decode_failure(failure: wit::Failure) -> Failure {
+    let sentence = |message: String| text::line(&message, SENTENCE);
     match failure {
-        wit::Failure::Config(message) => Failure::Config(message),
-        wit::Failure::Denied(message) => Failure::Denied(message),
-        wit::Failure::Unauthorized(message) => Failure::Unauthorized(message),
+        wit::Failure::Config(message) => Failure::Config(sentence(message)),
+        wit::Failure::Denied(message) => Failure::Denied(sentence(message)),
+        wit::Failure::Unauthorized(message) => Failure::Unauthorized(sentence(message)),
         wit::Failure::Upstream(upstream) => Failure::Upstream {
-            message: upstream.message,
+            message: sentence(upstream.message),
             retry_after: upstream.retry_after.map(std::time::Duration::from_millis),
         },
-        wit::Failure::Internal(message) => Failure::Internal(message),
+        wit::Failure::Internal(message) => Failure::Internal(sentence(message)),
     }
 }

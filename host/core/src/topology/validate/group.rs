@@ -25,8 +25,8 @@ pub(super) struct GroupChecks<'a> {
     fixed: BTreeMap<&'a str, usize>,
     tier_names: BTreeMap<&'a str, (u32, &'a Arc<str>)>,
     kinds: BTreeMap<&'a str, Result<Kind, names::Error>>,
-    /// Per tier and row: the group that named the row last, counted from 1.
-    seen: BTreeMap<u32, Vec<u32>>,
+    /// Per tier and row: the group that named the row last, counted from 1. Legal tiers only: there are few of them.
+    seen: BTreeMap<Tier, Vec<u32>>,
     overlap: bool,
 }
 
@@ -63,7 +63,7 @@ impl<'a> GroupChecks<'a> {
         self.fixed_name(at, group, violations);
         let tier_name = self.tier_name(group, violations);
         let labels = self.labels(group, violations);
-        let (nodes, selectors) = self.members(at, group, violations);
+        let (nodes, selectors) = self.members(at, group, tier, violations);
         Some(Domain {
             id: Arc::clone(&group.id),
             kind: kind?,
@@ -122,11 +122,17 @@ impl<'a> GroupChecks<'a> {
         labels
     }
 
-    fn members(&mut self, at: usize, group: &Group, violations: &mut Violations) -> (Vec<Arc<str>>, Vec<Selector>) {
+    fn members(
+        &mut self,
+        at: usize,
+        group: &Group,
+        tier: Option<Tier>,
+        violations: &mut Violations,
+    ) -> (Vec<Arc<str>>, Vec<Selector>) {
         let id = Some(&group.id);
         let (count, bytes, result) = match &group.members {
             Members::Rows(rows) => {
-                let mut nodes = self.rows(at, group, rows, violations);
+                let mut nodes = tier.map(|tier| self.rows(at, group, tier, rows, violations)).unwrap_or_default();
                 sort_distinct(&mut nodes);
                 (rows.len(), nodes.iter().map(|name| name.len()).sum(), (nodes, Vec::new()))
             }
@@ -153,10 +159,17 @@ impl<'a> GroupChecks<'a> {
         result
     }
 
-    fn rows(&mut self, at: usize, group: &Group, rows: &[u32], violations: &mut Violations) -> Vec<Arc<str>> {
+    fn rows(
+        &mut self,
+        at: usize,
+        group: &Group,
+        tier: Tier,
+        rows: &[u32],
+        violations: &mut Violations,
+    ) -> Vec<Arc<str>> {
         let id = Some(&group.id);
         let nodes = self.input.nodes;
-        let seen = self.seen.entry(group.tier).or_insert_with(|| vec![0; nodes.len()]);
+        let seen = self.seen.entry(tier).or_insert_with(|| vec![0; nodes.len()]);
         let stamp = u32::try_from(at.saturating_add(1)).unwrap_or(u32::MAX);
         let mut names = Vec::with_capacity(rows.len().min(nodes.len()));
         for row in rows {

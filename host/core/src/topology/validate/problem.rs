@@ -281,9 +281,9 @@ pub enum SelectorProblem {
         rule: names::Error,
     },
     /// An operator that nobody knows.
-    #[error("operator {0:?} is none of In, NotIn, Exists, DoesNotExist")]
+    #[error("operator {} is none of In, NotIn, Exists, DoesNotExist", Short(.0))]
     Operator(String),
     /// In and NotIn need values, the others must not have any.
-    #[error("key {0:?}: In and NotIn need at least one value, Exists and DoesNotExist must have none")]
+    #[error("key {}: In and NotIn need at least one value, Exists and DoesNotExist must have none", Short(.0))]
     Values(String),
 }

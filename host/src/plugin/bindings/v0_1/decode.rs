@@ -13,6 +13,7 @@ use topoloom_core::topology::{
 
 use super::generated::topoloom::discovery::types;
 use super::wit;
+use crate::text;
 
 /// Groups per node: a path of groups above a node is shared with its neighbours; one group per node and one more is
 /// what the most wasteful honest answer has.
@@ -24,6 +25,27 @@ const MORE_GROUPS: usize = 100;
 /// Diagnostics of one answer: one per node of a large cluster that is wired wrong altogether would say nothing more.
 const DIAGNOSTICS: usize = 10_000;
 
+/// Members of one kind or another, and rows that diagnostics speak of, per node: a node has a place in every tier of
+/// every type of topology, at most.
+const MEMBERS_PER_NODE: usize = 16;
+
+/// Members beyond that: a fabric knows hosts that are no nodes of this cluster.
+const MORE_MEMBERS: usize = 100_000;
+
+/// Labels of one group: a path of tiers has one each.
+const LABELS: usize = 64;
+
+/// Requirements of one selector, and values in all of them.
+const REQUIREMENTS: usize = 64;
+const VALUES: usize = 1_000;
+
+/// The longest text that is looked at further, in bytes. Every rule about a text is stricter and has better words; this
+/// bound keeps the price of those words small.
+const TEXT: usize = 4 << 10;
+
+/// The longest detail of a diagnostic that is kept, in bytes.
+const DETAIL: usize = 1 << 10;
+
 /// What the answer is measured against.
 pub(super) struct Bounds {
     /// The nodes that the guest saw.
@@ -32,6 +54,12 @@ pub(super) struct Bounds {
     pub(super) state: usize,
     /// Whether the guest was given a state: only then there is something that can be unchanged.
     pub(super) had_state: bool,
+}
+
+impl Bounds {
+    fn members(&self) -> usize {
+        (self.rows as usize).saturating_mul(MEMBERS_PER_NODE).saturating_add(MORE_MEMBERS)
+    }
 }
 
 /// Decodes an answer.
@@ -60,7 +88,14 @@ fn topology(said: types::Topology, bounds: &Bounds) -> Result<Topology, CallErro
     at_most("groups", groups.len(), most)?;
     at_most("levels", levels.len(), most)?;
     at_most("diagnostics", diagnostics.len(), DIAGNOSTICS)?;
-    let levels: Vec<Level> = levels.into_iter().map(Level::from).collect();
+    let levels = levels.into_iter().map(Level::read).collect::<Result<Vec<_>, _>>()?;
+    let members = bounds.members();
+    at_most("members", groups.iter().map(|group| count(&group.members)).sum(), members)?;
+    let spoken_of = |said: &types::Diagnostic| match &said.subject {
+        types::Subject::Rows(rows) => rows.len(),
+        _ => 0,
+    };
+    at_most("rows in diagnostics", diagnostics.iter().map(spoken_of).sum(), members)?;
     let count = groups.len();
     let mut labels = Labels::default();
     let groups = groups
@@ -83,9 +118,21 @@ struct Level {
     kind: Option<Arc<str>>,
 }
 
-impl From<types::Level> for Level {
-    fn from(said: types::Level) -> Self {
-        Self { tier: said.tier, tier_name: said.tier_name.map(Into::into), kind: said.kind.map(Into::into) }
+impl Level {
+    fn read(said: types::Level) -> Result<Self, CallError> {
+        let types::Level { tier, tier_name, kind } = said;
+        short("a tier name", tier_name.as_deref().unwrap_or_default())?;
+        short("a kind", kind.as_deref().unwrap_or_default())?;
+        Ok(Self { tier, tier_name: tier_name.map(Into::into), kind: kind.map(Into::into) })
+    }
+}
+
+/// How many members there are, before any of them is read.
+fn count(members: &types::Members) -> usize {
+    match members {
+        types::Members::Rows(list) | types::Members::Groups(list) => list.len(),
+        types::Members::Names(names) => names.ends.len(),
+        types::Members::Selector(_) => 1,
     }
 }
 
@@ -127,6 +174,13 @@ fn group(
     let Some(Level { tier, tier_name, kind }) = levels.get(level as usize) else {
         return Err(invalid(format!("group {position} is of level {level} and there are {} levels", levels.len())));
     };
+    short("a group id", &id)?;
+    short("a fixed name", fixed_name.as_deref().unwrap_or_default())?;
+    at_most("labels in one group", own.len(), LABELS)?;
+    for (key, value) in &own {
+        short("a label key", key)?;
+        short("a label value", value)?;
+    }
     let members = match members {
         types::Members::Rows(rows) => {
             in_range(&rows, bounds.rows as usize).map_err(|row| {
@@ -142,7 +196,8 @@ fn group(
         }
         types::Members::Names(names) => {
             let names = unpack(&names).map_err(|what| invalid(format!("the names of group {position}: {what}")))?;
-            Members::Names(names.map(Arc::from).collect())
+            let names = names.map(|name| short("a member name", name).map(|()| Arc::from(name)));
+            Members::Names(names.collect::<Result<_, _>>()?)
         }
         types::Members::Selector(said) => Members::Selector(selector(position, said)?),
     };
@@ -159,6 +214,14 @@ fn group(
 
 fn selector(position: usize, said: types::LabelSelector) -> Result<LabelSelector, CallError> {
     let count = said.match_labels.len();
+    at_most("requirements in one selector", count.saturating_add(said.match_expressions.len()), REQUIREMENTS)?;
+    let values = said.match_expressions.iter().map(|requirement| requirement.values.len()).sum();
+    at_most("values in one selector", values, VALUES)?;
+    let expressions = said.match_expressions.iter();
+    let texts = expressions.flat_map(|requirement| std::iter::once(&requirement.key).chain(&requirement.values));
+    for text in said.match_labels.iter().flat_map(|(key, value)| [key, value]).chain(texts) {
+        short("a text of a selector", text)?;
+    }
     let match_labels: std::collections::BTreeMap<_, _> = said.match_labels.into_iter().collect();
     if match_labels.len() != count {
         return Err(invalid(format!("the selector of group {position} has a label key twice")));
@@ -179,6 +242,8 @@ fn selector(position: usize, said: types::LabelSelector) -> Result<LabelSelector
 
 fn diagnostic(said: types::Diagnostic, bounds: &Bounds, groups: usize) -> Result<Diagnostic, CallError> {
     let types::Diagnostic { code, subject, detail } = said;
+    short("a diagnostic code", &code)?;
+    let detail = text::line(&detail, DETAIL);
     let subject = match subject {
         types::Subject::Source => Subject::Source,
         types::Subject::Rows(rows) => {
@@ -193,7 +258,7 @@ fn diagnostic(said: types::Diagnostic, bounds: &Bounds, groups: usize) -> Result
             })?;
             Subject::Group(position)
         }
-        types::Subject::Name(name) => Subject::Name(name),
+        types::Subject::Name(name) => Subject::Name(text::line(&name, DETAIL)),
     };
     Ok(Diagnostic { code: code.into(), subject, detail })
 }
@@ -220,6 +285,14 @@ pub(super) fn unpack(packed: &types::Packed) -> Result<impl Iterator<Item = &str
     }
     let begins = std::iter::once(0).chain(ends.iter().copied());
     Ok(begins.zip(ends).map(|(begin, &end)| text.get(begin as usize..end as usize).unwrap_or_default()))
+}
+
+/// Whether a text is short enough to be looked at.
+fn short(what: &str, text: &str) -> Result<(), CallError> {
+    match text.len() {
+        0..=TEXT => Ok(()),
+        length => Err(invalid(format!("{what} is {length} bytes long, at most {TEXT} are read"))),
+    }
 }
 
 fn at_most(what: &str, count: usize, most: usize) -> Result<(), CallError> {

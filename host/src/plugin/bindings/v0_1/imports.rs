@@ -75,21 +75,25 @@ fn packed(packed: &Packed) -> types::Packed {
 
 impl applied::Host for Guest {
     async fn groups(&mut self) -> wasmtime::Result<Vec<applied::AppliedGroup>> {
-        let Inputs { nodes, applied, .. } = &self.inputs;
+        let Inputs { nodes, applied, granted, .. } = &self.inputs;
         let mut positions: BTreeMap<&str, u32> = BTreeMap::new();
         for (position, object) in (0..).zip(applied.iter()) {
             positions.insert(&object.name, position);
         }
-        Ok(applied.iter().map(|object| applied_group(object, &positions, |name| nodes.find(name))).collect())
+        let find = |name: &str| nodes.find(name);
+        let shown = granted.node_names;
+        Ok(applied.iter().map(|object| applied_group(object, &positions, find, shown)).collect())
     }
 }
 
 /// Members as the interface speaks of them: what exists as numbers, the rest by name. A regular expression has no form
-/// there; no discoverer can have written one, so it is left out.
+/// there; no discoverer can have written one, so it is left out. Names of Nodes are for those who may see them: without
+/// that grant, what is gone is left out, too.
 fn applied_group(
     object: &Object,
     positions: &BTreeMap<&str, u32>,
     find: impl Fn(&str) -> Option<u32>,
+    node_names: bool,
 ) -> applied::AppliedGroup {
     let mut rows = Vec::new();
     let mut groups = Vec::new();
@@ -107,7 +111,9 @@ fn applied_group(
             }
             (Selector::Labels(_) | Selector::Regex(_) | Selector::Absent, _) => Ok(()),
         };
-        if let Err(name) = found {
+        if let Err(name) = found
+            && (node_names || member.kind == MemberKind::HyperNode)
+        {
             names.text.push_str(name);
             // A HyperNode has at most 1.5 MiB in etcd.
             names.ends.push(u32::try_from(names.text.len()).unwrap_or(u32::MAX));

@@ -1,27 +1,88 @@
-//! Requirements of this version, in the host's words.
+//! Requirements of this version, in the host's words, and within what a plugin may reasonably ask for: each column costs
+//! four bytes per node for as long as the source runs.
 
 use std::time::Duration;
 
-use topoloom_core::plugin::{ConfigMapKey, CredentialKind, Endpoint, Location, Method, Requirements, Tls, Trigger};
+use topoloom_core::plugin::{
+    CallError, ConfigMapKey, CredentialKind, Endpoint, Location, Method, Requirements, Tls, Trigger,
+};
+use topoloom_core::topology::names::is_label_key;
 
 use super::generated::topoloom::discovery::types;
 use super::wit;
+use crate::text;
 
-pub(super) fn decode(said: wit::Requirements) -> Requirements {
+/// Labels, and annotations, of one plugin.
+const KEYS: usize = 64;
+
+/// Endpoints of one plugin.
+const ENDPOINTS: usize = 16;
+
+/// URLs, methods, paths or kinds of credential of one endpoint.
+const PER_ENDPOINT: usize = 64;
+
+/// Triggers of one plugin: there are three kinds.
+const TRIGGERS: usize = 16;
+
+/// The longest text in bytes, and the longest bundle of certificates.
+const TEXT: usize = 4 << 10;
+const BUNDLE: usize = 1 << 20;
+
+/// # Errors
+///
+/// [`CallError::InvalidResult`] that names what is too much or no key.
+pub(super) fn decode(said: wit::Requirements) -> Result<Requirements, CallError> {
     let wit::Requirements { node_labels, node_annotations, endpoints, triggers } = said;
-    Requirements {
+    at_most("node labels", node_labels.len(), KEYS)?;
+    at_most("node annotations", node_annotations.len(), KEYS)?;
+    at_most("endpoints", endpoints.len(), ENDPOINTS)?;
+    at_most("triggers", triggers.len(), TRIGGERS)?;
+    for key in node_labels.iter().chain(&node_annotations) {
+        if let Err(rule) = is_label_key(key) {
+            return Err(invalid(format!("it asks for the node label or annotation {:?}: {rule}", text::line(key, 80))));
+        }
+    }
+    Ok(Requirements {
         node_labels,
         node_annotations,
-        endpoints: endpoints.into_iter().map(endpoint).collect(),
+        endpoints: endpoints.into_iter().map(endpoint).collect::<Result<_, _>>()?,
         triggers: triggers.into_iter().map(trigger).collect(),
-    }
+    })
 }
 
-fn endpoint(said: wit::Endpoint) -> Endpoint {
+fn at_most(what: &str, count: usize, most: usize) -> Result<(), CallError> {
+    if count > most { Err(invalid(format!("it asks for {count} {what} and may ask for {most}"))) } else { Ok(()) }
+}
+
+fn short(what: &str, text: &str, most: usize) -> Result<(), CallError> {
+    let length = text.len();
+    if length > most { Err(invalid(format!("{what} is {length} bytes long, at most {most} are read"))) } else { Ok(()) }
+}
+
+fn invalid(what: String) -> CallError {
+    CallError::InvalidResult(what)
+}
+
+fn endpoint(said: wit::Endpoint) -> Result<Endpoint, CallError> {
     let wit::Endpoint { name, purpose, location, methods, paths, tls, credentials } = said;
-    Endpoint {
+    let located = match &location {
+        wit::Location::Granted => Vec::new(),
+        wit::Location::Urls(urls) => urls.iter().collect(),
+        wit::Location::ConfigMap(wit::ConfigMapKey { namespace, name, key }) => {
+            namespace.iter().chain([name, key]).collect()
+        }
+    };
+    at_most("URLs of one endpoint", located.len(), PER_ENDPOINT)?;
+    at_most("methods of one endpoint", methods.len(), PER_ENDPOINT)?;
+    at_most("paths of one endpoint", paths.len(), PER_ENDPOINT)?;
+    at_most("kinds of credential of one endpoint", credentials.len(), PER_ENDPOINT)?;
+    for text in located.into_iter().chain(&paths).chain(&tls.server_name).chain([&name]) {
+        short("a text of an endpoint", text, TEXT)?;
+    }
+    short("a bundle of certificates", tls.ca_bundle.as_deref().unwrap_or_default(), BUNDLE)?;
+    Ok(Endpoint {
         name,
-        purpose,
+        purpose: text::line(&purpose, 200),
         location: match location {
             wit::Location::Granted => Location::Granted,
             wit::Location::Urls(urls) => Location::Urls(urls),
@@ -37,7 +98,7 @@ fn endpoint(said: wit::Endpoint) -> Endpoint {
             insecure_skip_verify: tls.insecure_skip_verify,
         },
         credentials: credentials.into_iter().map(credential).collect(),
-    }
+    })
 }
 
 fn method(said: types::Method) -> Method {

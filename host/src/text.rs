@@ -1,0 +1,61 @@
+//! Texts of strangers, made fit for a log, a status and a terminal.
+
+/// The text on one line of at most `max` bytes: whatever could move a cursor, end a line or turn the direction of
+/// writing is escaped.
+#[must_use]
+pub(crate) fn line(text: &str, max: usize) -> String {
+    let mut line = String::with_capacity(text.len().min(max));
+    for c in text.chars() {
+        let before = line.len();
+        if is_unsafe(c) {
+            line.extend(c.escape_default())
+        } else {
+            line.push(c)
+        }
+        if line.len() > max {
+            line.truncate(before);
+            line.push('…');
+            break;
+        }
+    }
+    line
+}
+
+/// The text, cut to at most `max` bytes and the sign that something is missing.
+#[must_use]
+pub(crate) fn clip(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        let end = (0..=max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+fn is_unsafe(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_stays_a_line() {
+        assert_eq!(line("a\nb\u{1b}[31m\u{202e}é", 100), "a\\nb\\u{1b}[31m\\u{202e}é");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_characters() {
+        assert_eq!(line("ééé", 5), "éé…");
+        assert_eq!(line("abcdef", 5), "abcde…");
+        assert_eq!(line("abcde", 5), "abcde");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(clip("ééé".to_owned(), 5), "éé…");
+        assert_eq!(clip("a\nb".to_owned(), 3), "a\nb");
+        assert_eq!(clip("a\nb".to_owned(), 0), "…");
+    }
+}
