@@ -120,6 +120,48 @@ async fn answers_that_lead_nowhere_are_invalid() {
 }
 
 #[tokio::test]
+async fn what_is_cheap_to_say_and_dear_to_believe_is_refused_at_the_door() {
+    for (act, words) in [
+        ("long-key", "a text of a selector is 31457280 bytes long, at most 4096 are read"),
+        ("values", "it has 1000000 values in one selector and may have 1000"),
+        ("requirements", "it has 20000 requirements in one selector and may have 64"),
+        ("labels", "it has 30000 labels in one group and may have 64"),
+        ("nobodies", "it has 8000000 members and may have 101600"),
+        ("same-row", "it has 8000000 rows in diagnostics and may have 101600"),
+        ("long-kind", "a kind is 31457280 bytes long, at most 4096 are read"),
+    ] {
+        assert_eq!(fails(act).await, CallError::InvalidResult(words.to_owned()), "{act}");
+    }
+    let plugin = villain().await;
+    for (act, words) in [
+        ("many-labels", "it asks for 100000 node labels and may ask for 64"),
+        ("no-label", "it asks for the node label or annotation \"no label\\\\nat all\": "),
+    ] {
+        let call = plugin.configure(&source(), format!(r#"{{"configure": "{act}"}}"#).into()).await;
+        let Err(CallError::InvalidResult(what)) = call.end else { panic!("{act}: {:?}", call.end) };
+        assert!(what.starts_with(words), "{act}: {what}");
+    }
+}
+
+#[tokio::test]
+async fn words_of_a_plugin_are_short_and_move_no_cursor() {
+    let harmless = |text: &str| text.len() <= 1_100 && !text.contains(['\u{1b}', '\n', '\u{202e}']);
+    let CallError::Failure(topoloom_core::plugin::Failure::Internal(said)) = fails("shout").await else { panic!() };
+    assert!(harmless(&said), "{said:?}");
+    let Answered::Topology(topology) = discover(Limits::default(), "long-detail").await.0.unwrap().outcome else {
+        panic!("it said unchanged")
+    };
+    let note = &topology.diagnostics[0];
+    let topoloom_core::topology::Subject::Name(name) = &note.subject else { panic!("{:?}", note.subject) };
+    assert!(harmless(name) && harmless(&note.detail), "{note:?}");
+    let call = villain().await.configure(&source(), r#"{"configure": "many-problems"}"#.into()).await;
+    let Err(CallError::InvalidConfig(problems)) = call.end else { panic!("{:?}", call.end) };
+    assert_eq!(problems.len(), 101);
+    assert!(problems.iter().all(|problem| harmless(&problem.path) && harmless(&problem.message)));
+    assert_eq!(problems[100].message, "and 400 more problems");
+}
+
+#[tokio::test]
 async fn unsound_topologies_have_the_right_shape_and_arrive() {
     for act in ["twice", "cycle", "parents", "tier-zero"] {
         assert!(discover(Limits::default(), act).await.0.is_ok(), "{act}");

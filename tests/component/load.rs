@@ -88,6 +88,35 @@ async fn bounds_of_the_file_are_kept() {
     assert_eq!(refused(wat("nested.wat"), Limits::default()).await.reason(), "ComponentTooLarge");
 }
 
+/// A component with that many instances of one module, which imports so many functions of an empty module name.
+fn crowd(instances: usize, links: usize) -> Arc<[u8]> {
+    let exports: String = (0..links).map(|i| format!(r#"(export "{i}" (func 0))"#)).collect();
+    let instances = "(core instance (instantiate $m))".repeat(instances);
+    let text = format!("(component (core module $m (func) {exports}) {instances})");
+    wat::parse_str(&text).unwrap().into()
+}
+
+#[tokio::test]
+async fn what_makes_the_scan_itself_slow_is_counted_first() {
+    for (bytes, words) in [
+        (crowd(300, 1), "the plugin has a number of instances of 300, and 256 is allowed"),
+        (crowd(1, 20_000), "the plugin has a number of imports and exports of 20000, and 10000 is allowed"),
+    ] {
+        assert_eq!(refused(bytes, Limits::default()).await.to_string(), words);
+    }
+}
+
+#[tokio::test]
+async fn only_regular_files_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in ["/dev/zero".into(), pipe, folder.path().to_owned()] {
+        let error = topoloom::discovery::revision::read_file(path).await.unwrap_err();
+        assert!(error.ends_with("it is no regular file"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_pinned_digest_must_be_that_of_the_bytes() {
     let pinned = Some(Digest::of(b"something else"));

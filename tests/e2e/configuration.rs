@@ -203,3 +203,20 @@ async fn a_node_that_two_sources_place_in_one_tier_is_shown() -> Result<()> {
     assert!(message.contains("1 Node"), "{message}");
     host.stop().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_an_entry_stays_said_when_another_is_edited() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a k1=x k2=y k3=z"]).await?;
+    scene.configure(&two("k1", "k2")).await?;
+    let host = scene.host().await?;
+    scene.until(&["tier 1 k1=x (1): a", "tier 1 k2=y (1): a"]).await;
+    // The plugin refuses the first one; then somebody edits the second one.
+    scene.configure(&two("no label", "k2")).await?;
+    scene.until_condition("one", "Configured", "False", "InvalidConfig").await;
+    scene.configure(&two("no label", "k3")).await?;
+    scene.until(&["tier 1 k1=x (1): a", "tier 1 k3=z (1): a"]).await;
+    let message = scene.until_condition("one", "Configured", "False", "InvalidConfig").await;
+    assert!(message.contains("no label") && message.contains("the last good version goes on"), "{message}");
+    host.stop().await
+}

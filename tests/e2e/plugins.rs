@@ -184,3 +184,48 @@ async fn every_bad_plugin_has_its_own_reason_and_a_good_source_works_beside_it()
     assert!(host.readyz().await.is_ok(), "a plugin does not decide whether the host is ready");
     host.stop().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_does_not_wait_for_a_call_that_is_under_way() -> Result<()> {
+    let scene = Scene::new().await?;
+    let file = format!("file: {}", guest::file("topoloom-guest-villain", scene.plane.folder())?.display());
+    scene.nodes(&["a example.com/rack=x"]).await?;
+    let rest = "limits: {cpu: 500s, timeout: 10m}, config: {discover: loop}";
+    let entry = Foreign { source: "slow", plugin: &file, label: "example.com/rack", rest }.to_string();
+    scene.configure(&format!("{LIST}{entry}")).await?;
+    let host = scene.host().await?;
+    eventually("the endless round has begun", Duration::from_secs(30), async || {
+        let begun = host.log().iter().any(|line| line.contains("\"configured\""));
+        if begun { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+    // The harness waits for half a minute; the round would take 500 s.
+    scene.configure(&format!("{LIST}{}", entry.replace("enabled: true", "enabled: true, pause: true"))).await?;
+    scene.until_state("slow", "Paused").await;
+    scene.configure(&format!("{LIST}{}", entry.replace("loop", "good"))).await?;
+    scene.until(&["tier 1 example.com/rack=x (1): a"]).await;
+    scene.configure(&format!("{LIST}{entry}")).await?;
+    scene.configure(&format!("{LIST}{}", entry.replace("enabled: true", "enabled: false"))).await?;
+    scene.until_state("slow", "Disabled").await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_read_too_early_is_read_again() -> Result<()> {
+    let scene = Scene::new().await?;
+    let whole = guest::file("topoloom-guest-villain", scene.plane.folder())?;
+    let bytes = std::fs::read(&whole)?;
+    let copy = scene.plane.folder().join("copied.wasm");
+    std::fs::write(&copy, &bytes[..bytes.len() / 2])?;
+    scene.nodes(&["a example.com/rack=x"]).await?;
+    let plugin = format!("file: {}", copy.display());
+    let entry = Foreign { source: "copied", plugin: &plugin, label: "example.com/rack", rest: "config: {}" };
+    scene.configure(&format!("{LIST}{entry}")).await?;
+    let host = scene.host().await?;
+    scene.until_condition("copied", "Loaded", "False", "PluginInvalid").await;
+    std::fs::write(&copy, &bytes)?;
+    // It would be looked at again by itself a little later.
+    scene.cli(&["source", "run", "copied"]).await?;
+    scene.until(&["tier 1 example.com/rack=x (1): a"]).await;
+    host.stop().await
+}

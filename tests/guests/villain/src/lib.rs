@@ -8,7 +8,9 @@
 use std::hint::black_box;
 
 use topoloom_sdk::prelude::*;
-use topoloom_sdk::{Diagnostic, Group, Level, Members, Outcome, Packed, Topology, log};
+use topoloom_sdk::{
+    Diagnostic, Group, LabelOperator, LabelRequirement, LabelSelector, Level, Members, Outcome, Packed, Topology, log,
+};
 
 /// What `describe` does: `describe=good` or `describe=loop`. A test replaces the bytes.
 static DESCRIBE: [u8; 13] = *b"describe=good";
@@ -44,6 +46,15 @@ impl Discoverer for Villain {
                 let problem = |path: &str, message: &str| Problem { path: path.into(), message: message.into() };
                 return Err(vec![problem("a.b[0]", "is 7 and must be 8"), problem("", "is odd")]);
             }
+            "many-problems" => {
+                let problem = Problem { path: "a\nb".into(), message: "\u{1b}[2J".repeat(1_000) };
+                return Err(vec![problem; 500]);
+            }
+            "many-labels" => {
+                let labels = (0..100_000).map(|i| format!("example.com/{i}"));
+                return Ok(Requirements { node_labels: labels.collect(), ..Requirements::new() });
+            }
+            "no-label" => return Ok(Requirements::new().node_label("no label\nat all")),
             _ => {}
         }
         Ok(Requirements::new().node_label(RACK).trigger(Trigger::on_columns()))
@@ -57,6 +68,7 @@ impl Discoverer for Villain {
             "recurse" => recurse(),
             "recurse-deep" => Next(deeper).go(1),
             "internal" => return Err(Failure::Internal("as it was told".into())),
+            "shout" => return Err(Failure::Internal("\u{1b}[2J\n".repeat(1 << 20))),
             "unchanged" => return Ok(Answer { outcome: Outcome::Unchanged, state: Vec::new() }),
             "state" => return Ok(Answer { outcome: Outcome::Topology(good(input)), state: vec![1; 9 << 20] }),
             "remember" => {
@@ -95,6 +107,33 @@ fn answer(act: &str, input: &Input<'_>) -> Topology {
             let note = Diagnostic { code: "x".into(), subject: Subject::Source, detail: String::new() };
             Topology { diagnostics: vec![note; 10_001], ..with(Vec::new()) }
         }
+        // Cheap to say and dear to believe.
+        "long-key" => with(vec![group("a", selector("x".repeat(30 << 20), vec!["!".into(); 100]))]),
+        "values" => with(vec![group("a", selector("x".into(), vec!["!".into(); 1_000_000]))]),
+        "requirements" => {
+            let label = |i: u32| (format!("example.com/{i}"), String::new());
+            let match_labels = (0..20_000).map(label).collect();
+            with(vec![group("a", Members::Selector(LabelSelector { match_labels, match_expressions: Vec::new() }))])
+        }
+        "labels" => {
+            let labels = (0..30_000).map(|i| (format!("example.com/{i}"), String::new())).collect();
+            with(vec![Group { labels, ..group("a", rows()) }])
+        }
+        "nobodies" => with(vec![group("a", names(String::new(), vec![0; 8_000_000]))]),
+        "same-row" => {
+            let subject = Subject::Rows(vec![0; 8_000_000]);
+            let note = Diagnostic { code: "x".into(), subject, detail: String::new() };
+            Topology { diagnostics: vec![note], ..with(Vec::new()) }
+        }
+        "long-kind" => {
+            let level = Level::new(1).kind(&"k".repeat(30 << 20));
+            Topology { levels: vec![level], ..with(vec![group("a", rows())]) }
+        }
+        "long-detail" => {
+            let detail = "\u{202e}\n".repeat(1 << 20);
+            let note = Diagnostic { code: "x".into(), subject: Subject::Name(detail.clone()), detail };
+            Topology { diagnostics: vec![note], ..with(vec![group("a", rows())]) }
+        }
         // These have the right shape and are unsound: another room finds out.
         "twice" => with(vec![group("a", rows()), group("a", rows())]),
         "cycle" => with(vec![group("a", Members::Groups(vec![1])), group("b", Members::Groups(vec![0]))]),
@@ -127,6 +166,11 @@ fn group(id: &str, members: Members) -> Group {
 
 fn rows() -> Members {
     Members::Rows(vec![0])
+}
+
+fn selector(key: String, values: Vec<String>) -> Members {
+    let requirement = LabelRequirement { key, operator: LabelOperator::In, values };
+    Members::Selector(LabelSelector { match_labels: Vec::new(), match_expressions: vec![requirement] })
 }
 
 fn names(text: String, ends: Vec<u32>) -> Members {
