@@ -9,7 +9,7 @@ use topoloom_api::names::SOURCE_LABEL;
 use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::guard::{self, Safety, Verdict};
 use topoloom_core::topology::{
-    Coverage, Forest, NameInput, Named, Object, Plan, ResultHash, TierNames, Topology, ValidateInput, Violations, diff,
+    Coverage, Forest, NameInput, Named, Object, Plan, ResultHash, TierNames, Topology, ValidateInput, diff,
     merge_additions, name, validate,
 };
 
@@ -66,12 +66,22 @@ pub struct Numbers {
     pub diagnostics: BTreeMap<Arc<str>, (usize, String)>,
 }
 
+/// Labels that the selectors of one answer read at most: each is a column over all nodes, kept for as long as the objects
+/// are stored.
+const SELECTOR_KEYS: usize = 64;
+
 /// Checks an answer.
 ///
 /// # Errors
-/// Every rule that it breaks.
-pub fn accept(topology: &Topology, source: &Arc<str>, view: &View) -> Result<Forest, Violations> {
-    validate(topology, &ValidateInput { source, nodes: view.names(), reserved_labels: &[SOURCE_LABEL] })
+/// Every rule that it breaks, in one sentence.
+pub fn accept(topology: &Topology, source: &Arc<str>, view: &View) -> Result<Forest, String> {
+    let input = ValidateInput { source, nodes: view.names(), reserved_labels: &[SOURCE_LABEL] };
+    let forest = validate(topology, &input).map_err(|violations| format!("the topology is not valid: {violations}"))?;
+    let keys = forest.selector_keys().len();
+    if keys > SELECTOR_KEYS {
+        return Err(format!("its selectors read {keys} different labels and may read {SELECTOR_KEYS}"));
+    }
+    Ok(forest)
 }
 
 /// Decides what a sound result means for the cluster as it is now. One that only adds speaks of what is stored, so it is

@@ -112,9 +112,7 @@ async fn one(
     let topoloom_core::plugin::Answered::Topology(topology) = answer.outcome else {
         return Err("the plugin answered `unchanged` in its first round".to_owned());
     };
-    let forest = accept(&topology, source, view)
-        .map(Arc::new)
-        .map_err(|violations| format!("the topology is not valid: {violations}"))?;
+    let forest = Arc::new(accept(&topology, source, view)?);
     let safety = safety(&revision.entry.safety, revision.rhythm.remote);
     let inputs = Inputs {
         source,

@@ -30,6 +30,10 @@ use crate::manager::health::Check;
 /// Objects per page of a list: members make HyperNodes larger than Nodes' metadata.
 const PAGE: u32 = 250;
 
+/// Label columns that are kept for selectors at most, each four bytes per node. HyperNodes whose selectors read others
+/// are not counted.
+const SELECTOR_KEYS: usize = 256;
+
 /// Deleted objects that are remembered, so that a late event does not bring one back.
 const REMEMBERED: usize = 4096;
 
@@ -131,7 +135,7 @@ impl HyperNodes {
     /// The label columns that selectors of stored objects read.
     #[must_use]
     pub fn selector_keys(&self) -> Vec<ColumnKey> {
-        self.lock().index.keys_used().cloned().collect()
+        self.lock().index.keys_used().take(SELECTOR_KEYS).cloned().collect()
     }
 
     /// Drift of this source's objects is told to `owner` from now on.

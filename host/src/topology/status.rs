@@ -85,7 +85,7 @@ impl StatusWriter {
         let mut rewrites = Rewrites::default();
         self.hyper_nodes.synced().await;
         loop {
-            let used: Vec<ColumnKey> = self.hyper_nodes.lock().index.keys_used().cloned().collect();
+            let used: Vec<ColumnKey> = self.hyper_nodes.selector_keys();
             if used != keys {
                 // The index itself hears of every change; the columns are only kept for it.
                 interest = (!used.is_empty()).then(|| self.nodes.keep(used.clone()));

@@ -159,9 +159,7 @@ impl Supervisor {
 
     fn accept(&self, answered: Answered, view: &View) -> Result<Arc<Forest>, String> {
         match answered {
-            Answered::Topology(topology) => accept(&topology, &self.source, view)
-                .map(Arc::new)
-                .map_err(|violations| format!("the topology is not valid: {violations}")),
+            Answered::Topology(topology) => accept(&topology, &self.source, view).map(Arc::new),
             Answered::Unchanged => self.forest.clone().filter(|_| self.answered).ok_or_else(|| {
                 "the plugin answered `unchanged` in its first round, where there is nothing to be unchanged".to_owned()
             }),
