@@ -61,7 +61,7 @@ enum Verb {
 #[derive(Debug, Clone, Args)]
 struct LogArgs {
     /// What is logged: a level (error, warn, info, debug, trace) or directives such as info,topoloom::topology=debug
-    #[arg(long, global = true, env = "TOPOLOOM_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(long, global = true, env = "TOPOLOOM_LOG", default_value = "info", value_name = "FILTER", value_parser = filter)]
     log: String,
     /// How it is written
     #[arg(long, global = true, env = "TOPOLOOM_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
@@ -112,6 +112,7 @@ pub fn main() -> ExitCode {
         }
     };
     match start(cli) {
+        Ok(_) if print::failed() => ExitCode::FAILURE,
         Ok(code) => code,
         Err(error) => {
             print::error(&format!("topoloom: {}", chain(&error)));
@@ -127,7 +128,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.verb {
         Verb::Crd => crd::print(),
         Verb::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "topoloom", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "topoloom", &mut script);
+            print::out(&String::from_utf8_lossy(&script));
             Ok(ExitCode::SUCCESS)
         }
         verb => {
@@ -144,6 +147,19 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                     Verb::Crd | Verb::Completions { .. } => Ok(ExitCode::SUCCESS),
                 }
             })
+        }
+    }
+}
+
+/// A filter for the log. A lone word that is no level would be taken for the name of a module, and nothing be logged.
+fn filter(text: &str) -> Result<String, String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let is_level = |word: &str| LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level));
+    let lone = text.split(',').map(str::trim).filter(|part| !part.contains(['=', ':', '[']) && !part.is_empty());
+    match lone.into_iter().find(|word| !is_level(word)) {
+        Some(word) => Err(format!("{word:?} is no level; give one of {}, or TARGET=LEVEL", LEVELS.join(", "))),
+        None => {
+            tracing_subscriber::EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
         }
     }
 }

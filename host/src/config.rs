@@ -58,3 +58,12 @@ pub const MAX_BYTES: usize = 1 << 20;
 pub fn parse(text: &str) -> Result<Document, Error> {
     document::parse(text)
 }
+
+/// Reads a file that holds a document, or the manifest of a ConfigMap with the document under the
+/// [usual key](location::KEY). Lines are those of the file.
+///
+/// # Errors
+/// As [`parse`], and when the manifest lacks the key.
+pub fn parse_file(text: &str) -> Result<Document, Error> {
+    document::parse_file(text)
+}

@@ -1,5 +1,7 @@
 //! Constructors of the plain records around the three functions: who I am, what I need, what came out.
 
+use std::time::Duration;
+
 use crate::{
     Answer, Credential, Description, Endpoint, Failure, Location, Method, Outcome, Pause, Requirements, Tls, Topology,
     Trigger, UpstreamFailure,
@@ -100,10 +102,10 @@ impl Trigger {
         Self::Timer(Pause { at_least: 0 })
     }
 
-    /// Not more often than once in so many milliseconds.
+    /// Not more often than once in so much time, in whole milliseconds up to 49 days.
     #[must_use]
-    pub fn at_least_apart(self, milliseconds: u32) -> Self {
-        let pause = Pause { at_least: milliseconds };
+    pub fn at_least_apart(self, pause: Duration) -> Self {
+        let pause = Pause { at_least: u32::try_from(pause.as_millis()).unwrap_or(u32::MAX) };
         match self {
             Self::Columns(_) => Self::Columns(pause),
             Self::Names(_) => Self::Names(pause),

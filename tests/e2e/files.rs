@@ -203,13 +203,28 @@ fn files_that_are_no_such_thing_are_named() -> Result<()> {
         ("networkTopologyDiscovery: [", "--config"),
         ("networkTopologyDiscovery: 7", "networkTopologyDiscovery"),
         ("[]", "--config"),
-        ("networkTopologyDiscovery:\n- source: nobody\n  enabled: true\n", "unknown plugin \"nobody\""),
+        ("networkTopologyDiscovery:\n- source: nobody\n  enabled: true\n", "there is no plugin \"nobody\""),
         ("networkTopologyDiscovery: []", "no entry"),
+        ("kind: ConfigMap\napiVersion: v1\n", "data[\"volcano-controller.conf\"] must be the document as a text"),
     ] {
         files.write("config.yaml", config)?;
         let output = files.discover(&[])?;
-        assert!(said(&output).contains(words), "{config:?}: {}", said(&output));
+        assert!(!output.status.success() && said(&output).contains(words), "{config:?}: {}", said(&output));
     }
+    // Lines are those of the file, also when the document stands in a manifest.
+    let inner = RACKS.replace("enabled: true", "enabled: 7").replace('\n', "\n    ");
+    let manifest = format!("apiVersion: v1\nkind: ConfigMap\ndata:\n  volcano-controller.conf: |\n    {inner}\n");
+    let line = manifest.lines().position(|line| line.contains("enabled: 7")).context("it is there")? + 1;
+    files.write("config.yaml", &manifest)?;
+    let told = said(&files.discover(&[])?);
+    assert!(told.contains(&format!("line {line}: networkTopologyDiscovery[0].enabled")), "{told}");
+    // What is not read, or not there, is said.
+    files.write("config.yaml", &format!("{RACKS}\n---\nsecond: document\n"))?;
+    let output = files.discover(&[])?;
+    assert!(output.status.success() && said(&output).contains("a second document"), "{}", said(&output));
+    let output = files.discover(&["--source", "nope"])?;
+    let told = said(&output);
+    assert!(!output.status.success() && told.contains("\"nope\"") && told.contains("enabled: label"), "{told}");
     std::fs::remove_file(files.path("config.yaml"))?;
     let output = files.discover(&[])?;
     assert!(!output.status.success() && said(&output).contains("config.yaml"), "{}", said(&output));
@@ -235,5 +250,51 @@ fn a_plugin_file_runs_with_the_grants_of_the_entry() -> Result<()> {
     let missing = Path::new("/does/not/exist.wasm");
     let output = files.discover(&["--plugin", &missing.to_string_lossy()])?;
     assert!(!output.status.success() && said(&output).contains("/does/not/exist.wasm"), "{}", said(&output));
+    Ok(())
+}
+
+#[test]
+fn what_is_no_hyper_node_does_not_exist_already() -> Result<()> {
+    let files = Files::new(RACKS, NODES)?;
+    let nodes = files.write("nodes-again", r#"{"items": [{"kind": "Node", "metadata": {"name": "m1"}}]}"#)?;
+    let output = files.discover(&["--existing", &nodes.to_string_lossy()])?;
+    let told = said(&output);
+    assert!(!output.status.success() && told.contains("items[0] is a Node, not a HyperNode"), "{told}");
+    Ok(())
+}
+
+#[test]
+fn a_log_filter_that_would_silence_everything_is_refused() -> Result<()> {
+    for filter in ["warning", "verbose", "info,loud"] {
+        let output = Command::new(topoloom_tests::host::binary()?).args(["--log", filter, "crd"]).output()?;
+        let told = said(&output);
+        assert!(
+            output.status.code() == Some(2) && told.contains("is no level; give one of off, error, warn"),
+            "{told}"
+        );
+    }
+    for filter in ["warn", "INFO", "info,topoloom::topology=debug", "topoloom::plugin=trace"] {
+        let output = Command::new(topoloom_tests::host::binary()?).args(["--log", filter, "crd"]).output()?;
+        assert!(output.status.success(), "{filter}: {}", said(&output));
+    }
+    Ok(())
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_a_failure() -> Result<()> {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full")?;
+    let output =
+        Command::new(topoloom_tests::host::binary()?).arg("crd").stdout(full).stderr(Stdio::piped()).spawn()?;
+    let output = output.wait_with_output()?;
+    assert!(!output.status.success() && said(&output).contains("could not be written"), "{}", said(&output));
+    // A reader that has seen enough is none.
+    let mut child = Command::new(topoloom_tests::host::binary()?)
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    drop(child.stdout.take());
+    let output = child.wait_with_output()?;
+    assert!(output.status.success() && said(&output).is_empty(), "{}", said(&output));
     Ok(())
 }

@@ -76,3 +76,21 @@ async fn what_discover_prints_is_what_run_makes() -> Result<()> {
     }
     host.stop().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_is_wrong_is_not_taken_for_switched_off() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["m1 ex.io/rack=a ex.io/spine=s"]).await?;
+    scene.configure(&RACKS.replace("  enabled: true\n", "  enabled: true\n  interval: 10\n")).await?;
+    for verb in [&["plan"][..], &["plan", "--source", "label"], &["explain", "m1"]] {
+        let told = scene.cli(verb).await.unwrap_err().to_string();
+        assert!(told.contains("interval") && told.contains("no result for: label"), "{verb:?}: {told}");
+    }
+    let told = scene.cli(&["plan", "--source", "nope"]).await.unwrap_err().to_string();
+    assert!(told.contains("\"nope\"") && told.contains("none is enabled"), "{told}");
+    for verb in [&["tree", "--source", "nope"][..], &["source", "delete", "nope"]] {
+        let told = scene.cli(verb).await.unwrap_err().to_string();
+        assert!(told.contains("\"nope\""), "{verb:?}: {told}");
+    }
+    Ok(())
+}

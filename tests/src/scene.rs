@@ -99,7 +99,7 @@ impl Scene {
     /// Runs another verb of the binary and gives what it prints.
     ///
     /// # Errors
-    /// With what it wrote to standard error, when it fails.
+    /// With what it wrote to standard error, and after that to standard output, when it fails.
     pub async fn cli(&self, arguments: &[&str]) -> Result<String> {
         let output = tokio::process::Command::new(crate::host::binary()?)
             .args(arguments)
@@ -109,7 +109,8 @@ impl Scene {
             .output()
             .await?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        anyhow::ensure!(output.status.success(), "topoloom {arguments:?}: {}: {errors}", output.status);
+        let answer = String::from_utf8_lossy(&output.stdout);
+        anyhow::ensure!(output.status.success(), "topoloom {arguments:?}: {}: {errors}\n{answer}", output.status);
         Ok(String::from_utf8(output.stdout)?)
     }
 

@@ -1,8 +1,7 @@
 //! `topoloom discover`: the pipeline over files, without a cluster.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::BufReader;
+use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,12 +11,13 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use topoloom_api::HyperNode;
+use topoloom_api::hyper_node::KIND;
 use topoloom_core::snapshot::{NodeMeta, Store};
 use topoloom_core::topology::Object;
 
 use super::tree::{Leaf, forest_text};
 use super::{live, print};
-use crate::config::{self, Document, PluginOrigin, PluginRef};
+use crate::config::{self, Document, PluginOrigin, PluginRef, Standing};
 use crate::discovery::node_file::{self, FileNode};
 use crate::discovery::oneshot::{ConfigHashes, Found, Prepared, Shot};
 use crate::plugin::{Compiler, Runtime};
@@ -66,6 +66,11 @@ pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
         replace_plugin(&mut document, plugin, args.source.as_deref())?;
     }
     report_mistakes(&document);
+    if let Some(only) = &args.source
+        && matches!(document.standing(only), Standing::Absent | Standing::Disabled(_))
+    {
+        return Err(live::not_enabled(only, &document));
+    }
     let existing = args.existing.as_deref().map(read_existing).transpose()?.unwrap_or_default();
     let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
     let prepared = Prepared::new(&runtime, &document, args.source.as_deref()).await;
@@ -97,27 +102,22 @@ pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
     if shots.is_empty() && !failed {
         print::error("topoloom: no entry of the configuration is enabled");
     }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if failed || shots.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn read_config(path: &Path) -> anyhow::Result<Document> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("--config {}", path.display()))?;
-    config::parse(&inner(&text)).with_context(|| format!("--config {}", path.display()))
+    let named = || format!("--config {}", path.display());
+    // A manifest is a little larger than the document in it.
+    let text = read_bounded(path, 2 * config::MAX_BYTES as u64).with_context(named)?;
+    config::parse_file(&text).with_context(named)
 }
 
-/// The document inside a ConfigMap manifest, or the text itself.
-fn inner(text: &str) -> String {
-    #[derive(Deserialize)]
-    struct Manifest {
-        kind: String,
-        data: BTreeMap<String, String>,
-    }
-    match serde_saphyr::from_str::<Manifest>(text) {
-        Ok(manifest) if manifest.kind == "ConfigMap" => {
-            manifest.data.get(config::location::KEY).cloned().unwrap_or_default()
-        }
-        _ => text.to_owned(),
-    }
+/// A whole file as text, if it is no longer than that.
+fn read_bounded(path: &Path, most: u64) -> anyhow::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    anyhow::ensure!(text.len() as u64 <= most, "it is larger than {most} bytes, which are read at most");
+    Ok(text)
 }
 
 fn replace_plugin(document: &mut Document, plugin: &Path, only: Option<&str>) -> anyhow::Result<()> {
@@ -151,16 +151,10 @@ fn read_existing(path: &Path) -> anyhow::Result<Vec<Arc<Object>>> {
     #[derive(Deserialize)]
     struct List {
         #[serde(default)]
-        items: Option<Vec<HyperNode>>,
+        items: Option<Vec<Value>>,
     }
     let named = || format!("--existing {}", path.display());
-    let size = std::fs::metadata(path).with_context(named)?.len();
-    anyhow::ensure!(
-        size <= MAX_EXISTING,
-        "--existing {}: {size} bytes, at most {MAX_EXISTING} are read",
-        path.display()
-    );
-    let text = std::fs::read_to_string(path).with_context(named)?;
+    let text = read_bounded(path, MAX_EXISTING).with_context(named)?;
     let list: List = if text.trim_start().starts_with('{') {
         serde_json::from_str(&text).with_context(named)?
     } else {
@@ -169,7 +163,13 @@ fn read_existing(path: &Path) -> anyhow::Result<Vec<Arc<Object>>> {
     let items = list.items.with_context(|| {
         format!("--existing {}: not a list; give what `kubectl get hypernodes -o yaml` prints", path.display())
     })?;
-    Ok(items.iter().map(convert::object).map(Arc::new).collect())
+    let object = |(at, item): (usize, Value)| {
+        let kind = item.get("kind").and_then(Value::as_str).unwrap_or(KIND);
+        anyhow::ensure!(kind == KIND, "items[{at}] is a {kind}, not a {KIND}");
+        let item: HyperNode = serde_json::from_value(item).with_context(|| format!("items[{at}]"))?;
+        Ok(Arc::new(convert::object(&item)))
+    };
+    items.into_iter().enumerate().map(object).collect::<anyhow::Result<_>>().with_context(named)
 }
 
 fn read_nodes(path: &Path, store: &mut Store) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use topoloom_core::topology::{About, Object};
 
-use super::live::{Live, heading};
+use super::live::{Live, heading, outcome};
 use super::{ClusterArgs, print};
 use crate::discovery::oneshot::{Found, Shot};
 
@@ -44,8 +44,12 @@ pub(super) async fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
         }
         in_force(&mut text, &live.objects(), &shot.source, &args.node);
     }
+    if shots.is_empty() {
+        text.push_str("no entry of the configuration is enabled\n");
+    }
     print::out(&text);
-    Ok(if exists { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let code = outcome(&shots);
+    Ok(if exists { code } else { ExitCode::FAILURE })
 }
 
 /// What the plugin could read of the node.

@@ -1,6 +1,7 @@
 //! The cluster as the command line sees it: one list of everything, no watch.
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -12,7 +13,7 @@ use topoloom_core::topology::Object;
 
 use super::ClusterArgs;
 use crate::cluster::{Reason, Refusal};
-use crate::config::{Document, Load};
+use crate::config::{Document, Entry, Load, Problem, Standing};
 use crate::discovery::oneshot::{ConfigHashes, Prepared, Shot};
 use crate::plugin::{Compiler, Runtime};
 use crate::topology::convert;
@@ -50,9 +51,9 @@ impl Live {
         self.hyper_nodes.iter().map(convert::object).map(Arc::new).collect()
     }
 
-    /// Whether the configuration has an enabled entry of this source.
+    /// Whether the configuration has an entry of this source that runs, or would if it were right.
     pub(super) fn enables(&self, source: &str) -> bool {
-        self.document.enabled().any(|entry| entry.source == source)
+        matches!(self.document.standing(source), Standing::Enabled(_) | Standing::Invalid(_))
     }
 
     /// One round of every enabled entry (or of one), over the nodes as they are now. Writes nothing.
@@ -60,8 +61,10 @@ impl Live {
         if let Some(only) = only
             && !self.enables(only)
         {
-            let known: Vec<&str> = self.document.enabled().map(|entry| entry.source.as_str()).collect();
-            anyhow::bail!("no enabled entry has source {only:?}; there are: {}", known.join(", "));
+            return Err(not_enabled(only, &self.document));
+        }
+        for warning in &self.document.warnings {
+            super::print::error(&format!("topoloom: warning: {warning}"));
         }
         let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
         let prepared = Prepared::new(&runtime, &self.document, only).await;
@@ -72,7 +75,9 @@ impl Live {
             .filter_map(|source| Some((source.status.source.clone(), source.status.config_hash.clone()?)))
             .collect();
         let objects = self.objects();
-        Ok(prepared.round(&self.store, &objects, &applied).await)
+        let mut shots = prepared.round(&self.store, &objects, &applied).await;
+        shots.extend(invalid(&self.document, only));
+        Ok(shots)
     }
 
     /// Reads the nodes, page by page.
@@ -103,6 +108,36 @@ impl Live {
         self.changes.push(self.store.commit_relist());
         Ok(())
     }
+}
+
+/// Entries that are wrong: nobody knows what they would do, and nobody should take them for switched off.
+fn invalid(document: &Document, only: Option<&str>) -> Vec<Shot> {
+    let wrong = document.entries.iter().filter_map(|entry| Some((entry, entry.config.as_ref().err()?)));
+    let wanted = wrong.filter(|(entry, _)| only.is_none_or(|only| entry.source.as_deref() == Some(only)));
+    let shot = |(entry, problems): (&Entry, &Vec<Problem>)| {
+        let unnamed = || format!("the entry in line {}", entry.line);
+        let source = entry.source.clone().unwrap_or_else(unnamed).into();
+        let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        Shot { source, revision: None, result: Err(message) }
+    };
+    wanted.map(shot).collect()
+}
+
+/// That the document enables no such source, and which it does.
+pub(super) fn not_enabled(source: &str, document: &Document) -> anyhow::Error {
+    let known: Vec<&str> = document.enabled().map(|entry| entry.source.as_str()).collect();
+    let known = if known.is_empty() { "none is enabled".to_owned() } else { format!("enabled: {}", known.join(", ")) };
+    anyhow::anyhow!("no enabled entry has source {source:?}; {known}")
+}
+
+/// The exit code after rounds: one that has no result is a failure, and is named where failures are looked for.
+pub(super) fn outcome(shots: &[Shot]) -> ExitCode {
+    let failed: Vec<&str> = shots.iter().filter(|shot| shot.result.is_err()).map(|shot| &*shot.source).collect();
+    if failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    super::print::error(&format!("topoloom: no result for: {}", failed.join(", ")));
+    ExitCode::FAILURE
 }
 
 /// Every object of a cluster-scoped resource.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use topoloom_core::topology::guard::Verdict;
 
-use super::live::{Live, heading};
+use super::live::{Live, heading, outcome};
 use super::{ClusterArgs, print};
 
 /// Flags of `plan`.
@@ -30,12 +30,11 @@ pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     let mut live = Live::look(&args.cluster).await?;
     let shots = live.rounds(args.source.as_deref()).await?;
     let mut text = String::new();
-    let (mut due, mut failed) = (false, false);
+    let mut due = false;
     for shot in &shots {
         let _ = writeln!(text, "{}", heading(&shot.source, shot));
         match &shot.result {
             Err(message) => {
-                failed = true;
                 let _ = writeln!(text, "  no plan: {message}");
             }
             Ok(found) => {
@@ -56,9 +55,8 @@ pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
         text.push_str("no entry of the configuration is enabled\n");
     }
     print::out(&text);
-    Ok(match (failed, due && args.exit_code) {
-        (true, _) => ExitCode::FAILURE,
-        (false, true) => ExitCode::from(DUE),
-        (false, false) => ExitCode::SUCCESS,
+    Ok(match outcome(&shots) {
+        ExitCode::SUCCESS if due && args.exit_code => ExitCode::from(DUE),
+        code => code,
     })
 }

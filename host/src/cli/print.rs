@@ -1,12 +1,26 @@
 //! The one place that writes to standard output and standard error.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Prints an answer. A reader that went away is no failure.
+/// Whether an answer could not be written.
+static FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Prints an answer. A reader that went away is no failure; a full disk is one, see [`failed`].
 pub(super) fn out(text: &str) {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes());
-    let _ = stdout.flush();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(cause) if cause.kind() != ErrorKind::BrokenPipe => {
+            FAILED.store(true, Ordering::SeqCst);
+            error(&format!("topoloom: the answer could not be written: {cause}"));
+        }
+        _ => {}
+    }
+}
+
+/// Whether an answer could not be written completely.
+pub(super) fn failed() -> bool {
+    FAILED.load(Ordering::SeqCst)
 }
 
 /// Prints a remark or a failure.

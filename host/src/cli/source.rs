@@ -204,6 +204,10 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     let objects: Vec<Arc<Object>> = hyper_nodes.iter().map(convert::object).map(Arc::new).collect();
     let source = args.source.as_str().into();
     let count = objects.iter().filter(|object| object.source.as_ref() == Some(&source)).count();
+    let shown = live.sources.iter().any(|shown| shown.status.source == args.source);
+    if count == 0 && !shown {
+        bail!("there is no source {:?}: no HyperNode and no DiscoverySource is of it", args.source);
+    }
     if args.dry_run {
         print::out(&format!("{count} HyperNodes of source {} would be deleted\n", args.source));
         return Ok(ExitCode::SUCCESS);

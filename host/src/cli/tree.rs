@@ -9,7 +9,7 @@ use clap::Args;
 use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Spec};
 
-use super::live::Live;
+use super::live::{Live, outcome};
 use super::{ClusterArgs, print};
 
 /// Nodes of a group that are named when nobody asked for all.
@@ -98,12 +98,12 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
         text.push('\n');
     }
     if let (true, Some(source)) = (text.is_empty(), &args.source) {
-        let _ = writeln!(text, "source {source:?} has no HyperNodes, and no enabled entry of the configuration");
+        anyhow::bail!("source {source:?} has no HyperNodes, and no enabled entry of the configuration");
     } else if text.is_empty() {
         text.push_str("there are no HyperNodes, and no entry of the configuration is enabled\n");
     }
     print::out(&text);
-    Ok(ExitCode::SUCCESS)
+    Ok(outcome(&shots))
 }
 
 fn leaf(object: &Object, count: Option<i64>, index: &StatusIndex) -> Leaf {

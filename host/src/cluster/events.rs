@@ -6,9 +6,10 @@
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use topoloom_api::condition::Reason;
 use topoloom_api::names::EVENT_COMPONENT;
-use topoloom_api::{DiscoverySource, discovery_source, object_name};
+use topoloom_api::{discovery_source, object_name};
 
 use super::Refusal;
+use crate::text;
 
 /// Longest note that the API server accepts, in bytes.
 const NOTE: usize = 1024;
@@ -51,7 +52,7 @@ impl Events {
                 Urgency::Warning => EventType::Warning,
             },
             reason: reason.as_str().into(),
-            note: Some(clip(note, NOTE).to_owned()),
+            note: Some(text::clip(note.to_owned(), NOTE - '…'.len_utf8())),
             action: "Discover".into(),
             secondary: None,
         };
@@ -61,11 +62,3 @@ impl Events {
         }
     }
 }
-
-/// The longest prefix of at most `limit` bytes that ends at a character boundary.
-fn clip(text: &str, limit: usize) -> &str {
-    text.get(..text.floor_char_boundary(limit)).unwrap_or(text)
-}
-
-/// The resource that Events are about; named here so that the reference cannot drift from the type.
-pub type About = DiscoverySource;

@@ -2,7 +2,7 @@
 
 use super::entry::{self, EntryConfig};
 use super::read::{At, Place, Report};
-use super::yaml::{self, Kind, Node};
+use super::yaml::{self, Kind, Node, Tree};
 use super::{Error, Problem};
 use std::collections::BTreeMap;
 
@@ -77,16 +77,47 @@ impl Document {
     }
 }
 
+/// Reads a file; see [`super::parse_file`].
+pub(super) fn parse_file(text: &str) -> Result<Document, Error> {
+    let tree = yaml::load(text, 0)?;
+    let field = |node: &Node, key: &str| {
+        node.map()?.iter().rev().find(|field| field.key == key).map(|field| std::rc::Rc::clone(&field.value))
+    };
+    let Some(root) = &tree.root else { return read(tree) };
+    if field(root, "kind").as_deref().and_then(Node::text) != Some("ConfigMap") {
+        return read(tree);
+    }
+    let key = super::location::KEY;
+    match field(root, "data").and_then(|data| field(&data, key)) {
+        Some(document) if document.embedded_document().is_some() => {
+            read(Tree { root: Some(document), repeated: tree.repeated, further: tree.further })
+        }
+        found => {
+            let path = "data[\"volcano-controller.conf\"]";
+            let kind = found.map_or(Kind::Null, |found| found.kind());
+            Err(Error::Shape { line: root.line, path, wanted: "the document as a text", found: kind.words() })
+        }
+    }
+}
+
 /// Reads a whole document; see [`super::parse`].
 pub(super) fn parse(text: &str) -> Result<Document, Error> {
-    let mut tree = yaml::load(text, 0)?;
+    read(yaml::load(text, 0)?)
+}
+
+fn read(mut tree: Tree) -> Result<Document, Error> {
     if let Some((inner, line)) = tree.root.as_ref().and_then(|root| root.embedded_document()) {
         let inner = inner.to_owned();
-        let repeated = tree.repeated;
+        let (repeated, further) = (tree.repeated, tree.further);
         tree = yaml::load(&inner, line)?;
         tree.repeated.extend(repeated);
+        tree.further = tree.further.or(further);
     }
     let mut report = Report::default();
+    if let Some(line) = tree.further {
+        let message = "begins a second document, which is not read".to_owned();
+        report.warning(Place { path: "---".to_owned(), line }, message);
+    }
     for repeated in &tree.repeated {
         let message = "stands here again; the last one counts".to_owned();
         report.warning(Place { path: repeated.key.clone(), line: repeated.line }, message);

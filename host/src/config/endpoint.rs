@@ -201,7 +201,7 @@ pub enum Verification {
     /// It is.
     #[default]
     Full,
-    /// It is not; a condition and a metric say so.
+    /// It is not; a condition says so.
     Skipped,
 }
 
@@ -244,7 +244,10 @@ impl Default for Timeouts {
 /// Reads one endpoint; nothing where it does not say what answers.
 pub(super) fn read(fields: &mut Fields<'_>, report: &mut Report) -> Option<Endpoint> {
     let place = fields.here();
+    let mistakes = report.errors.len();
     let carrier = read_carrier(fields, report);
+    // One that is there and wrong has its own message.
+    let says = report.errors.len() > mistakes;
     let credentials_place = fields.place("credentials");
     if !matches!(carrier, Some(Carrier::Urls(_)) | None) {
         for key in ["methods", "addresses", "tls", "redirects", "credentials"] {
@@ -268,7 +271,9 @@ pub(super) fn read(fields: &mut Fields<'_>, report: &mut Report) -> Option<Endpo
             .unwrap_or_default(),
         credentials: read_secret_ref(fields, report),
         carrier: carrier.or_else(|| {
-            report.error(place, "must have one of url, urls, configMap and file".to_owned());
+            if !says {
+                report.error(place, "must have one of url, urls, configMap and file".to_owned());
+            }
             None
         })?,
     };

@@ -194,7 +194,8 @@ async fn bytes(entry: &EntryConfig) -> Result<(Arc<[u8]>, StatusOrigin), Refused
             Some(builtin) => Ok((Arc::clone(&builtin.bytes), StatusOrigin::Builtin)),
             None => Err(missing(
                 format!(
-                    "unknown plugin {name:?}: builtin are {}; name a file with `plugin: {{file: PATH}}`",
+                    "there is no plugin {name:?} (by `source`, `discoverer` or `plugin.builtin`); there are: {}; name a \
+                     file with `plugin: {{file: PATH}}`",
                     builtin::all().iter().map(|builtin| builtin.name).collect::<Vec<_>>().join(", ")
                 ),
                 false,

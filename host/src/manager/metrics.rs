@@ -95,7 +95,7 @@ impl RoundMetrics {
         registry.register("rounds", "Rounds by source and outcome", metrics.rounds.clone());
         registry.register_with_unit(
             "round",
-            "Time of a round from trigger to plan",
+            "Time of a round from its start to its last write",
             Unit::Seconds,
             metrics.seconds.clone(),
         );

@@ -118,6 +118,7 @@ impl Sources {
 
     /// Takes in what earlier lives wrote, for a bounded time.
     async fn remember(&mut self, said: &mut UnboundedReceiver<Said>) {
+        let stop = self.stop.clone();
         let all = async {
             while let Some(said) = said.recv().await {
                 match said {
@@ -126,14 +127,15 @@ impl Sources {
                 }
             }
         };
-        let _ = tokio::time::timeout(REMEMBER, all).await;
+        let _ = stop.run_until_cancelled(tokio::time::timeout(REMEMBER, all)).await;
     }
 
     /// Lets the watch on Nodes begin when every first entry has said which columns it wants, or could not.
     async fn first_wishes(&self) {
         let wanted = self.running.len();
         let mut prepared = self.shared.prepared.subscribe();
-        let _ = tokio::time::timeout(FIRST_WISHES, prepared.wait_for(|prepared| *prepared >= wanted)).await;
+        let all = prepared.wait_for(|prepared| *prepared >= wanted);
+        let _ = self.stop.run_until_cancelled(tokio::time::timeout(FIRST_WISHES, all)).await;
         self.shared.nodes.begin();
     }
 

@@ -35,9 +35,6 @@ impl Discoverer for Label {
     }
 
     fn configure(config: &Config) -> Result<Requirements, Vec<Problem>> {
-        for note in &config.notes {
-            topoloom_sdk::log::warn(&format!("{}: {}", note.code, note.text));
-        }
         let levels = config.types.iter().flat_map(|kind| &kind.levels).flat_map(|level| &level.keys);
         let selectors = config.profiles.iter().flat_map(|profile| &profile.selector).map(|(key, _)| key);
         let requirements = Requirements::new().trigger(Trigger::on_columns());

@@ -15,7 +15,6 @@ use topoloom_sdk::{Column, GroupBuilder, GroupRef, LevelRef, Subject, Topology, 
 /// One round. `read` gives the column of a label key.
 pub fn discover(config: &Config, rows: u32, mut read: impl FnMut(&str) -> Column) -> Topology {
     let mut answer = TopologyBuilder::new();
-    report_notes(&config.notes, &mut answer);
     let profiles = profiles(config, rows, &mut read);
     let mut tier_names: HashMap<&str, u32> = HashMap::new();
     for (index, kind) in config.types.iter().enumerate() {
@@ -34,6 +33,8 @@ pub fn discover(config: &Config, rows: u32, mut read: impl FnMut(&str) -> Column
         tree.report(&mut answer);
         tree.write(&mut tier_names, &mut answer);
     }
+    // After what the rounds found: a status shows one example per code, and nodes matter more than words.
+    report_notes(&config.notes, &mut answer);
     answer.finish()
 }
 

@@ -23,7 +23,7 @@ pub enum CallError {
         report: TrapReport,
     },
     /// The guest computed for longer than it may.
-    #[error("the plugin computed for {used:?} and may for {limit:?}")]
+    #[error("the plugin computed for longer than its limit of {limit:?}")]
     CpuDeadline {
         /// Guest time used, waiting not counted.
         used: Duration,
@@ -33,7 +33,7 @@ pub enum CallError {
         report: TrapReport,
     },
     /// The call took longer than it may, waiting included.
-    #[error("the call did not end within {limit:?}, of which the plugin computed {used:?}")]
+    #[error("the call did not end within its limit of {limit:?}")]
     WallClock {
         /// Guest time used.
         used: Duration,
@@ -126,6 +126,9 @@ impl fmt::Display for TrapKind {
     }
 }
 
+/// Functions that a sentence about a crash names.
+const SHOWN_FRAMES: usize = 3;
+
 /// What is known about a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TrapReport {
@@ -139,12 +142,14 @@ pub struct TrapReport {
 
 impl fmt::Display for TrapReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        if !self.frames.is_empty() {
-            write!(f, "; in {}", self.frames.join(" < "))?;
-        }
+        // What the plugin said tells its author most; of the functions the innermost are enough for a sentence.
         if let Some(last) = self.log_tail.last() {
-            write!(f, "; its last words: {last}")?;
+            write!(f, "its last words: {last}; ")?;
+        }
+        f.write_str(&self.message)?;
+        let shown = self.frames.get(..SHOWN_FRAMES).unwrap_or(&self.frames);
+        if !shown.is_empty() {
+            write!(f, "; in {}", shown.join(" < "))?;
         }
         Ok(())
     }

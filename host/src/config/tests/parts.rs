@@ -97,6 +97,7 @@ fn an_endpoint_has_one_carrier() {
     refused_endpoint("url: 'https://a', file: /b", "at most one of");
     refused_endpoint("file: /b, tls: {}", "tls: has a meaning only for `url` and `urls`");
     refused_endpoint("urls: []", "must have one of");
+    refused_endpoint("url: nowhere", "a URL begins with");
 }
 
 #[test]

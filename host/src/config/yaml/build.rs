@@ -21,7 +21,22 @@ pub(in crate::config) fn load(text: &str, lines_before: usize) -> Result<Tree, E
             break;
         }
     }
-    Ok(Tree { root: builder.root, repeated: builder.repeated })
+    let further = further(&mut parser).map(|line| line + lines_before);
+    Ok(Tree { root: builder.root, repeated: builder.repeated, further })
+}
+
+/// Where a further document begins that says something. What is wrong with it does not matter.
+fn further(parser: &mut Parser<'_, impl saphyr_parser::Input>) -> Option<usize> {
+    let mut line = None;
+    loop {
+        match parser.next_event()?.ok()? {
+            (Event::DocumentStart(_), span) => line = Some(span.start.line()),
+            (Event::Scalar(text, ..), _) if text.is_empty() => return None,
+            (Event::Nothing | Event::StreamStart | Event::DocumentEnd, _) => {}
+            (Event::StreamEnd, _) => return None,
+            _ => return line,
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -10,6 +10,8 @@ pub(in crate::config) struct Tree {
     pub(in crate::config) root: Option<Rc<Node>>,
     /// Keys that stand more than once in one mapping.
     pub(in crate::config) repeated: Vec<RepeatedKey>,
+    /// The line where another document begins.
+    pub(in crate::config) further: Option<usize>,
 }
 
 /// A key that stands more than once in one mapping.

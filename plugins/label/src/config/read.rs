@@ -69,6 +69,9 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
     } else {
         reader.shared_keys(&config.types);
     }
+    if asked && reader.problems.is_empty() && config.types.iter().all(|kind| kind.levels.is_empty()) {
+        reader.note("no-level", "no type has a level, so no node has a place".to_owned());
+    }
     config.notes = reader.notes;
     if reader.problems.is_empty() { Ok(config) } else { Err(reader.problems) }
 }
