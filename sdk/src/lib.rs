@@ -48,8 +48,9 @@
 //! assert_eq!(cluster.show(&answer), "tier 1 rack | a7 | rack=a7 | m1 m2\n");
 //! ```
 //!
-//! Build with `cargo build --target wasm32-unknown-unknown` (a `cdylib`) and wrap the module into a component. What the
-//! code never calls does not stand in the component's import list, so this list says what a discoverer can do.
+//! Build with `cargo build --release --target wasm32-unknown-unknown` (a `cdylib`) and wrap the module into a component with
+//! `wasm-tools component new`; `docs/vendors/first-plugin.md` in the repository has every step, from the `Cargo.toml` to
+//! the entry of the operator. This host answers every HTTP request with `denied` still. What the code never calls does not stand in the component's import list, so this list says what a discoverer can do.
 //!
 //! On wasm the crate brings an allocator that is smaller and faster than the usual one; with `default-features = false` a
 //! plugin uses its own.

@@ -36,8 +36,8 @@ pub enum LoadError {
     Precompiled,
     /// A core module.
     #[error(
-        "the plugin is a core WebAssembly module, not a component; wrap it with `wasm-tools component new` or build it \
-         as the SDK's guide says"
+        "the plugin is a core WebAssembly module, not a component; wrap it with `wasm-tools component new`; \
+         docs/vendors/first-plugin.md has all steps"
     )]
     CoreModule,
     /// Not WebAssembly at all.

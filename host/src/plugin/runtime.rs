@@ -186,6 +186,12 @@ impl std::fmt::Debug for Plugin {
 }
 
 impl Plugin {
+    /// Whether this is the same loaded plugin, with the same image.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.loaded, &other.loaded)
+    }
+
     /// The identity of its bytes.
     #[must_use]
     pub fn digest(&self) -> Digest {

@@ -349,3 +349,14 @@ fn definitions_printed_as_yaml_read_back_as_they_are() {
         assert_eq!(tree.root.unwrap().to_json("").unwrap(), definition);
     }
 }
+
+#[test]
+fn the_page_for_operators_knows_every_key() {
+    let page = include_str!("../../../../docs/operators/plugins.md");
+    for key in crate::config::entry::KEYS {
+        assert!(page.contains(&format!("`{key}`")), "docs/operators/plugins.md does not mention {key}");
+    }
+    for key in ["memory", "cpu", "timeout", "maxResult", "profile", "nodeLabels", "nodeAnnotations", "nodeNames"] {
+        assert!(page.contains(&format!("`{key}`")), "docs/operators/plugins.md does not mention {key}");
+    }
+}

@@ -150,7 +150,7 @@ impl Supervisor {
             digest = %revision.plugin.digest(),
             "configured"
         );
-        if self.revision.as_ref().is_none_or(|old| old.plugin.digest() != revision.plugin.digest()) {
+        if self.revision.as_ref().is_none_or(|old| !old.plugin.is(&revision.plugin)) {
             self.optimising = JoinSet::new();
         }
         self.refused = None;
