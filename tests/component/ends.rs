@@ -134,7 +134,7 @@ async fn what_is_cheap_to_say_and_dear_to_believe_is_refused_at_the_door() {
     }
     let plugin = villain().await;
     for (act, words) in [
-        ("many-labels", "it asks for 100000 node labels and may ask for 64"),
+        ("many-labels", "it has 100000 required node labels and may have 64"),
         ("no-label", "it asks for the node label or annotation \"no label\\\\nat all\": "),
     ] {
         let call = plugin.configure(&source(), format!(r#"{{"configure": "{act}"}}"#).into()).await;

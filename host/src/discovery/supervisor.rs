@@ -332,7 +332,9 @@ impl Supervisor {
         self.shared.tiers.forget(&self.source);
         let mut left = Left::AsWanted;
         if deletes {
-            self.shared.hyper_nodes.synced().await;
+            if self.shared.stop.run_until_cancelled(self.shared.hyper_nodes.synced()).await.is_none() {
+                return Left::Behind;
+            }
             let removal = remove(&self.shared.writer, &self.source, &self.shared.stop).await;
             left = if removal.left.is_some() { Left::Behind } else { left };
             self.report.removed(&removal);

@@ -244,7 +244,9 @@ impl Sources {
     fn stop_source(&mut self, source: &str, entry: Option<&EntryConfig>) {
         let Some(running) = self.running.get_mut(source) else { return };
         let entry = entry.or(running.entry.as_deref());
-        let on_removal = entry.map(|entry| entry.on_removal).unwrap_or_default();
+        // Whoever must not write must not delete either, also when this is heard only after the stop.
+        let writes = entry.filter(|entry| entry.mode == Mode::Apply && !entry.verbs.pause);
+        let on_removal = writes.map(|entry| entry.on_removal).unwrap_or_default();
         match &mut running.stopping {
             None => {
                 running.stopping = Some(Stopping::default());
@@ -292,7 +294,9 @@ impl Sources {
                 .insert(source.clone(), Running { mailbox, order, stopping: Some(Stopping::default()), entry: None });
             let (shared, source) = (Arc::clone(&self.shared), source.clone());
             self.tasks.spawn(async move {
-                shared.hyper_nodes.synced().await;
+                if shared.stop.run_until_cancelled(shared.hyper_nodes.synced()).await.is_none() {
+                    return (source, Left::Behind);
+                }
                 let removal = remove(&shared.writer, &source.as_str().into(), &shared.stop).await;
                 let left = match &removal.left {
                     None => {

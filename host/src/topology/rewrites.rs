@@ -39,9 +39,13 @@ impl Rewrites {
         Some(same.last + doubled.min(LONGEST)).filter(|until| *until > now)
     }
 
+    /// Forgets what nobody undid for long.
+    pub(super) fn forget(&mut self, now: Instant) {
+        self.of.retain(|_, rewrite| now.duration_since(rewrite.last) < CALM);
+    }
+
     /// This status was written.
     pub(super) fn wrote(&mut self, name: &Arc<str>, count: &NodeCount, now: Instant) {
-        self.of.retain(|_, rewrite| now.duration_since(rewrite.last) < CALM);
         let times = self.of.get(name).filter(|rewrite| rewrite.count == *count).map_or(1, |rewrite| rewrite.times + 1);
         if times == PATIENT {
             tracing::warn!(
@@ -90,6 +94,7 @@ mod tests {
             rewrites.wrote(&name, &count(16), now);
         }
         let later = now + CALM;
+        rewrites.forget(later);
         rewrites.wrote(&name, &count(16), later);
         assert_eq!(rewrites.not_before(&name, &count(16), later), None);
     }

@@ -158,6 +158,7 @@ impl StatusWriter {
         if due.is_empty() {
             return Ok(());
         }
+        rewrites.forget(Instant::now());
         let api: Api<HyperNode> = Api::all(self.client.clone());
         let mut failed: Option<Refusal> = None;
         let mut rest = due.into_iter();

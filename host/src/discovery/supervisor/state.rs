@@ -220,8 +220,10 @@ impl Report {
         }
         match decision.named.name_conflicts.first() {
             Some(first) => {
-                let owner =
-                    first.owner.as_ref().map_or("made by hand".to_owned(), |owner| format!("of source {owner}"));
+                let owner = first
+                    .owner
+                    .as_ref()
+                    .map_or("made by hand or being deleted".to_owned(), |owner| format!("of source {owner}"));
                 let message = format!(
                     "the name {} is taken by an object {owner}; it is not written and {} of its ancestors are held back until the name is free",
                     first.name,

@@ -1,5 +1,6 @@
 //! `topoloom:discovery@0.1`: generated bindings, the host's imports behind them, and the way into the model.
 
+mod bounds;
 mod decode;
 mod imports;
 mod requirements;

@@ -11,6 +11,7 @@ use topoloom_core::topology::{
     Coverage, Diagnostic, Group, LabelOperator, LabelRequirement, LabelSelector, Members, Subject, Topology,
 };
 
+use super::bounds::{TEXT, at_most, invalid, short};
 use super::generated::topoloom::discovery::types;
 use super::wit;
 use crate::text;
@@ -38,10 +39,6 @@ const LABELS: usize = 64;
 /// Requirements of one selector, and values in all of them.
 const REQUIREMENTS: usize = 64;
 const VALUES: usize = 1_000;
-
-/// The longest text that is looked at further, in bytes. Every rule about a text is stricter and has better words; this
-/// bound keeps the price of those words small.
-const TEXT: usize = 4 << 10;
 
 /// The longest detail of a diagnostic that is kept, in bytes.
 const DETAIL: usize = 1 << 10;
@@ -121,8 +118,8 @@ struct Level {
 impl Level {
     fn read(said: types::Level) -> Result<Self, CallError> {
         let types::Level { tier, tier_name, kind } = said;
-        short("a tier name", tier_name.as_deref().unwrap_or_default())?;
-        short("a kind", kind.as_deref().unwrap_or_default())?;
+        short("a tier name", tier_name.as_deref().unwrap_or_default(), TEXT)?;
+        short("a kind", kind.as_deref().unwrap_or_default(), TEXT)?;
         Ok(Self { tier, tier_name: tier_name.map(Into::into), kind: kind.map(Into::into) })
     }
 }
@@ -174,12 +171,12 @@ fn group(
     let Some(Level { tier, tier_name, kind }) = levels.get(level as usize) else {
         return Err(invalid(format!("group {position} is of level {level} and there are {} levels", levels.len())));
     };
-    short("a group id", &id)?;
-    short("a fixed name", fixed_name.as_deref().unwrap_or_default())?;
+    short("a group id", &id, TEXT)?;
+    short("a fixed name", fixed_name.as_deref().unwrap_or_default(), TEXT)?;
     at_most("labels in one group", own.len(), LABELS)?;
     for (key, value) in &own {
-        short("a label key", key)?;
-        short("a label value", value)?;
+        short("a label key", key, TEXT)?;
+        short("a label value", value, TEXT)?;
     }
     let members = match members {
         types::Members::Rows(rows) => {
@@ -196,7 +193,7 @@ fn group(
         }
         types::Members::Names(names) => {
             let names = unpack(&names).map_err(|what| invalid(format!("the names of group {position}: {what}")))?;
-            let names = names.map(|name| short("a member name", name).map(|()| Arc::from(name)));
+            let names = names.map(|name| short("a member name", name, TEXT).map(|()| Arc::from(name)));
             Members::Names(names.collect::<Result<_, _>>()?)
         }
         types::Members::Selector(said) => Members::Selector(selector(position, said)?),
@@ -220,7 +217,7 @@ fn selector(position: usize, said: types::LabelSelector) -> Result<LabelSelector
     let expressions = said.match_expressions.iter();
     let texts = expressions.flat_map(|requirement| std::iter::once(&requirement.key).chain(&requirement.values));
     for text in said.match_labels.iter().flat_map(|(key, value)| [key, value]).chain(texts) {
-        short("a text of a selector", text)?;
+        short("a text of a selector", text, TEXT)?;
     }
     let match_labels: std::collections::BTreeMap<_, _> = said.match_labels.into_iter().collect();
     if match_labels.len() != count {
@@ -242,7 +239,7 @@ fn selector(position: usize, said: types::LabelSelector) -> Result<LabelSelector
 
 fn diagnostic(said: types::Diagnostic, bounds: &Bounds, groups: usize) -> Result<Diagnostic, CallError> {
     let types::Diagnostic { code, subject, detail } = said;
-    short("a diagnostic code", &code)?;
+    short("a diagnostic code", &code, TEXT)?;
     let detail = text::line(&detail, DETAIL);
     let subject = match subject {
         types::Subject::Source => Subject::Source,
@@ -287,26 +284,10 @@ pub(super) fn unpack(packed: &types::Packed) -> Result<impl Iterator<Item = &str
     Ok(begins.zip(ends).map(|(begin, &end)| text.get(begin as usize..end as usize).unwrap_or_default()))
 }
 
-/// Whether a text is short enough to be looked at.
-fn short(what: &str, text: &str) -> Result<(), CallError> {
-    match text.len() {
-        0..=TEXT => Ok(()),
-        length => Err(invalid(format!("{what} is {length} bytes long, at most {TEXT} are read"))),
-    }
-}
-
-fn at_most(what: &str, count: usize, most: usize) -> Result<(), CallError> {
-    if count > most { Err(invalid(format!("it has {count} {what} and may have {most}"))) } else { Ok(()) }
-}
-
 /// The first number that is not below the bound. Most lists are short and right, so it looks for the largest first.
 fn in_range(numbers: &[u32], bound: usize) -> Result<(), u32> {
     match numbers.iter().max() {
         Some(&largest) if largest as usize >= bound => Err(largest),
         _ => Ok(()),
     }
-}
-
-fn invalid(what: impl Into<String>) -> CallError {
-    CallError::InvalidResult(what.into())
 }

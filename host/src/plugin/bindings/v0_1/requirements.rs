@@ -8,6 +8,7 @@ use topoloom_core::plugin::{
 };
 use topoloom_core::topology::names::is_label_key;
 
+use super::bounds::{TEXT, at_most, invalid, short};
 use super::generated::topoloom::discovery::types;
 use super::wit;
 use crate::text;
@@ -24,8 +25,7 @@ const PER_ENDPOINT: usize = 64;
 /// Triggers of one plugin: there are three kinds.
 const TRIGGERS: usize = 16;
 
-/// The longest text in bytes, and the longest bundle of certificates.
-const TEXT: usize = 4 << 10;
+/// The longest bundle of certificates, in bytes.
 const BUNDLE: usize = 1 << 20;
 
 /// # Errors
@@ -33,8 +33,8 @@ const BUNDLE: usize = 1 << 20;
 /// [`CallError::InvalidResult`] that names what is too much or no key.
 pub(super) fn decode(said: wit::Requirements) -> Result<Requirements, CallError> {
     let wit::Requirements { node_labels, node_annotations, endpoints, triggers } = said;
-    at_most("node labels", node_labels.len(), KEYS)?;
-    at_most("node annotations", node_annotations.len(), KEYS)?;
+    at_most("required node labels", node_labels.len(), KEYS)?;
+    at_most("required node annotations", node_annotations.len(), KEYS)?;
     at_most("endpoints", endpoints.len(), ENDPOINTS)?;
     at_most("triggers", triggers.len(), TRIGGERS)?;
     for key in node_labels.iter().chain(&node_annotations) {
@@ -48,19 +48,6 @@ pub(super) fn decode(said: wit::Requirements) -> Result<Requirements, CallError>
         endpoints: endpoints.into_iter().map(endpoint).collect::<Result<_, _>>()?,
         triggers: triggers.into_iter().map(trigger).collect(),
     })
-}
-
-fn at_most(what: &str, count: usize, most: usize) -> Result<(), CallError> {
-    if count > most { Err(invalid(format!("it asks for {count} {what} and may ask for {most}"))) } else { Ok(()) }
-}
-
-fn short(what: &str, text: &str, most: usize) -> Result<(), CallError> {
-    let length = text.len();
-    if length > most { Err(invalid(format!("{what} is {length} bytes long, at most {most} are read"))) } else { Ok(()) }
-}
-
-fn invalid(what: String) -> CallError {
-    CallError::InvalidResult(what)
 }
 
 fn endpoint(said: wit::Endpoint) -> Result<Endpoint, CallError> {
