@@ -26,7 +26,6 @@ pub mod builtin;
 mod call;
 mod compile;
 pub mod compile_child;
-mod digest;
 mod engine;
 mod guest;
 mod limiter;
@@ -38,7 +37,7 @@ mod voice;
 
 pub use call::{Call, Round};
 pub use compile::Compiler;
-pub use digest::Digest;
+pub use topoloom_core::plugin::Digest;
 
 pub use load::LoadError;
 pub use runtime::{Load, Plugin, Runtime, StartError};

@@ -9,10 +9,12 @@
 //! word for metrics ([`CallError::reason`]) and what trying again is good for ([`CallError::retry`]).
 
 pub mod call_error;
+pub mod digest;
 pub mod grant;
 pub mod limits;
 pub mod model;
 
+pub use digest::Digest;
 pub use call_error::{CallError, Retry, Transfer, TrapKind, TrapReport, Usage};
 pub use grant::{EndpointPermission, Granted, GrantedEndpoint, KeyPattern, Origin, Permissions, Refusal, grant};
 pub use limits::{CallLimits, Limits, ScanLimits, StoreLimits};
