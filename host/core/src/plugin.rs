@@ -3,7 +3,7 @@
 //! Owns the words that the runtime (which needs an engine), the supervisor (which needs a clock) and the configuration
 //! (which needs a cluster) share: [`Limits`], [`Permissions`] and what [`grant()`] makes of them, what a discoverer says
 //! about itself ([`Description`], [`Requirements`]), and the one way a call ends ([`Answer`] or [`CallError`]).
-//! Never runs a plugin, never reads a clock.
+//! Which bytes serve and which wait is decided in [`rollout`]. Never runs a plugin, never reads a clock.
 //!
 //! Failure story: every way in which a call can end without an answer is a variant of [`CallError`], which knows its
 //! word for metrics ([`CallError::reason`]) and what trying again is good for ([`CallError::retry`]).
@@ -13,6 +13,7 @@ pub mod digest;
 pub mod grant;
 pub mod limits;
 pub mod model;
+pub mod rollout;
 
 pub use digest::Digest;
 pub use call_error::{CallError, Retry, Transfer, TrapKind, TrapReport, Usage};

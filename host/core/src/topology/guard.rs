@@ -115,6 +115,11 @@ impl Desired {
     }
 }
 
+/// The rows of the Nodes that a spec places itself, by name or by selector.
+pub(crate) fn placed(spec: &Spec, view: &View) -> Vec<u32> {
+    explain::listed(spec, None, view).placed
+}
+
 /// What the guard says about a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {

@@ -1,0 +1,536 @@
+//! Which bytes serve a source, which wait, and which served before (`wasm-plugins.md` 7).
+//!
+//! A state machine and nothing else: what happens comes in as an [`Event`], what is to be done comes out as an
+//! [`Order`], time is an argument. It never touches bytes, only their [`Digest`].
+//!
+//! ```text
+//! wanted ─► preparing ─► ready ─► shadow ─► serving (watched) ─► serving
+//!               │                   │ │            │ fault
+//!               └──► refused ◄──────┘ └─► held     └─► the one before serves again, this one is refused
+//!                      └─► later, or a person
+//! ```
+//!
+//! What always holds, and is proved over random histories in `histories`: there is one serving revision at most, and
+//! never none after the first; a candidate changes what serves only by taking its place; a way back ends at bytes that
+//! served before; whatever is refused or in quarantine has a time at which it is tried again, or waits for a person.
+
+mod compare;
+#[cfg(test)]
+mod histories;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+pub use compare::{Comparison, Rails, compare};
+
+use super::Digest;
+
+/// Modules before the serving one that stay available (decision P5).
+pub const KEPT: usize = 3;
+/// Real calls that a new revision is watched for, and for how long at most: the first fault in this time is its last.
+pub const WATCHED_CALLS: u32 = 3;
+/// See [`WATCHED_CALLS`].
+pub const WATCHED_FOR: Duration = Duration::from_secs(600);
+/// Faults in a row that end the patience with a revision, or the attempts to make one of a candidate.
+pub const STRIKES: u32 = 5;
+/// First pause before a refused candidate is tried again; doubles with each try.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause before a refused candidate is tried again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// First pause of a revision in quarantine; doubles up to [`LONGEST_QUARANTINE`].
+const FIRST_QUARANTINE: Duration = Duration::from_secs(300);
+/// Even the worst plugin is asked once an hour: what broke it may have been a node that is gone by now.
+const LONGEST_QUARANTINE: Duration = Duration::from_secs(3600);
+/// Digests that were taken back and are remembered, so that delivering them again does not bring them back.
+const REMEMBERED: usize = 16;
+
+/// Time since any fixed moment.
+pub type Time = Duration;
+
+/// The steps from bytes to service, in their order; the word of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// The bytes arrived and could be unpacked.
+    Receive,
+    /// Digest and signature are as the policy wants them.
+    Trust,
+    /// The file is a plugin within its bounds.
+    Scan,
+    /// It compiles.
+    Compile,
+    /// Its imports and exports fit the interface.
+    Link,
+    /// It says who it is.
+    Describe,
+    /// It accepts the entry's configuration.
+    Configure,
+    /// What it asks for is granted.
+    Grant,
+    /// It answers a round whose answer is thrown away.
+    Shadow,
+    /// Its answer is close enough to that of what serves.
+    Compare,
+    /// It answers the first real rounds.
+    Watch,
+}
+
+impl Step {
+    /// All steps, in their order.
+    pub const ALL: [Self; 11] = [
+        Self::Receive,
+        Self::Trust,
+        Self::Scan,
+        Self::Compile,
+        Self::Link,
+        Self::Describe,
+        Self::Configure,
+        Self::Grant,
+        Self::Shadow,
+        Self::Compare,
+        Self::Watch,
+    ];
+
+    /// The word for status and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Receive => "Receive",
+            Self::Trust => "Trust",
+            Self::Scan => "Scan",
+            Self::Compile => "Compile",
+            Self::Link => "Link",
+            Self::Describe => "Describe",
+            Self::Configure => "Configure",
+            Self::Grant => "Grant",
+            Self::Shadow => "Shadow",
+            Self::Compare => "Compare",
+            Self::Watch => "Watch",
+        }
+    }
+
+    /// The step with that word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| step.as_str() == word)
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Who wants bytes to serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// They were delivered.
+    Delivery,
+    /// The operator named their digest, and thereby vouches for what they answer.
+    Operator,
+    /// What came after them failed.
+    Rollback,
+}
+
+/// What a failed step says about the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failed {
+    /// The same bytes and entry can never do better.
+    ForGood,
+    /// A fault of the plugin: so many of them and a person has to look.
+    Fault,
+    /// Something around it: an endpoint that is away, a machine without memory. Tried again for as long as it takes.
+    Circumstance,
+}
+
+/// What happens.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// These bytes should serve.
+    Wanted(Digest, Cause),
+    /// Nothing but what serves should serve.
+    Unwanted,
+    /// The entry was edited, or the operator asks: what was refused may do better now.
+    Edited,
+    /// The candidate has passed every step up to its grants.
+    Prepared(Digest),
+    /// The candidate failed.
+    Failed(Digest, Step, Failed),
+    /// The candidate has answered a round; `None`: there is nothing to compare the answer with.
+    Shadowed(Digest, Option<Comparison>),
+    /// The operator lets the candidate with this digest go on: past a comparison that holds it, or past a refusal.
+    Continue(Digest),
+    /// A real call of the serving revision ended.
+    Called(Call),
+    /// Time passed.
+    Tick,
+}
+
+/// How a real call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    /// With a sound answer.
+    Answered,
+    /// By a fault of the plugin.
+    Fault,
+    /// By something around it, which says nothing about the plugin.
+    Circumstance,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Make a revision of these bytes.
+    Prepare(Digest),
+    /// Let the candidate answer a round whose answer is thrown away.
+    Shadow(Digest),
+    /// The candidate serves from now on.
+    Swap(Digest),
+    /// The serving revision is at the end of its tries.
+    Quarantine(Digest),
+}
+
+/// What serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Serving {
+    /// Its bytes.
+    pub digest: Digest,
+    /// Faults in a row.
+    pub strikes: u32,
+    watch: Option<Watch>,
+    quarantine: Option<Quarantine>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Watch {
+    calls: u32,
+    until: Time,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Quarantine {
+    pause: Duration,
+    until: Time,
+}
+
+/// What wants to serve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Its bytes.
+    pub digest: Digest,
+    /// How far it is.
+    pub stage: Stage,
+    /// Failed tries in a row.
+    pub strikes: u32,
+    /// Why it is wanted.
+    pub cause: Cause,
+}
+
+/// How far a candidate is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stage {
+    /// A revision is made of its bytes.
+    Preparing,
+    /// It answers a round whose answer is thrown away.
+    Shadow,
+    /// Its answer is too far from that of what serves.
+    Held(Comparison),
+    /// It failed.
+    Refused {
+        /// At which step.
+        step: Step,
+        /// When it is tried again; `None`: a person has to say something.
+        until: Option<Time>,
+    },
+}
+
+/// The state.
+#[derive(Debug, Clone, Default)]
+pub struct Rollout {
+    serving: Option<Serving>,
+    candidate: Option<Candidate>,
+    /// Newest first; never the serving one.
+    previous: VecDeque<Digest>,
+    /// What was taken back.
+    taken_back: VecDeque<Digest>,
+    rails: Rails,
+}
+
+/// What an earlier life of the host knew.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What served before the last one, newest first.
+    pub previous: Vec<Digest>,
+    /// What was taken back.
+    pub taken_back: Vec<Digest>,
+}
+
+impl Rollout {
+    /// Nothing serves yet.
+    #[must_use]
+    pub fn new(memory: Memory) -> Self {
+        let mut rollout = Self::default();
+        rollout.previous.extend(memory.previous.into_iter().take(KEPT));
+        rollout.taken_back.extend(memory.taken_back.into_iter().take(REMEMBERED));
+        rollout
+    }
+
+    /// What serves.
+    #[must_use]
+    pub fn serving(&self) -> Option<&Serving> {
+        self.serving.as_ref()
+    }
+
+    /// What wants to.
+    #[must_use]
+    pub fn candidate(&self) -> Option<&Candidate> {
+        self.candidate.as_ref()
+    }
+
+    /// What served before, newest first.
+    pub fn previous(&self) -> impl Iterator<Item = Digest> + '_ {
+        self.previous.iter().copied()
+    }
+
+    /// What was taken back.
+    pub fn taken_back(&self) -> impl Iterator<Item = Digest> + '_ {
+        self.taken_back.iter().copied()
+    }
+
+    /// Whether the candidate waits for a person and nothing else.
+    #[must_use]
+    pub fn needs_person(&self) -> bool {
+        let stage = self.candidate.as_ref().map(|candidate| &candidate.stage);
+        matches!(stage, Some(Stage::Held(_) | Stage::Refused { until: None, .. }))
+    }
+
+    /// Until when the serving revision is in quarantine.
+    #[must_use]
+    pub fn quarantined_until(&self) -> Option<Time> {
+        self.serving.as_ref()?.quarantine.map(|quarantine| quarantine.until)
+    }
+
+    /// Whether the serving revision is new and watched.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.serving.as_ref().is_some_and(|serving| serving.watch.is_some())
+    }
+
+    /// When a [`Event::Tick`] has something to do.
+    #[must_use]
+    pub fn next_tick(&self) -> Option<Time> {
+        let retry = match self.candidate.as_ref().map(|candidate| &candidate.stage) {
+            Some(Stage::Refused { until, .. }) => *until,
+            _ => None,
+        };
+        let watch = self.serving.as_ref().and_then(|serving| serving.watch).map(|watch| watch.until);
+        [retry, watch].into_iter().flatten().min()
+    }
+
+    /// Takes in what happens. What speaks of other bytes than the present candidate is late and changes nothing.
+    pub fn handle(&mut self, event: Event, now: Time) -> Option<Order> {
+        match event {
+            Event::Wanted(digest, cause) => self.wanted(digest, cause),
+            Event::Unwanted => {
+                // A way back is nobody's wish but ours, and goes on.
+                if self.candidate.as_ref().is_some_and(|candidate| candidate.cause != Cause::Rollback) {
+                    self.candidate = None;
+                }
+                None
+            }
+            Event::Edited => self.edited(),
+            Event::Prepared(digest) => self.prepared(digest, now),
+            Event::Failed(digest, step, failed) => self.failed(digest, step, failed, now),
+            Event::Shadowed(digest, comparison) => self.shadowed(digest, comparison, now),
+            Event::Continue(digest) => self.go_on(digest, now),
+            Event::Called(call) => self.called(call, now),
+            Event::Tick => self.tick(now),
+        }
+    }
+
+    fn wanted(&mut self, digest: Digest, cause: Cause) -> Option<Order> {
+        if self.candidate.as_ref().is_some_and(|candidate| candidate.cause == Cause::Rollback) {
+            // First the way back: what is wanted is asked again when something serves that can be trusted.
+            return None;
+        }
+        if self.serving.as_ref().is_some_and(|serving| serving.digest == digest) {
+            self.candidate = None;
+            return None;
+        }
+        if let Some(candidate) = self.candidate.as_mut().filter(|candidate| candidate.digest == digest) {
+            let vouched = cause == Cause::Operator && candidate.cause != Cause::Operator;
+            if !vouched {
+                return None;
+            }
+        }
+        let stage = match cause {
+            Cause::Delivery if self.taken_back.contains(&digest) => Stage::Refused { step: Step::Watch, until: None },
+            _ => Stage::Preparing,
+        };
+        let order = (stage == Stage::Preparing).then_some(Order::Prepare(digest));
+        self.candidate = Some(Candidate { digest, stage, strikes: 0, cause });
+        order
+    }
+
+    /// What was taken back stays refused: an edit of something else must not bring it back.
+    fn edited(&mut self) -> Option<Order> {
+        let candidate = self.candidate.as_mut()?;
+        let again = match candidate.stage {
+            Stage::Refused { step, .. } => step != Step::Watch,
+            Stage::Preparing | Stage::Shadow | Stage::Held(_) => true,
+        };
+        again.then(|| {
+            candidate.stage = Stage::Preparing;
+            candidate.strikes = 0;
+            Order::Prepare(candidate.digest)
+        })
+    }
+
+    fn prepared(&mut self, digest: Digest, now: Time) -> Option<Order> {
+        let first = self.serving.is_none();
+        let candidate = self.current(digest, |stage| *stage == Stage::Preparing)?;
+        // The first one has nothing to be compared with, and no one to disturb; one that served before has shown what
+        // it answers.
+        if first || candidate.cause == Cause::Rollback {
+            return self.swap(now);
+        }
+        candidate.stage = Stage::Shadow;
+        Some(Order::Shadow(digest))
+    }
+
+    fn failed(&mut self, digest: Digest, step: Step, failed: Failed, now: Time) -> Option<Order> {
+        let candidate = self.current(digest, |stage| matches!(stage, Stage::Preparing | Stage::Shadow))?;
+        candidate.strikes = candidate.strikes.saturating_add(1);
+        let gives_up = match failed {
+            Failed::ForGood => true,
+            Failed::Fault => candidate.strikes >= STRIKES,
+            Failed::Circumstance => false,
+        };
+        let pause = FIRST_PAUSE.saturating_mul(1 << (candidate.strikes - 1).min(9)).min(LONGEST_PAUSE);
+        candidate.stage = Stage::Refused { step, until: (!gives_up).then(|| now + pause) };
+        if gives_up && candidate.cause == Cause::Rollback {
+            // The way back leads nowhere: what serves goes on, and on.
+            self.candidate = None;
+            self.previous.retain(|kept| *kept != digest);
+            return self.quarantine(now);
+        }
+        None
+    }
+
+    fn shadowed(&mut self, digest: Digest, comparison: Option<Comparison>, now: Time) -> Option<Order> {
+        let rails = self.rails;
+        let candidate = self.current(digest, |stage| *stage == Stage::Shadow)?;
+        match comparison.filter(|comparison| candidate.cause != Cause::Operator && rails.hold(comparison)) {
+            None => self.swap(now),
+            Some(comparison) => {
+                candidate.stage = Stage::Held(comparison);
+                None
+            }
+        }
+    }
+
+    fn go_on(&mut self, digest: Digest, now: Time) -> Option<Order> {
+        let candidate = self.candidate.as_mut().filter(|candidate| candidate.digest == digest)?;
+        if candidate.cause == Cause::Rollback {
+            return None;
+        }
+        candidate.cause = Cause::Operator;
+        match candidate.stage {
+            Stage::Held(_) => self.swap(now),
+            Stage::Refused { .. } => {
+                candidate.strikes = 0;
+                candidate.stage = Stage::Preparing;
+                Some(Order::Prepare(digest))
+            }
+            Stage::Preparing | Stage::Shadow => None,
+        }
+    }
+
+    /// The candidate takes the place of what serves, which is kept.
+    fn swap(&mut self, now: Time) -> Option<Order> {
+        let Candidate { digest, cause, .. } = self.candidate.take()?;
+        self.previous.retain(|kept| *kept != digest);
+        self.taken_back.retain(|taken| *taken != digest);
+        if let Some(old) = self.serving.take() {
+            if cause == Cause::Rollback {
+                self.taken_back.retain(|taken| *taken != old.digest);
+                self.taken_back.push_front(old.digest);
+                self.taken_back.truncate(REMEMBERED);
+                let stage = Stage::Refused { step: Step::Watch, until: None };
+                let strikes = old.strikes;
+                self.candidate = Some(Candidate { digest: old.digest, stage, strikes, cause: Cause::Delivery });
+            } else {
+                self.previous.push_front(old.digest);
+                self.previous.truncate(KEPT);
+            }
+        }
+        // What is trusted again needs no watch: there may be nothing behind it.
+        let watch = (cause != Cause::Rollback).then(|| Watch { calls: 0, until: now + WATCHED_FOR });
+        self.serving = Some(Serving { digest, strikes: 0, watch, quarantine: None });
+        Some(Order::Swap(digest))
+    }
+
+    fn called(&mut self, call: Call, now: Time) -> Option<Order> {
+        let serving = self.serving.as_mut()?;
+        match call {
+            Call::Circumstance => return None,
+            Call::Answered => {
+                serving.strikes = 0;
+                serving.quarantine = None;
+                if let Some(watch) = &mut serving.watch {
+                    watch.calls += 1;
+                    if watch.calls >= WATCHED_CALLS {
+                        serving.watch = None;
+                    }
+                }
+                return None;
+            }
+            Call::Fault => serving.strikes = serving.strikes.saturating_add(1),
+        }
+        let watched = serving.watch.is_some_and(|watch| now < watch.until);
+        let out_of_patience = serving.strikes >= STRIKES;
+        let on_the_way = self.candidate.as_ref().is_some_and(|candidate| candidate.cause == Cause::Rollback);
+        if on_the_way || !(watched || out_of_patience) {
+            return None;
+        }
+        match self.previous.front().copied() {
+            Some(to) => {
+                self.candidate =
+                    Some(Candidate { digest: to, stage: Stage::Preparing, strikes: 0, cause: Cause::Rollback });
+                Some(Order::Prepare(to))
+            }
+            None if out_of_patience => self.quarantine(now),
+            None => None,
+        }
+    }
+
+    fn quarantine(&mut self, now: Time) -> Option<Order> {
+        let serving = self.serving.as_mut()?;
+        let pause = serving.quarantine.map_or(FIRST_QUARANTINE, |old| (old.pause * 2).min(LONGEST_QUARANTINE));
+        serving.watch = None;
+        serving.quarantine = Some(Quarantine { pause, until: now + pause });
+        Some(Order::Quarantine(serving.digest))
+    }
+
+    fn tick(&mut self, now: Time) -> Option<Order> {
+        if let Some(serving) = &mut self.serving {
+            serving.watch = serving.watch.filter(|watch| now < watch.until);
+        }
+        let candidate = self.candidate.as_mut()?;
+        match candidate.stage {
+            Stage::Refused { until: Some(until), .. } if until <= now => {
+                candidate.stage = Stage::Preparing;
+                Some(Order::Prepare(candidate.digest))
+            }
+            _ => None,
+        }
+    }
+
+    /// The candidate, if it has these bytes and is where the event says.
+    fn current(&mut self, digest: Digest, at: impl Fn(&Stage) -> bool) -> Option<&mut Candidate> {
+        self.candidate.as_mut().filter(|candidate| candidate.digest == digest && at(&candidate.stage))
+    }
+}

@@ -1,0 +1,157 @@
+//! Random histories, including late and wrong messages, against what must always hold.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// One thing that happens; a number picks the digest that it speaks of.
+#[derive(Debug, Clone)]
+enum Happens {
+    Wanted(u8, Cause),
+    Unwanted,
+    Edited,
+    /// The executor reports on its last order, or on anything else.
+    Prepared(Option<u8>),
+    Failed(Option<u8>, Step, Failed),
+    Shadowed(Option<u8>, Option<bool>),
+    Continue(u8),
+    Called(Call),
+    /// Seconds pass.
+    Later(u16),
+}
+
+fn digest(number: u8) -> Digest {
+    Digest::of(&[number])
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let which = || prop_oneof![4 => Just(None), 1 => (0..5_u8).prop_map(Some)];
+    let failed = prop_oneof![Just(Failed::ForGood), Just(Failed::Fault), Just(Failed::Circumstance)];
+    let call = prop_oneof![3 => Just(Call::Answered), 3 => Just(Call::Fault), 1 => Just(Call::Circumstance)];
+    let cause = prop_oneof![4 => Just(Cause::Delivery), 1 => Just(Cause::Operator)];
+    prop_oneof![
+        3 => (0..5_u8, cause).prop_map(|(which, cause)| Happens::Wanted(which, cause)),
+        1 => Just(Happens::Unwanted),
+        1 => Just(Happens::Edited),
+        6 => which().prop_map(Happens::Prepared),
+        3 => (which(), prop::sample::select(&Step::ALL[..]), failed).prop_map(|(w, s, f)| Happens::Failed(w, s, f)),
+        6 => (which(), prop::option::weighted(0.9, any::<bool>())).prop_map(|(w, c)| Happens::Shadowed(w, c)),
+        1 => (0..5_u8).prop_map(Happens::Continue),
+        8 => call.prop_map(Happens::Called),
+        2 => any::<u16>().prop_map(Happens::Later),
+    ]
+}
+
+/// What the executor was last told to work on.
+#[derive(Default)]
+struct World {
+    now: Time,
+    asked: Option<Digest>,
+    served: BTreeSet<Digest>,
+}
+
+impl World {
+    fn event(&mut self, happens: Happens) -> Event {
+        let asked = self.asked.unwrap_or_else(|| digest(0));
+        let which = |number: Option<u8>| number.map_or(asked, digest);
+        match happens {
+            Happens::Wanted(which, cause) => Event::Wanted(digest(which), cause),
+            Happens::Unwanted => Event::Unwanted,
+            Happens::Edited => Event::Edited,
+            Happens::Prepared(number) => Event::Prepared(which(number)),
+            Happens::Failed(number, step, failed) => Event::Failed(which(number), step, failed),
+            Happens::Shadowed(number, far) => {
+                let comparison = far.map(|far| Comparison {
+                    placed: 100,
+                    kept: if far { 60 } else { 100 },
+                    ..Comparison::default()
+                });
+                Event::Shadowed(which(number), comparison)
+            }
+            Happens::Continue(which) => Event::Continue(digest(which)),
+            Happens::Called(call) => Event::Called(call),
+            Happens::Later(seconds) => {
+                self.now += Duration::from_secs(seconds.into());
+                Event::Tick
+            }
+        }
+    }
+}
+
+/// Whether the event may let a candidate serve at once: the words that speak of its end.
+fn may_swap(event: &Event) -> bool {
+    matches!(event, Event::Prepared(_) | Event::Shadowed(..) | Event::Continue(_))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens(history in prop::collection::vec(happens(), 1..80)) {
+        let (mut rollout, mut world) = (Rollout::new(Memory::default()), World::default());
+        for happens in history {
+            let event = world.event(happens);
+            let before = rollout.clone();
+            let order = rollout.handle(event.clone(), world.now);
+            let (old, new) = (before.serving(), rollout.serving());
+
+            // Never none after the first.
+            prop_assert!(old.is_none() || new.is_some(), "{event:?}");
+            // What serves changes by an order that says so, to the candidate of before, and by no other event.
+            let changed = old.map(|serving| serving.digest) != new.map(|serving| serving.digest);
+            prop_assert_eq!(changed, matches!(order, Some(Order::Swap(_))), "{:?}", event);
+            if let Some(Order::Swap(to)) = order {
+                prop_assert!(may_swap(&event), "{event:?}");
+                let candidate = before.candidate().expect("only a candidate swaps");
+                prop_assert_eq!((to, to), (candidate.digest, new.expect("it serves").digest));
+                prop_assert!(!matches!(candidate.stage, Stage::Refused { .. }), "a refused candidate changes nothing");
+                // A comparison that is off never swaps by itself.
+                if let Event::Shadowed(_, Some(comparison)) = &event {
+                    prop_assert!(comparison.kept == 100 || candidate.cause == Cause::Operator);
+                }
+                // A way back lands on what served before.
+                if candidate.cause == Cause::Rollback {
+                    prop_assert!(world.served.contains(&to));
+                    let bad = old.expect("something failed").digest;
+                    prop_assert!(rollout.taken_back().any(|taken| taken == bad));
+                } else if let Some(old) = old {
+                    prop_assert_eq!(rollout.previous().next(), Some(old.digest));
+                }
+                world.served.insert(to);
+            }
+            // What is kept served once, is not what serves, is there once, and is bounded.
+            let kept: Vec<Digest> = rollout.previous().collect();
+            prop_assert!(kept.len() <= KEPT && kept.iter().all(|kept| world.served.contains(kept)));
+            prop_assert_eq!(kept.iter().collect::<BTreeSet<_>>().len(), kept.len());
+            prop_assert!(new.is_none_or(|serving| !kept.contains(&serving.digest)));
+            prop_assert!(rollout.taken_back().count() <= REMEMBERED);
+            // The candidate is another one than what serves.
+            let candidate = rollout.candidate();
+            prop_assert!(candidate.is_none_or(|candidate| new.is_none_or(|serving| serving.digest != candidate.digest)));
+            // Quarantine and refusal end by time, or ask for a person.
+            if let Some(Stage::Refused { until, .. }) = candidate.map(|candidate| &candidate.stage) {
+                let ends = match until {
+                    Some(until) => {
+                        *until <= world.now + LONGEST_PAUSE && rollout.next_tick().is_some_and(|tick| tick <= *until)
+                    }
+                    None => rollout.needs_person(),
+                };
+                prop_assert!(ends);
+            }
+            prop_assert!(rollout.quarantined_until().is_none_or(|until| until <= world.now + LONGEST_QUARANTINE));
+            // Whoever is waited for was asked.
+            match order {
+                Some(Order::Prepare(digest) | Order::Shadow(digest)) => {
+                    prop_assert_eq!(candidate.map(|candidate| candidate.digest), Some(digest));
+                    world.asked = Some(digest);
+                }
+                Some(Order::Swap(_) | Order::Quarantine(_)) | None => {}
+            }
+            if let Some(Candidate { digest, stage: Stage::Preparing | Stage::Shadow, .. }) = candidate {
+                prop_assert_eq!(world.asked, Some(*digest), "nobody works on the candidate");
+            }
+        }
+    }
+}

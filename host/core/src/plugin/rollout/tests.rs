@@ -1,0 +1,177 @@
+use super::*;
+
+const S: Duration = Duration::from_secs(1);
+
+fn digest(name: &str) -> Digest {
+    Digest::of(name.as_bytes())
+}
+
+fn close() -> Comparison {
+    Comparison { placed: 10, kept: 10, moved: 0, ..Comparison::default() }
+}
+
+fn far() -> Comparison {
+    Comparison { placed: 10, kept: 6, moved: 0, ..Comparison::default() }
+}
+
+/// A source that `a` serves.
+fn serving(name: &str) -> Rollout {
+    let mut rollout = Rollout::new(Memory::default());
+    assert_eq!(rollout.handle(Event::Wanted(digest(name), Cause::Delivery), S), Some(Order::Prepare(digest(name))));
+    assert_eq!(rollout.handle(Event::Prepared(digest(name)), S), Some(Order::Swap(digest(name))));
+    (0..WATCHED_CALLS).for_each(|_| assert_eq!(rollout.handle(Event::Called(Call::Answered), S), None));
+    rollout
+}
+
+/// The same, up to the point where `b` has answered its shadow round.
+fn shadow(name: &str, candidate: &str) -> Rollout {
+    let mut rollout = serving(name);
+    let candidate = digest(candidate);
+    assert_eq!(rollout.handle(Event::Wanted(candidate, Cause::Delivery), S), Some(Order::Prepare(candidate)));
+    assert_eq!(rollout.handle(Event::Prepared(candidate), S), Some(Order::Shadow(candidate)));
+    assert_eq!(rollout.serving().unwrap().digest, digest(name), "the old one serves until the new one does");
+    rollout
+}
+
+fn swapped(name: &str, candidate: &str) -> Rollout {
+    let mut rollout = shadow(name, candidate);
+    let candidate = digest(candidate);
+    assert_eq!(rollout.handle(Event::Shadowed(candidate, Some(close())), S), Some(Order::Swap(candidate)));
+    rollout
+}
+
+#[test]
+fn a_candidate_that_answers_alike_takes_over_and_the_old_one_is_kept() {
+    let rollout = swapped("a", "b");
+    assert_eq!(rollout.serving().unwrap().digest, digest("b"));
+    assert_eq!(rollout.previous().collect::<Vec<_>>(), [digest("a")]);
+    assert!(rollout.candidate().is_none() && rollout.is_watched());
+}
+
+#[test]
+fn one_that_is_far_off_waits_for_the_operator() {
+    let mut rollout = shadow("a", "b");
+    assert_eq!(rollout.handle(Event::Shadowed(digest("b"), Some(far())), S), None);
+    assert!(rollout.needs_person());
+    assert_eq!(rollout.handle(Event::Continue(digest("a")), S), None, "a word about another one");
+    assert_eq!(rollout.handle(Event::Continue(digest("b")), S), Some(Order::Swap(digest("b"))));
+}
+
+#[test]
+fn a_fault_while_it_is_watched_brings_the_old_one_back_for_good() {
+    let mut rollout = swapped("a", "b");
+    assert_eq!(rollout.handle(Event::Called(Call::Answered), S), None);
+    assert_eq!(rollout.handle(Event::Called(Call::Answered), S), None);
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
+    assert_eq!(rollout.handle(Event::Prepared(digest("a")), S), Some(Order::Swap(digest("a"))));
+    assert!(rollout.needs_person() && !rollout.is_watched());
+    for event in [Event::Wanted(digest("b"), Cause::Delivery), Event::Edited, Event::Tick] {
+        assert_eq!(rollout.handle(event.clone(), 9_999 * S), None, "{event:?}");
+    }
+    assert_eq!(rollout.previous().count(), 0, "what failed is no way back");
+    // Whoever answers for it may have it again.
+    assert_eq!(rollout.handle(Event::Continue(digest("b")), S), Some(Order::Prepare(digest("b"))));
+}
+
+#[test]
+fn what_was_taken_back_stays_so_in_the_next_life() {
+    let memory = Memory { previous: vec![], taken_back: vec![digest("b")] };
+    let mut rollout = Rollout::new(memory);
+    let _ = rollout.handle(Event::Wanted(digest("a"), Cause::Delivery), S);
+    let _ = rollout.handle(Event::Prepared(digest("a")), S);
+    assert_eq!(rollout.handle(Event::Wanted(digest("b"), Cause::Delivery), S), None);
+    assert!(rollout.needs_person());
+}
+
+#[test]
+fn after_the_watch_five_faults_in_a_row_are_one_too_many() {
+    let mut rollout = swapped("a", "b");
+    (0..WATCHED_CALLS).for_each(|_| assert_eq!(rollout.handle(Event::Called(Call::Answered), S), None));
+    for _ in 1..STRIKES {
+        assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None);
+        assert_eq!(rollout.handle(Event::Called(Call::Circumstance), S), None);
+    }
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
+}
+
+#[test]
+fn the_watch_ends_by_time_too() {
+    let mut rollout = swapped("a", "b");
+    assert_eq!(rollout.next_tick(), Some(S + WATCHED_FOR));
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S + WATCHED_FOR), None, "one fault of five");
+    assert_eq!(rollout.handle(Event::Tick, S + WATCHED_FOR), None);
+    assert!(!rollout.is_watched());
+}
+
+#[test]
+fn without_a_way_back_there_is_quarantine_which_ends_with_an_answer() {
+    let mut rollout = serving("a");
+    (1..STRIKES).for_each(|_| assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None));
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Quarantine(digest("a"))));
+    assert_eq!(rollout.quarantined_until(), Some(S + FIRST_QUARANTINE));
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), 301 * S), Some(Order::Quarantine(digest("a"))));
+    assert_eq!(rollout.quarantined_until(), Some(301 * S + 2 * FIRST_QUARANTINE));
+    assert_eq!(rollout.handle(Event::Called(Call::Answered), 901 * S), None);
+    assert_eq!(rollout.quarantined_until(), None);
+}
+
+#[test]
+fn a_candidate_that_fails_by_itself_is_given_up_and_by_circumstance_never() {
+    let mut rollout = serving("a");
+    let (b, mut now) = (digest("b"), S);
+    let _ = rollout.handle(Event::Wanted(b, Cause::Delivery), now);
+    for _ in 1..STRIKES {
+        assert_eq!(rollout.handle(Event::Failed(b, Step::Describe, Failed::Fault), now), None);
+        now = rollout.next_tick().unwrap();
+        assert_eq!(rollout.handle(Event::Tick, now), Some(Order::Prepare(b)));
+    }
+    assert_eq!(rollout.handle(Event::Failed(b, Step::Describe, Failed::Fault), now), None);
+    assert!(rollout.needs_person() && rollout.next_tick().is_none());
+    assert_eq!(rollout.handle(Event::Edited, now), Some(Order::Prepare(b)));
+    for _ in 0..100 {
+        assert_eq!(rollout.handle(Event::Failed(b, Step::Compile, Failed::Circumstance), now), None);
+        let next = rollout.next_tick().unwrap();
+        assert!(next > now && next - now <= LONGEST_PAUSE);
+        now = next;
+        assert_eq!(rollout.handle(Event::Tick, now), Some(Order::Prepare(b)));
+    }
+    assert_eq!(rollout.serving().unwrap().digest, digest("a"));
+}
+
+#[test]
+fn two_deliveries_in_a_row_leave_the_later_one() {
+    let mut rollout = serving("a");
+    assert_eq!(rollout.handle(Event::Wanted(digest("b"), Cause::Delivery), S), Some(Order::Prepare(digest("b"))));
+    assert_eq!(rollout.handle(Event::Wanted(digest("c"), Cause::Delivery), S), Some(Order::Prepare(digest("c"))));
+    assert_eq!(rollout.handle(Event::Prepared(digest("b")), S), None, "too late");
+    assert_eq!(rollout.handle(Event::Prepared(digest("c")), S), Some(Order::Shadow(digest("c"))));
+    assert_eq!(rollout.handle(Event::Wanted(digest("a"), Cause::Delivery), S), None);
+    assert!(rollout.candidate().is_none(), "what serves is wanted again");
+}
+
+#[test]
+fn the_operators_choice_is_not_compared_but_has_to_answer() {
+    let mut rollout = serving("a");
+    let _ = rollout.handle(Event::Wanted(digest("b"), Cause::Operator), S);
+    assert_eq!(rollout.handle(Event::Prepared(digest("b")), S), Some(Order::Shadow(digest("b"))));
+    assert_eq!(rollout.handle(Event::Shadowed(digest("b"), Some(far())), S), Some(Order::Swap(digest("b"))));
+}
+
+#[test]
+fn a_way_back_that_leads_nowhere_ends_in_quarantine() {
+    let mut rollout = swapped("a", "b");
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
+    assert_eq!(rollout.handle(Event::Wanted(digest("c"), Cause::Delivery), S), None, "first the way back");
+    let lost = Event::Failed(digest("a"), Step::Receive, Failed::ForGood);
+    assert_eq!(rollout.handle(lost, S), Some(Order::Quarantine(digest("b"))));
+    assert_eq!(rollout.serving().unwrap().digest, digest("b"));
+    assert_eq!(rollout.handle(Event::Wanted(digest("c"), Cause::Delivery), S), Some(Order::Prepare(digest("c"))));
+}
+
+#[test]
+fn words_of_steps_read_as_themselves() {
+    for step in Step::ALL {
+        assert_eq!(Step::parse(step.as_str()), Some(step));
+    }
+    assert_eq!(Step::parse("Nonsense"), None);
+}
