@@ -7,6 +7,7 @@
 pub mod client;
 pub mod events;
 pub mod refusal;
+pub mod single;
 
 pub use client::{ConnectError, connect};
 pub use refusal::{Reason, Refusal};

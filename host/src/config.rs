@@ -9,6 +9,7 @@
 //! | [`location`] | which ConfigMap and key; the four outcomes of looking there |
 //! | [`document`] | the list of entries, and what stands for a source |
 //! | [`entry`] | one entry, every field typed, with its hashes |
+//! | [`declaration`] | `plugin.yaml`, which travels beside a module |
 //! | [`plugin`], [`permissions`], [`endpoint`], [`tuning`] | the parts of an entry |
 //! | [`duration`], [`size`] | Go durations and Kubernetes quantities |
 //! | `yaml` | YAML 1.1 as a tree that knows its lines |
@@ -23,6 +24,7 @@
 //! No secret passes through here on purpose, but people put things in wrong places: values of credentials, URLs and
 //! the free-form `config` never appear in a problem, an error or a `Debug` text.
 
+pub mod declaration;
 pub mod document;
 pub mod duration;
 pub mod endpoint;
@@ -39,7 +41,7 @@ pub mod tuning;
 mod yaml;
 
 pub use document::{Document, Entry, Standing};
-pub use entry::{Compat, ContentHash, EntryConfig, Mode, SecretRef, Verbs};
+pub use entry::{Compat, ContentHash, EntryConfig, Mode, OnFailure, SecretRef, Verbs};
 pub use error::{Error, Problem};
 pub use location::{Load, Location};
 pub use permissions::Permissions;

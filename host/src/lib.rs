@@ -16,6 +16,7 @@
 pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod delivery;
 pub mod discovery;
 pub mod manager;
 pub mod plugin;

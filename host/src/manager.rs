@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::events::Events;
 use crate::config::{Location, Mode};
+use crate::delivery::{Delivery, Modules, Sites, Supply};
 use crate::discovery::nodes::Nodes;
 use crate::discovery::report::Reports;
 use crate::discovery::supervisor::{Shared, TierRegistry};
@@ -48,6 +49,12 @@ pub struct Options {
     pub admin: SocketAddr,
     /// The executable that compiles foreign plugins: this one.
     pub executable: PathBuf,
+    /// The folder of installed plugins.
+    pub plugins: Option<PathBuf>,
+    /// How often files of plugins are looked at without an event.
+    pub poll: Duration,
+    /// Where modules are kept beside the cluster, which takes no large ones.
+    pub modules: Option<PathBuf>,
 }
 
 /// Why the process ended.
@@ -76,8 +83,15 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
     let reports = Arc::new(Reports::default());
     let write_metrics = metrics::WriteMetrics::register(&mut registry);
     let runtime = Runtime::start(Compiler::Child { exe: options.executable }).map_err(Error::Runtime)?;
+    let namespace = &options.location.namespace;
+    let sites = Sites { namespace: namespace.clone(), folder: options.plugins, poll: options.poll };
+    let supply = Supply {
+        delivery: Delivery::new(Some(client.clone()), sites),
+        modules: Modules::new(Some(client.clone()), namespace, options.modules),
+    };
     let shared = Arc::new(Shared {
         runtime,
+        supply,
         nodes: Arc::clone(&nodes),
         hyper_nodes: Arc::clone(&hyper_nodes),
         writer: Writer {

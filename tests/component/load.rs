@@ -107,17 +107,6 @@ async fn what_makes_the_scan_itself_slow_is_counted_first() {
 }
 
 #[tokio::test]
-async fn only_regular_files_are_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let pipe = folder.path().join("pipe");
-    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for path in ["/dev/zero".into(), pipe, folder.path().to_owned()] {
-        let error = topoloom::discovery::revision::read_file(path).await.unwrap_err();
-        assert!(error.ends_with("it is no regular file"), "{error}");
-    }
-}
-
-#[tokio::test]
 async fn a_pinned_digest_must_be_that_of_the_bytes() {
     let pinned = Some(Digest::of(b"something else"));
     let error =

@@ -143,10 +143,16 @@ words! {
         DigestMismatch,
         /// The bytes are no plugin for this host.
         PluginInvalid,
+        /// Digest or signature are missing, or not those of a trusted key.
+        Untrusted,
         /// The plugin asks for something that is not granted.
         PermissionDenied,
         /// A plugin waits for the operator before it takes over.
         CanaryHeld,
+        /// Another plugin serves from now on.
+        Swapped,
+        /// A new plugin failed, and the one before it serves again.
+        RolledBack,
         /// The plugin failed too often and is left alone for a while.
         Quarantined,
         /// The plugin said that it failed.

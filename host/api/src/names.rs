@@ -34,6 +34,14 @@ pub const RUN_ANNOTATION: &str = "topoloom.dev/run";
 /// Annotation on a DiscoverySource: while it is `true`, no round runs and nothing is written.
 pub const PAUSE_ANNOTATION: &str = "topoloom.dev/pause";
 
+/// Annotation on a ConfigMap that keeps a module: its whole digest.
+pub const MODULE_DIGEST_ANNOTATION: &str = "topoloom.dev/module-digest";
+
+/// Label on what the host makes for itself, and its value (Kubernetes' recommended labels).
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// See [`MANAGED_BY_LABEL`].
+pub const MANAGED_BY: &str = "topoloom";
+
 /// The field manager of every server-side apply.
 pub const FIELD_MANAGER: &str = "topoloom";
 

@@ -15,12 +15,15 @@ use super::ClusterArgs;
 use crate::cluster::{Reason, Refusal};
 use crate::config::{Document, Entry, Load, Problem, Standing};
 use crate::discovery::oneshot::{ConfigHashes, Prepared, Shot};
-use crate::plugin::{Compiler, Runtime};
+use crate::delivery::{Delivery, Modules, Sites, Supply};
+use crate::plugin::{Compiler, Digest, Runtime};
 use crate::topology::convert;
 
 /// What one look at the cluster found.
 pub(super) struct Live {
     pub(super) client: kube::Client,
+    /// The namespace of the configuration.
+    pub(super) namespace: String,
     pub(super) hyper_nodes: Vec<HyperNode>,
     pub(super) sources: Vec<DiscoverySource>,
     pub(super) document: Document,
@@ -43,7 +46,8 @@ impl Live {
         let document = document(args, &client).await?;
         let no_config = document.is_none();
         let document = document.unwrap_or_default();
-        Ok(Self { client, hyper_nodes, sources, document, no_config, store: Store::new(), changes: Vec::new() })
+        let namespace = args.location().namespace;
+        Ok(Self { client, namespace, hyper_nodes, sources, document, no_config, store: Store::new(), changes: Vec::new() })
     }
 
     /// The models of all HyperNodes.
@@ -67,7 +71,15 @@ impl Live {
             super::print::error(&format!("topoloom: warning: {warning}"));
         }
         let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
-        let prepared = Prepared::new(&runtime, &self.document, only).await;
+        let supply = Supply {
+            delivery: Delivery::new(Some(self.client.clone()), Sites::at(&self.namespace)),
+            modules: Modules::new(Some(self.client.clone()), &self.namespace, None),
+        };
+        let serving = self.sources.iter().filter_map(|source| {
+            let digest = Digest::parse(&source.status.plugin.as_ref()?.digest)?;
+            Some((source.status.source.clone(), digest))
+        });
+        let prepared = Prepared::new(&runtime, &supply, &self.document, only, &serving.collect()).await;
         self.nodes(&prepared.keys()).await?;
         let applied: ConfigHashes = self
             .sources

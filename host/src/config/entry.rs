@@ -40,6 +40,8 @@ pub struct EntryConfig {
     pub compat: Option<Compat>,
     /// What happens to the HyperNodes when the source is disabled or removed.
     pub on_removal: OnRemoval,
+    /// What happens to the HyperNodes when the plugin fails for good.
+    pub on_failure: OnFailure,
     /// Which plugin serves.
     pub plugin: PluginRef,
     /// The Secret that the implicit endpoint of a builtin plugin uses.
@@ -83,6 +85,16 @@ pub enum Mode {
     Apply,
     /// Everything is done but the writing, for a trial beside another controller.
     Observe,
+}
+
+/// What happens to the HyperNodes when the plugin fails for good and there is none to go back to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The last good topology stays and is marked stale.
+    #[default]
+    KeepLast,
+    /// They are deleted, in a safe order.
+    Remove,
 }
 
 /// Whose results are imitated.
@@ -195,6 +207,11 @@ pub(super) fn read(fields: &mut Fields<'_>, source: &str, enabled: bool, report:
         on_removal: fields
             .read("onRemoval", report, |at| at.one_of(&[("keep", OnRemoval::Keep), ("delete", OnRemoval::Delete)]))
             .unwrap_or_default(),
+        on_failure: fields
+            .read("onFailure", report, |at| {
+                at.one_of(&[("keep-last", OnFailure::KeepLast), ("remove", OnFailure::Remove)])
+            })
+            .unwrap_or_default(),
         plugin,
         credentials: read_secret_ref(fields, report),
         permissions: fields.section("permissions", report, permissions::read),
@@ -227,7 +244,7 @@ fn canonical(fields: &Fields<'_>) -> Value {
 }
 
 /// Keys of an entry, ours and Volcano's. What is not here does not count for the hash.
-pub(super) const KEYS: [&str; 20] = [
+pub(super) const KEYS: [&str; 21] = [
     "source",
     "enabled",
     "interval",
@@ -242,6 +259,7 @@ pub(super) const KEYS: [&str; 20] = [
     "compat",
     "mode",
     "onRemoval",
+    "onFailure",
     "tierBase",
     "confirm",
     "continue",

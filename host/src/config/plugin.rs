@@ -37,7 +37,7 @@ pub(super) fn digest(at: &At<'_>) -> Result<Digest, String> {
 }
 
 /// Reads the name of a plugin.
-fn plugin_name(at: &At<'_>) -> Result<String, String> {
+pub(super) fn plugin_name(at: &At<'_>) -> Result<String, String> {
     let text = at.text()?;
     let wanted = "a plugin's name: lower-case letters, digits and hyphens, at most 63";
     if is_dns_label(&text) { Ok(text) } else { Err(format!("must be {wanted}, not {}", at.describe())) }

@@ -88,21 +88,26 @@ pub fn accept(topology: &Topology, source: &Arc<str>, view: &View) -> Result<For
 /// completed here and not once and for all (decisions H11 and H13).
 #[must_use]
 pub fn decide(forest: &Arc<Forest>, inputs: &Inputs<'_>) -> Decision {
-    let forest = match forest.coverage() {
-        Coverage::Complete => Arc::clone(forest),
-        Coverage::AdditionsOnly => Arc::new(merge_additions(Forest::clone(forest), inputs.source, inputs.observed)),
-    };
-    let named = name(
-        &forest,
-        &NameInput {
-            source: inputs.source,
-            observed: inputs.observed,
-            tier_names_elsewhere: inputs.tier_names_elsewhere,
-        },
-    );
+    let (forest, named) = as_objects(forest, inputs.source, inputs.observed, inputs.tier_names_elsewhere);
     let plan = diff(inputs.observed, &named);
     let verdict = judge(&named, inputs);
     Decision { hash: forest.hash(), verdict, plan, numbers: numbers(&forest, inputs), named, forest }
+}
+
+/// The objects that a sound result means; with it the result, completed.
+#[must_use]
+pub fn as_objects(
+    forest: &Arc<Forest>,
+    source: &Arc<str>,
+    observed: &[Arc<Object>],
+    tier_names_elsewhere: &TierNames,
+) -> (Arc<Forest>, Named) {
+    let forest = match forest.coverage() {
+        Coverage::Complete => Arc::clone(forest),
+        Coverage::AdditionsOnly => Arc::new(merge_additions(Forest::clone(forest), source, observed)),
+    };
+    let named = name(&forest, &NameInput { source, observed, tier_names_elsewhere });
+    (forest, named)
 }
 
 fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {

@@ -3,6 +3,7 @@
 //! The same rooms in the same order as in a running host; only the supervisor's memory (baseline, holds) is missing,
 //! so the guard judges as after a restart.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,7 +14,8 @@ use super::decide::{Decision, Inputs, accept, decide};
 use super::revision::{Revision, prepare};
 use super::supervisor::safety;
 use crate::config::{Document, EntryConfig};
-use crate::plugin::{Round, Runtime};
+use crate::delivery::Supply;
+use crate::plugin::{Digest, Round, Runtime};
 
 /// One entry's round.
 pub struct Shot {
@@ -38,11 +40,32 @@ pub struct Prepared {
 
 impl Prepared {
     /// Prepares every enabled entry; a broken one only carries its own message.
-    pub async fn new(runtime: &Runtime, document: &Document, only: Option<&str>) -> Self {
+    ///
+    /// `serving` says which bytes serve a source in the cluster: where they are kept, they answer here too, since others
+    /// may be delivered and wait.
+    pub async fn new(
+        runtime: &Runtime,
+        supply: &Supply,
+        document: &Document,
+        only: Option<&str>,
+        serving: &BTreeMap<String, Digest>,
+    ) -> Self {
         let mut entries = Vec::new();
         for entry in document.enabled().filter(|entry| only.is_none_or(|only| only == entry.source)) {
             let entry = Arc::new(entry.clone());
-            let revision = prepare(runtime, Arc::clone(&entry), None).await.map_err(|refused| refused.message);
+            let kept = match serving.get(&entry.source) {
+                Some(digest) => supply.modules.find(*digest).await.ok().flatten().map(Arc::new),
+                None => None,
+            };
+            let module = match kept {
+                Some(module) => Ok(module),
+                None => supply.fetch(&entry).await,
+            };
+            let revision = match module {
+                Ok(module) => prepare(runtime, Arc::clone(&entry), module, None).await,
+                Err(refused) => Err(refused),
+            };
+            let revision = revision.map_err(|refused| refused.message);
             entries.push((entry, revision));
         }
         Self { entries }

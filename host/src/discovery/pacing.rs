@@ -147,6 +147,12 @@ impl Pacing {
         when
     }
 
+    /// No round before this time, unless somebody asks for one.
+    pub fn rest(&mut self, until: Instant) {
+        self.failures = self.failures.max(1);
+        self.not_before = Some(until);
+    }
+
     /// The round failed in a way that only a change can mend.
     pub fn failed_until_changed(&mut self) {
         self.blocked = true;

@@ -4,14 +4,12 @@
 //! entry (a file that is missing, a digest that differs, a configuration that the plugin refuses, a grant that is
 //! missing) is a [`Refused`] and leaves the old revision in force (decision H1).
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
 use topoloom_api::condition::{ConditionType, Reason};
-use topoloom_api::discovery_source::PluginOrigin as StatusOrigin;
 use topoloom_core::plugin::grant::Origin;
+use topoloom_core::plugin::rollout::{Failed, Step};
 use topoloom_core::plugin::{
     CallError, Description, EndpointPermission, Granted, Limits, Permissions, Problem, Requirements, Retry, grant,
 };
@@ -20,12 +18,10 @@ use topoloom_core::snapshot::ColumnKey;
 use super::pacing::Rhythm;
 use crate::config;
 use crate::config::permissions::NodeNames;
-use crate::config::{EntryConfig, PluginOrigin, Profile};
-use crate::plugin::{Digest, Load, LoadError, Plugin, Runtime, builtin};
+use crate::config::{EntryConfig, Profile};
+use crate::delivery::Module;
+use crate::plugin::{Load, LoadError, Plugin, Runtime};
 use crate::text;
-
-/// Largest file that is read as a plugin at all; the scan's own bound is lower and gives the better sentence.
-const MAX_FILE: u64 = 64 << 20;
 
 /// The longest message in bytes: a condition has room for 32 KiB.
 const MESSAGE: usize = 8 << 10;
@@ -44,8 +40,8 @@ pub struct Revision {
     pub plugin: Plugin,
     /// What it says about itself.
     pub description: Description,
-    /// Where its bytes came from.
-    pub origin: StatusOrigin,
+    /// The bytes as they were delivered.
+    pub module: Arc<Module>,
     /// What it asked for.
     pub requirements: Requirements,
     /// What it got.
@@ -56,7 +52,7 @@ pub struct Revision {
     pub rhythm: Rhythm,
 }
 
-/// Why an entry does not become a revision.
+/// Why an entry and a module do not become a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// The condition that says so.
@@ -65,46 +61,54 @@ pub struct Refused {
     pub reason: Reason,
     /// The sentence.
     pub message: String,
-    /// Whether the same entry may do better later without an edit.
-    pub again: bool,
+    /// The step that refused.
+    pub step: Step,
+    /// Whether the same entry and module may do better later.
+    pub failed: Failed,
 }
 
 impl Refused {
-    fn loading(reason: Reason, message: impl Into<String>, again: bool) -> Self {
-        Self { condition: ConditionType::Loaded, reason, message: text::clip(message.into(), MESSAGE), again }
+    /// At a step on the way to a loaded plugin.
+    #[must_use]
+    pub fn loading(step: Step, reason: Reason, message: impl Into<String>, failed: Failed) -> Self {
+        let message = text::clip(message.into(), MESSAGE);
+        Self { condition: ConditionType::Loaded, reason, message, step, failed }
+    }
+
+    /// Whether the same entry and module may do better later.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        self.failed != Failed::ForGood
     }
 }
 
-/// Makes a revision of an entry. A plugin that runs already with the same bytes and limits is not compiled again.
+/// Makes a revision of an entry and a module. A plugin that runs already with the same bytes and limits is not compiled
+/// again.
 ///
 /// # Errors
 /// The first step that refused, with what to do.
-pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>, running: Option<Plugin>) -> Result<Revision, Refused> {
+pub async fn prepare(
+    runtime: &Runtime,
+    entry: Arc<EntryConfig>,
+    module: Arc<Module>,
+    running: Option<Plugin>,
+) -> Result<Revision, Refused> {
     let source: Arc<str> = entry.source.as_str().into();
-    let (bytes, origin) = bytes(&entry).await?;
     let limits = limits(&entry);
-    let digest = Digest::of(&bytes);
-    let fits = entry.plugin.digest.is_none_or(|pinned| pinned == digest);
-    let running = running.filter(|plugin| fits && plugin.digest() == digest && *plugin.limits() == limits);
+    let running = running.filter(|plugin| plugin.digest() == module.digest && *plugin.limits() == limits);
     let plugin = match running {
         Some(plugin) => plugin,
         None => {
-            let load = Load { bytes, pinned: entry.plugin.digest, limits };
-            runtime.load(load).await.map_err(|error| {
-                let reason = match error {
-                    LoadError::Digest { .. } => Reason::DigestMismatch,
-                    _ => Reason::PluginInvalid,
-                };
-                // A file may have been read while somebody was writing it, or before it was replaced.
-                let again = origin == StatusOrigin::File || matches!(error.retry(), Retry::Later(_));
-                Refused::loading(reason, error.to_string(), again)
-            })?
+            let load = Load { bytes: Arc::clone(&module.bytes), pinned: None, limits };
+            runtime.load(load).await.map_err(|error| load_refused(&error))?
         }
     };
-    let description = plugin.describe(&source).await.end.map_err(|error| call_refused("describe", &error))?;
-    if let Some(expected) = entry.plugin.expected_name.as_ref().filter(|expected| **expected != description.name) {
-        let message = format!("the plugin calls itself {:?}, the entry expects {expected:?}", description.name);
-        return Err(Refused::loading(Reason::PluginInvalid, message, false));
+    let description = plugin.describe(&source).await.end.map_err(|error| call_refused(Step::Describe, &error))?;
+    let declared = module.declared.as_ref().map(|declared| (&declared.name, "is declared beside it"));
+    let expected = entry.plugin.expected_name.as_ref().map(|name| (name, "the entry expects"));
+    if let Some((name, who)) = declared.into_iter().chain(expected).find(|(name, _)| **name != description.name) {
+        let message = format!("the plugin calls itself {:?}, {name:?} {who}", description.name);
+        return Err(Refused::loading(Step::Describe, Reason::PluginInvalid, message, Failed::ForGood));
     }
     let config: Arc<str> = entry.config.to_string().into();
     let requirements = plugin.configure(&source, Arc::clone(&config)).await.end.map_err(|error| match error {
@@ -112,9 +116,10 @@ pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>, running: Option
             condition: ConditionType::Configured,
             reason: Reason::InvalidConfig,
             message: text::clip(listed(&problems), MESSAGE),
-            again: false,
+            step: Step::Configure,
+            failed: Failed::ForGood,
         },
-        other => call_refused("configure", &other),
+        other => call_refused(Step::Configure, &other),
     })?;
     let given = entry.permissions.as_ref().map(permissions).unwrap_or_default();
     let granted = granted(&requirements, &given, &plugin, &entry)?;
@@ -122,7 +127,28 @@ pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>, running: Option
     let annotations = granted.annotations.iter().map(|key| ColumnKey::Annotation(Arc::clone(key)));
     let keys = labels.chain(annotations).collect();
     let rhythm = Rhythm::new(&requirements.triggers, entry.interval, entry.settle, !requirements.endpoints.is_empty());
-    Ok(Revision { entry, config, plugin, description, origin, requirements, granted: Arc::new(granted), keys, rhythm })
+    Ok(Revision { entry, config, plugin, description, module, requirements, granted: Arc::new(granted), keys, rhythm })
+}
+
+fn load_refused(error: &LoadError) -> Refused {
+    let step = match error {
+        LoadError::Digest { .. } => Step::Trust,
+        LoadError::Compile { .. }
+        | LoadError::CompileLimit { .. }
+        | LoadError::Compiler { .. }
+        | LoadError::Image { .. }
+        | LoadError::Host(_) => Step::Compile,
+        LoadError::Link { .. } | LoadError::Initial { .. } => Step::Link,
+        _ => Step::Scan,
+    };
+    let failed = match error {
+        // What a compile takes is the plugin's doing, what it gets is the machine's.
+        LoadError::CompileLimit { .. } => Failed::Fault,
+        error if matches!(error.retry(), Retry::Later(_)) => Failed::Circumstance,
+        _ => Failed::ForGood,
+    };
+    let reason = if step == Step::Trust { Reason::DigestMismatch } else { Reason::PluginInvalid };
+    Refused::loading(step, reason, error.to_string(), failed)
 }
 
 /// What the plugin gets, or all that is missing at once. Names of Nodes are shown to plugins of others only with the
@@ -148,7 +174,7 @@ fn granted(
             let what = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             let message =
                 format!("the plugin asks for what is not granted: {what}. To grant it, add to the entry:\n{wanted}");
-            Err(Refused::loading(Reason::PermissionDenied, message, false))
+            Err(Refused::loading(Step::Grant, Reason::PermissionDenied, message, Failed::ForGood))
         }
     }
 }
@@ -162,8 +188,19 @@ fn listed(problems: &[Problem]) -> String {
     problems.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-fn call_refused(step: &str, error: &CallError) -> Refused {
-    Refused::loading(call_reason(error), format!("{step}: {error}"), true)
+fn call_refused(step: Step, error: &CallError) -> Refused {
+    let message = format!("{}: {error}", step.as_str().to_lowercase());
+    Refused::loading(step, call_reason(error), message, call_failed(error))
+}
+
+/// What a call that did not end with an answer says about the plugin.
+#[must_use]
+pub fn call_failed(error: &CallError) -> Failed {
+    match error.retry() {
+        Retry::OnChange => Failed::ForGood,
+        Retry::Later(_) if error.is_fault_of_plugin() => Failed::Fault,
+        Retry::Later(_) => Failed::Circumstance,
+    }
 }
 
 /// The condition reason for a call that did not end with an answer.
@@ -184,60 +221,6 @@ pub fn call_reason(error: &CallError) -> Reason {
         }
         CallError::Start(_) | CallError::Host(_) => Reason::PluginInvalid,
     }
-}
-
-/// The bytes that an entry names.
-async fn bytes(entry: &EntryConfig) -> Result<(Arc<[u8]>, StatusOrigin), Refused> {
-    let missing = |message: String, again| Refused::loading(Reason::PluginNotFound, message, again);
-    match &entry.plugin.origin {
-        PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) => match builtin::find(name) {
-            Some(builtin) => Ok((Arc::clone(&builtin.bytes), StatusOrigin::Builtin)),
-            None => Err(missing(
-                format!(
-                    "there is no plugin {name:?} (by `source`, `discoverer` or `plugin.builtin`); there are: {}; name a \
-                     file with `plugin: {{file: PATH}}`",
-                    builtin::all().iter().map(|builtin| builtin.name).collect::<Vec<_>>().join(", ")
-                ),
-                false,
-            )),
-        },
-        PluginOrigin::File(path) => {
-            let bytes = read_file(path.clone()).await.map_err(|message| missing(message, true))?;
-            Ok((bytes, StatusOrigin::File))
-        }
-        PluginOrigin::ConfigMap(_) => Err(missing(
-            "plugins out of a ConfigMap are not delivered by this version: name a file with `plugin: {file: PATH}`"
-                .into(),
-            false,
-        )),
-    }
-}
-
-/// Reads a plugin file, bounded.
-///
-/// # Errors
-/// One sentence that names the file.
-pub async fn read_file(path: PathBuf) -> Result<Arc<[u8]>, String> {
-    let named = |error: std::io::Error| format!("plugin.file {}: {error}", path.display());
-    // Opening a pipe would wait for its other end.
-    let mut options = tokio::fs::OpenOptions::new();
-    options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-    let file = options.open(&path).await.map_err(named)?;
-    let about = file.metadata().await.map_err(named)?;
-    if !about.is_file() {
-        return Err(format!("plugin.file {}: it is no regular file", path.display()));
-    }
-    let too_large =
-        || format!("plugin.file {}: more than {MAX_FILE} bytes, at most that many are read", path.display());
-    if about.len() > MAX_FILE {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or_default());
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes).await.map_err(named)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(too_large());
-    }
-    Ok(bytes.into())
 }
 
 /// The limits of an entry: the defaults, with what the entry says in their place.

@@ -1,12 +1,13 @@
 //! One source: its revision, its rounds, its writes, and what it says about itself.
 //!
-//! A supervisor is one task that does one thing at a time: prepare a revision, run a round, write. What happens
-//! meanwhile waits in its mailbox and its bell, and collapses.
+//! A supervisor is one task that does one thing at a time: run a round, write, let another revision take over. What
+//! happens meanwhile waits in its mailbox and its bell, and collapses. Beside it at most one task makes and tries the
+//! next revision.
 //!
 //! ```text
-//! entry ─► prepare ─► Revision ─► round: view ─► discover ─► accept ─► decide ─► guard ─► execute ─► report
-//!             │ refused: the old revision goes on                │          ▲
-//!             └───────────────────────────────                  failed      └ drift: decide again, no plugin call
+//! entry, module ─► prepare ─► Revision ─► round: view ─► discover ─► accept ─► decide ─► guard ─► execute ─► report
+//!                     │ refused: the old revision goes on                │          ▲
+//!                     └───────────────────────────────                  failed      └ drift: decide again, no plugin call
 //! ```
 //!
 //! # Failure story
@@ -17,10 +18,12 @@
 
 mod entry;
 mod foreign;
+mod loaded;
 mod outcome;
 mod removal;
 mod round;
 mod state;
+mod swap;
 mod tiers;
 mod wake;
 
@@ -34,16 +37,19 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
+use topoloom_core::plugin::Digest;
+use topoloom_core::plugin::rollout::{self, Event, Rollout};
 use topoloom_core::snapshot::{ColumnKey, View};
-use topoloom_core::topology::Forest;
 use topoloom_core::topology::guard::{Hold, Seen};
+use topoloom_core::topology::{Forest, ResultHash};
 
 use super::nodes::{Interest, Nodes};
 use super::pacing::Pacing;
 use super::report::Reports;
 use super::revision::{Refused, Revision};
 use crate::cluster::events::Events;
-use crate::config::{EntryConfig, Mode};
+use crate::config::{EntryConfig, Mode, OnFailure};
+use crate::delivery::{Offer, Subscription, Supply};
 use crate::manager::metrics::RoundMetrics;
 use crate::plugin::Runtime;
 use crate::topology::apply::Writer;
@@ -51,6 +57,7 @@ use crate::topology::observe::HyperNodes;
 pub use outcome::safety;
 pub use removal::{Removal, remove};
 use state::Report;
+use swap::Done;
 pub use tiers::TierRegistry;
 use wake::Wake;
 
@@ -58,6 +65,8 @@ use wake::Wake;
 pub struct Shared {
     /// Runs plugins.
     pub runtime: Runtime,
+    /// Where plugins come from.
+    pub supply: Supply,
     /// The Nodes.
     pub nodes: Arc<Nodes>,
     /// The HyperNodes.
@@ -93,6 +102,10 @@ pub enum Command {
     Run,
     /// The operator stops rounds and writes, or lets them go on.
     Pause(bool),
+    /// The operator lets a waiting plugin go on.
+    Continue(Digest),
+    /// The operator names the plugin that is to serve, or does not any more.
+    Serve(Option<Digest>),
     /// The source is off or gone.
     Stop(OnRemoval),
     /// The process stops; the source does not.
@@ -108,6 +121,21 @@ pub struct Memory {
     pub paused: bool,
     /// The confirm annotation.
     pub confirmed: Option<String>,
+    /// The serve annotation.
+    pub named: Option<Digest>,
+}
+
+impl Memory {
+    fn rollout(&self) -> rollout::Memory {
+        let previous = self.status.previous.iter().filter_map(|kept| Digest::parse(&kept.digest)).collect();
+        let taken_back = self.status.taken_back.iter().filter_map(|text| Digest::parse(text)).collect();
+        rollout::Memory { previous, taken_back }
+    }
+
+    /// What served last.
+    fn served_last(&self) -> Option<Digest> {
+        self.status.plugin.as_ref().and_then(|plugin| Digest::parse(&plugin.digest))
+    }
 }
 
 /// What a source left in the cluster when it stopped.
@@ -132,8 +160,34 @@ pub struct Supervisor {
     /// The entry as last told; the revision's own may be an older one.
     entry: Arc<EntryConfig>,
     revision: Option<Revision>,
-    /// Why the present entry does not run.
+    /// Why the plugin that serves does not run with the present entry.
     refused: Option<Refused>,
+    /// Which bytes serve and which wait. Its time is counted from `began`.
+    rollout: Rollout,
+    began: Instant,
+    /// The place that modules come from, what it offers, and whether something may be wanted that was not asked for.
+    place: Subscription,
+    offer: Offer,
+    is_late: bool,
+    /// What the operator named; and what served in an earlier life of the host.
+    named: Option<Digest>,
+    served_last: Option<Digest>,
+    /// The task that prepares or tries a revision, and for which bytes; those that store modules.
+    work: JoinSet<Done>,
+    worked_on: Option<Digest>,
+    keeping: JoinSet<()>,
+    /// The candidate's revision, and that of what served before.
+    ready: Option<Revision>,
+    earlier: Option<Revision>,
+    is_shadow_due: bool,
+    /// What the candidate answered in the shadow, and whether the operator vouches for that.
+    shadow_result: Option<(Digest, ResultHash)>,
+    vouched: Option<ResultHash>,
+    /// Why the last candidate was refused, and how the last real call failed that the plugin is to blame for.
+    candidate_refused: Option<(Digest, Refused)>,
+    last_fault: Option<String>,
+    /// The entry wants the HyperNodes of a plugin in quarantine to go.
+    is_removal_due: bool,
     /// Commands that came during a call and wait for their turn.
     told: VecDeque<Command>,
     /// Compiles the plugin of this revision once more, with optimisation, while its first image serves.
@@ -177,7 +231,12 @@ pub struct Supervisor {
 /// What the next turn of the loop does.
 enum Turn {
     Command(Command),
+    Delivered,
+    Done(Option<Done>),
     Prepare,
+    Shadow,
+    Tick,
+    Remove,
     Round,
     Decide,
     Woken,
@@ -199,6 +258,10 @@ impl Supervisor {
         let observes = shared.mode == Mode::Observe || entry.mode == Mode::Observe;
         shared.hyper_nodes.own(&source, Arc::clone(&wake) as _, observes);
         shared.tiers.enter(&source, order, &wake);
+        let place = shared.supply.delivery.subscribe(&entry.plugin);
+        let (served_last, rollout) = (memory.served_last(), Rollout::new(memory.rollout()));
+        let kept = served_last.into_iter().chain(rollout.previous());
+        shared.supply.modules.remember(&source, kept.collect::<Vec<_>>());
         Self {
             config_applied: memory.status.config_hash.clone(),
             report: Report::remembering(&source, entry.on_removal, memory.status),
@@ -210,12 +273,30 @@ impl Supervisor {
             entry,
             revision: None,
             refused: None,
+            rollout,
+            began: Instant::now(),
+            place,
+            offer: Offer::Pending,
+            is_late: true,
+            named: memory.named,
+            served_last,
+            work: JoinSet::new(),
+            worked_on: None,
+            keeping: JoinSet::new(),
+            ready: None,
+            earlier: None,
+            is_shadow_due: false,
+            shadow_result: None,
+            vouched: None,
+            candidate_refused: None,
+            last_fault: None,
+            is_removal_due: false,
             told: VecDeque::new(),
             optimising: JoinSet::new(),
             interest: None,
             selected: Vec::new(),
             kept: None,
-            prepare_at: Some(Instant::now()),
+            prepare_at: None,
             prepare_pause: entry::PREPARE_AGAIN,
             unprepared: true,
             pacing: Pacing::default(),
@@ -248,7 +329,12 @@ impl Supervisor {
                 }
                 Turn::Command(Command::Leave) | Turn::Closed => return Left::AsWanted,
                 Turn::Command(command) => self.command(command).await,
-                Turn::Prepare => self.prepare().await,
+                Turn::Delivered => self.delivered(),
+                Turn::Done(done) => self.done(done),
+                Turn::Prepare => self.prepare_again(),
+                Turn::Shadow => self.start_shadow(),
+                Turn::Tick => self.happens(Event::Tick),
+                Turn::Remove => self.remove_for_good().await,
                 Turn::Round => self.round().await,
                 Turn::Decide => self.decide_again().await,
                 Turn::Woken => self.woken(),
@@ -257,20 +343,35 @@ impl Supervisor {
         }
     }
 
-    /// Waits for the next thing to do. A command comes before a round, a round before deciding again.
+    /// Waits for the next thing to do. A command comes before a swap, a swap before a round, a round before deciding
+    /// again.
     async fn next(&mut self) -> Turn {
         if let Some(command) = self.told.pop_front() {
             return Turn::Command(command);
         }
+        if std::mem::take(&mut self.is_late) {
+            return Turn::Delivered;
+        }
         let now = Instant::now();
         let active = !self.is_paused() && self.revision.is_some();
+        if active && self.is_shadow_due {
+            return Turn::Shadow;
+        }
+        if active && self.is_removal_due && !self.observes() {
+            return Turn::Remove;
+        }
+        while self.keeping.try_join_next().is_some() {}
         let round = self.pacing.due(now).filter(|_| active);
         let decide = [self.decide_at, self.look_at].into_iter().flatten().min().filter(|_| active);
         let far = now + Duration::from_secs(86_400);
+        let tick = self.rollout.next_tick().map(|tick| self.began + tick);
         tokio::select! {
             biased;
             command = self.mailbox.recv() => command.map_or(Turn::Closed, Turn::Command),
             () = self.wake.rung() => Turn::Woken,
+            () = self.place.changed() => Turn::Delivered,
+            Some(done) = self.work.join_next(), if !self.work.is_empty() => Turn::Done(done.ok()),
+            () = tokio::time::sleep_until(tick.unwrap_or(far)), if tick.is_some() => Turn::Tick,
             () = tokio::time::sleep_until(self.prepare_at.unwrap_or(far)), if self.prepare_at.is_some() => Turn::Prepare,
             () = tokio::time::sleep_until(round.unwrap_or(far)), if round.is_some() => Turn::Round,
             () = tokio::time::sleep_until(decide.unwrap_or(far)), if decide.is_some() => Turn::Decide,
@@ -289,7 +390,12 @@ impl Supervisor {
                     let ends = match &command {
                         Command::Stop(_) | Command::Leave | Command::Pause(true) => true,
                         Command::Entry(entry, ..) => entry.hash != self.entry.hash || entry.verbs.pause,
-                        Command::Invalid(..) | Command::Confirm(_) | Command::Run | Command::Pause(false) => false,
+                        Command::Invalid(..)
+                        | Command::Confirm(_)
+                        | Command::Run
+                        | Command::Pause(false)
+                        | Command::Continue(_)
+                        | Command::Serve(_) => false,
                     };
                     self.told.push_back(command);
                     if ends {
@@ -311,6 +417,25 @@ impl Supervisor {
     /// Whether the operator wants neither rounds nor writes.
     fn is_paused(&self) -> bool {
         self.paused || self.entry.verbs.pause
+    }
+
+    /// The plugin is at the end of its tries.
+    fn quarantine(&mut self) {
+        let Some(until) = self.rollout.quarantined_until() else { return };
+        self.pacing.rest(self.began + until);
+        let entry = self.revision.as_ref().map_or(&self.entry, |revision| &revision.entry);
+        self.is_removal_due = entry.on_failure == OnFailure::Remove && self.forest.is_some();
+        tracing::warn!(source = &*self.source, fault = self.last_fault, "the plugin is in quarantine");
+    }
+
+    /// The entry says that nothing should stay of a plugin that fails for good (`onFailure: remove`).
+    async fn remove_for_good(&mut self) {
+        self.is_removal_due = false;
+        let removal = remove(&self.shared.writer, &self.source, &self.shared.stop).await;
+        self.report.removed_on_failure(&removal);
+        self.forest = None;
+        self.answered = false;
+        self.baseline = None;
     }
 
     async fn publish(&mut self) {

@@ -3,36 +3,22 @@
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::health::Check;
-use crate::cluster::Refusal;
+use crate::cluster::single;
 use crate::config::{Load, Location};
 
 /// Reads the ConfigMap whenever it changes, until dropped. Equal contents in a row are sent once.
 pub async fn watch(client: kube::Client, location: Location, loads: UnboundedSender<Load>, check: Check) {
     let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
-    let config = watcher::Config::default().fields(&format!("metadata.name={}", location.name));
-    let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
-    let mut listed: Option<ConfigMap> = None;
+    let mut states = std::pin::pin!(single::watch(api, &location.name));
     let mut last: Option<Option<Option<String>>> = None;
-    while let Some(event) = events.next().await {
-        let present = match event {
-            Ok(Event::Init) => {
-                listed = None;
-                continue;
-            }
-            Ok(Event::InitApply(map)) => {
-                listed = Some(map);
-                continue;
-            }
-            Ok(Event::InitDone) => listed.take(),
-            Ok(Event::Apply(map)) => Some(map),
-            Ok(Event::Delete(_)) => None,
-            Err(error) => {
-                check.fail(&Refusal::of_watch(&error));
+    while let Some(state) = states.next().await {
+        let present = match state {
+            Ok(present) => present,
+            Err(refusal) => {
+                check.fail(&refusal);
                 continue;
             }
         };

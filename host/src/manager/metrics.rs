@@ -1,5 +1,7 @@
 //! The metrics of the process: one registry, one struct per room, labels from closed sets only.
 
+mod swaps;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +12,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use topoloom_core::plugin::rollout::Step;
+
+use self::swaps::SwapMetrics;
 use crate::cluster::Reason;
 
 /// How a write ended: `ok` or the reason of the refusal.
@@ -70,6 +75,7 @@ pub struct RoundMetrics {
     held: Family<SourceLabels, Gauge>,
     drift: Family<SourceLabels, Counter>,
     name_conflicts: Family<SourceLabels, Gauge>,
+    swaps: SwapMetrics,
     /// Which outcomes each source has had, so that its series can end.
     outcomes: Arc<Mutex<BTreeMap<String, BTreeSet<&'static str>>>>,
 }
@@ -90,6 +96,7 @@ impl RoundMetrics {
             held: Family::default(),
             drift: Family::default(),
             name_conflicts: Family::default(),
+            swaps: SwapMetrics::register(registry),
             outcomes: Arc::default(),
         };
         registry.register("rounds", "Rounds by source and outcome", metrics.rounds.clone());
@@ -137,6 +144,26 @@ impl RoundMetrics {
         self.guest_memory.get_or_create(&labels).set(i64::try_from(usage.peak_memory).unwrap_or(i64::MAX));
     }
 
+    /// A plugin took over; `back`: the one before it was taken back.
+    pub fn swapped(&self, source: &str, back: bool) {
+        self.swaps.swapped(source, back);
+    }
+
+    /// A plugin was refused at a step.
+    pub fn refused(&self, source: &str, step: Step) {
+        self.swaps.refused(source, step);
+    }
+
+    /// What serves a source.
+    pub fn serves(&self, source: &str, plugin: &str, version: &str, digest: &str) {
+        self.swaps.serves(source, plugin, version, digest);
+    }
+
+    /// A round had a sound result.
+    pub fn succeeded(&self, source: &str, at: jiff::Timestamp) {
+        self.swaps.succeeded(source, at);
+    }
+
     /// What is in force.
     pub fn in_force(&self, source: &str, nodes: usize, groups: usize) {
         let labels = SourceLabels { source: source.to_owned() };
@@ -174,6 +201,7 @@ impl RoundMetrics {
         self.held.remove(&labels);
         self.drift.remove(&labels);
         self.name_conflicts.remove(&labels);
+        self.swaps.forget(source);
     }
 
     fn outcomes(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<&'static str>>> {

@@ -229,6 +229,7 @@ impl Sources {
             status: known.status.clone(),
             paused: known.verbs.pause,
             confirmed: known.verbs.confirm.take(),
+            named: known.verbs.serve,
         });
         let (mailbox, receiver) = unbounded_channel();
         let supervisor = Supervisor::new(Arc::clone(&self.shared), Arc::clone(&entry), order, memory, receiver);
@@ -342,6 +343,12 @@ impl Sources {
             }
             if verbs.run.is_some() && known.verbs.run != verbs.run {
                 tell(Command::Run);
+            }
+            if let Some(digest) = verbs.go_on.filter(|digest| known.verbs.go_on != Some(*digest)) {
+                tell(Command::Continue(digest));
+            }
+            if known.verbs.serve != verbs.serve {
+                tell(Command::Serve(verbs.serve));
             }
             if known.verbs.pause != verbs.pause {
                 tell(Command::Pause(verbs.pause));

@@ -1,7 +1,7 @@
 //! What operators say by annotations on DiscoverySource objects (decision H17).
 //!
-//! A verb that asks for something once (`run`, `confirm`) is handed over and taken off the object, so that it never
-//! counts twice; `pause` stays for as long as it is meant.
+//! A verb that asks for something once (`run`, `confirm`, `continue`) is handed over and taken off the object, so that it
+//! never counts twice; `pause` and `serve` stay for as long as they are meant.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,10 @@ use kube::runtime::watcher::{self, Event};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use topoloom_api::DiscoverySource;
-use topoloom_api::names::{CONFIRM_ANNOTATION, FIELD_MANAGER, PAUSE_ANNOTATION, RUN_ANNOTATION};
+use topoloom_api::names::{
+    CONFIRM_ANNOTATION, CONTINUE_ANNOTATION, FIELD_MANAGER, PAUSE_ANNOTATION, RUN_ANNOTATION, SERVE_ANNOTATION,
+};
+use topoloom_core::plugin::Digest;
 
 use super::health::Check;
 use crate::cluster::{Reason, Refusal};
@@ -77,7 +80,7 @@ pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedS
 
 async fn take(api: &Api<DiscoverySource>, reports: &Reports, said: &UnboundedSender<Said>, object: DiscoverySource) {
     reports.observed(&object);
-    let once: serde_json::Map<String, Value> = [CONFIRM_ANNOTATION, RUN_ANNOTATION]
+    let once: serde_json::Map<String, Value> = [CONFIRM_ANNOTATION, CONTINUE_ANNOTATION, RUN_ANNOTATION]
         .into_iter()
         .filter(|key| object.annotation(key).is_some())
         .map(|key| (key.to_owned(), Value::Null))
@@ -106,6 +109,10 @@ pub struct Verbs {
     pub run: Option<String>,
     /// Whether the source is paused.
     pub pause: bool,
+    /// The plugin that may go on.
+    pub go_on: Option<Digest>,
+    /// The plugin that is to serve.
+    pub serve: Option<Digest>,
 }
 
 impl Verbs {
@@ -117,6 +124,18 @@ impl Verbs {
             confirm: text(CONFIRM_ANNOTATION),
             run: text(RUN_ANNOTATION),
             pause: text(PAUSE_ANNOTATION).is_some_and(|text| text == "true"),
+            go_on: text(CONTINUE_ANNOTATION).and_then(|text| digest(CONTINUE_ANNOTATION, &text)),
+            serve: text(SERVE_ANNOTATION).and_then(|text| digest(SERVE_ANNOTATION, &text)),
         }
     }
+}
+
+/// A digest, or a warning.
+fn digest(annotation: &str, text: &str) -> Option<Digest> {
+    let digest = Digest::parse(text);
+    if digest.is_none() {
+        let value = crate::text::line(text, 100);
+        tracing::warn!(annotation, value, "no digest (`sha256:` and 64 hexadecimal digits): the annotation has no effect");
+    }
+    digest
 }

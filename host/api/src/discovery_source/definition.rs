@@ -67,6 +67,26 @@ fn status() -> Value {
             "state": text("What it is doing: Waiting, Serving, Held, Stale, Failed, Paused, Disabled or Observing."),
             "message": text("Why, in one sentence."),
             "plugin": plugin(),
+            "candidate": candidate(),
+            "previous": list("What served before, newest first: the ways back.", "digest", json!({
+                "digest": text("sha256 of the bytes."),
+                "name": text("The plugin's own name."),
+                "version": text("The plugin's own version."),
+            })),
+            "takenBack": json!({
+                "description": "Digests that failed in service and do not come back without a person.",
+                "type": "array",
+                "items": { "type": "string" },
+            }),
+            "strikes": count("Faults of the serving plugin in a row."),
+            "lastRefusal": object("The last plugin that was refused.", json!({
+                "digest": text("sha256 of the bytes."),
+                "step": text("The step on the way to service that refused it."),
+                "reason": text("The word."),
+                "message": text("The sentence, shortened."),
+                "time": time("When."),
+            })),
+            "lastComparison": comparison("The last comparison of a candidate with what served."),
             "nodes": object("How much of the cluster the applied result covers.", json!({
                 "covered": count("Existing Nodes that have a place in it."),
                 "total": count("Existing Nodes."),
@@ -106,7 +126,35 @@ fn plugin() -> Value {
             "version": text("The plugin's own version."),
             "vendor": text("Who made it, as it says itself."),
             "digest": text("sha256 of the bytes."),
-            "origin": text("Where the bytes came from: Builtin, File or ConfigMap."),
+            "origin": text("Where the bytes came from: Builtin, File, ConfigMap, or Kept (the modules kept for the way back)."),
+        }),
+    )
+}
+
+fn candidate() -> Value {
+    object(
+        "The plugin that wants to serve.",
+        json!({
+            "digest": text("sha256 of the bytes."),
+            "name": text("The plugin's own name."),
+            "version": text("The plugin's own version."),
+            "stage": text("How far it is: Preparing, Shadow, Held or Refused."),
+            "step": text("The step that holds or refuses it; the condition Loaded says why."),
+            "strikes": count("Failed tries in a row."),
+            "comparison": comparison("How far its answer is from that of what serves."),
+        }),
+    )
+}
+
+fn comparison(description: &str) -> Value {
+    object(
+        description,
+        json!({
+            "placed": count("Nodes that the serving plugin places."),
+            "kept": count("Of these, those that the candidate places too."),
+            "moved": count("Of these, those that it places in another group."),
+            "gained": count("Nodes that only the candidate places."),
+            "sentence": text("The same in words, with the groups by tier that differ."),
         }),
     )
 }

@@ -20,6 +20,24 @@ pub struct DiscoverySourceStatus {
     /// The plugin that serves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<PluginStatus>,
+    /// The plugin that wants to serve, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<CandidateStatus>,
+    /// What served before, newest first: the ways back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub previous: Vec<KeptPlugin>,
+    /// Digests that failed in service and do not come back without a person.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taken_back: Vec<String>,
+    /// Faults of the serving plugin in a row.
+    #[serde(deserialize_with = "lenient::optional_integer", skip_serializing_if = "Option::is_none")]
+    pub strikes: Option<i64>,
+    /// The last plugin that was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_refusal: Option<RefusalStatus>,
+    /// The last comparison of a candidate with what served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_comparison: Option<ComparisonStatus>,
     /// How much of the cluster the applied result covers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeCoverage>,
@@ -131,6 +149,81 @@ pub struct PluginStatus {
     pub origin: PluginOrigin,
 }
 
+/// The plugin that wants to serve.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CandidateStatus {
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Its own name, once it has said it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its own version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// How far it is: `Preparing`, `Shadow`, `Held` or `Refused`.
+    pub stage: String,
+    /// The step that holds or refuses it; the condition `Loaded` says why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Failed tries in a row.
+    #[serde(deserialize_with = "lenient::integer")]
+    pub strikes: i64,
+    /// How far its answer is from that of what serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<ComparisonStatus>,
+}
+
+/// A plugin that served before and is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeptPlugin {
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Its own name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Its own version.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+}
+
+/// Why a plugin was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RefusalStatus {
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// The step on the way to service that refused it.
+    pub step: String,
+    /// The word.
+    pub reason: String,
+    /// The sentence, shortened.
+    pub message: String,
+    /// When, RFC 3339.
+    pub time: String,
+}
+
+/// Two answers about the same Nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ComparisonStatus {
+    /// Nodes that the serving plugin places.
+    #[serde(deserialize_with = "lenient::integer")]
+    pub placed: i64,
+    /// Of these, those that the candidate places too.
+    #[serde(deserialize_with = "lenient::integer")]
+    pub kept: i64,
+    /// Of these, those that it places in another group.
+    #[serde(deserialize_with = "lenient::integer")]
+    pub moved: i64,
+    /// Nodes that only the candidate places.
+    #[serde(deserialize_with = "lenient::integer")]
+    pub gained: i64,
+    /// The same in words, with the groups by tier that differ.
+    pub sentence: String,
+}
+
 /// Where the bytes of a plugin came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PluginOrigin {
@@ -140,6 +233,8 @@ pub enum PluginOrigin {
     File,
     /// A key of a ConfigMap.
     ConfigMap,
+    /// The modules that the host keeps for the way back.
+    Kept,
     /// A word of a later version.
     #[default]
     #[serde(other)]

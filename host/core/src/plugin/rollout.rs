@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-pub use compare::{Comparison, Rails, compare};
+pub use compare::{Comparison, Objects, Rails, compare};
 
 use super::Digest;
 

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use topoloom_api::condition::Reason;
+use topoloom_core::plugin::rollout::Event;
 
 use super::{Command, Supervisor, wake};
 use crate::config::EntryConfig;
-use crate::discovery::revision::{Revision, prepare};
+use crate::delivery::Offer;
+use crate::discovery::revision::Revision;
 
 /// How often an entry is prepared again whose file may come.
 pub(super) const PREPARE_AGAIN: Duration = Duration::from_secs(10);
 /// What fails by itself, a compile or a call, is tried less and less often, down to this.
-const PREPARE_SELDOM: Duration = Duration::from_secs(600);
+pub(super) const PREPARE_SELDOM: Duration = Duration::from_secs(600);
 
 impl Supervisor {
     pub(super) async fn command(&mut self, command: Command) {
@@ -28,25 +29,36 @@ impl Supervisor {
                 let changed = entry.hash != self.entry.hash;
                 let runs = self.revision.as_ref().is_some_and(|revision| revision.entry.hash == entry.hash);
                 self.report.valid(entry.on_removal, warnings, runs);
+                let elsewhere = entry.plugin.origin != self.entry.plugin.origin;
                 self.entry = entry;
-                if changed || self.revision.is_none() {
-                    self.refused = None;
-                    self.prepare_at = Some(Instant::now());
-                    self.prepare_pause = PREPARE_AGAIN;
-                } else if let Some(refused) = &self.refused {
+                if elsewhere {
+                    self.place = self.shared.supply.delivery.subscribe(&self.entry.plugin);
+                    self.offer = Offer::Pending;
+                    self.is_late = true;
+                }
+                if changed {
+                    self.edited();
+                } else if self.refused.is_some() || self.candidate_refused.is_some() {
                     // Another part of the document was edited: this entry is still the one that was refused.
-                    self.report.refused(refused, true);
+                    self.say_again();
                 }
             }
             Command::Invalid(reason, message) => self.report.invalid(reason, message, self.revision.is_some()),
             Command::Confirm(hash) => self.confirm(hash),
             Command::Run => {
+                self.place.look();
                 if self.prepare_at.is_some() || self.refused.is_some() {
                     self.prepare_at = Some(Instant::now());
                 }
+                self.happens(Event::Edited);
                 self.pacing.ask();
             }
             Command::Pause(paused) => self.paused = paused,
+            Command::Continue(digest) => self.go_on(digest),
+            Command::Serve(digest) => {
+                self.named = digest;
+                self.is_late = true;
+            }
             Command::Stop(_) | Command::Leave => {}
         }
     }
@@ -61,6 +73,51 @@ impl Supervisor {
         if entry.verbs.run.is_some() && entry.verbs.run != self.entry.verbs.run {
             self.pacing.ask();
         }
+        if entry.verbs.continue_with != self.entry.verbs.continue_with
+            && let Some(digest) = entry.verbs.continue_with
+        {
+            self.go_on(digest);
+        }
+        self.is_late |= entry.verbs.serve != self.entry.verbs.serve;
+    }
+
+    /// The entry is another one. It speaks of the plugin that waits, where one does; a plugin that serves keeps the entry
+    /// that it was made with until that one takes over, so that both stay what they were looked at as. Where nothing
+    /// waits, or only for a person, it speaks of what serves.
+    fn edited(&mut self) {
+        self.refused = None;
+        self.prepare_at = None;
+        self.prepare_pause = PREPARE_AGAIN;
+        self.is_late = true;
+        let waits = self.rollout.candidate().is_some() && !self.rollout.needs_person();
+        self.happens(Event::Edited);
+        let anew = self.rollout.candidate().is_some() && !self.rollout.needs_person();
+        if let Some(serving) = self.rollout.serving().filter(|_| !(waits || anew)) {
+            self.start_preparing(serving.digest);
+        }
+    }
+
+    /// Prepares what serves once more, with the entry that it refused.
+    pub(super) fn prepare_again(&mut self) {
+        self.prepare_at = None;
+        if let Some(serving) = self.rollout.serving().filter(|_| self.worked_on.is_none()) {
+            self.start_preparing(serving.digest);
+        }
+    }
+
+    /// What an entry needs of the Nodes is known, or cannot be known yet: the first list need not wait for it.
+    pub(super) fn first_wish_is_known(&mut self) {
+        if std::mem::take(&mut self.unprepared) {
+            self.shared.prepared.send_modify(|prepared| *prepared += 1);
+        }
+    }
+
+    /// Says once more why the present entry does not run.
+    fn say_again(&mut self) {
+        if let Some(refused) = &self.refused {
+            self.report.refused_entry(refused);
+        }
+        self.say_loaded();
     }
 
     /// A word that names what is held now lets it pass. Before anything was decided it may name what the first round
@@ -107,34 +164,7 @@ impl Supervisor {
         }
     }
 
-    pub(super) async fn prepare(&mut self) {
-        self.prepare_at = None;
-        let running = self.revision.as_ref().map(|revision| revision.plugin.clone());
-        let shared = Arc::clone(&self.shared);
-        let prepared = prepare(&shared.runtime, Arc::clone(&self.entry), running);
-        let Some(prepared) = self.unless_told(prepared).await else {
-            // What was said in between comes first, and may be another entry.
-            self.prepare_at = Some(Instant::now());
-            return;
-        };
-        match prepared {
-            Ok(revision) => self.take_revision(revision),
-            Err(refused) => {
-                tracing::warn!(source = &*self.source, reason = %refused.reason, message = refused.message, "the entry is refused");
-                self.prepare_at = refused.again.then(|| Instant::now() + self.prepare_pause);
-                if refused.reason != Reason::PluginNotFound {
-                    self.prepare_pause = (self.prepare_pause * 2).min(PREPARE_SELDOM);
-                }
-                self.report.refused(&refused, self.revision.is_some());
-                self.refused = Some(refused);
-            }
-        }
-        if std::mem::take(&mut self.unprepared) {
-            self.shared.prepared.send_modify(|prepared| *prepared += 1);
-        }
-    }
-
-    fn take_revision(&mut self, revision: Revision) {
+    pub(super) fn take_revision(&mut self, revision: Revision) {
         let interested = wake::Interested::new(Arc::clone(&self.wake), revision.keys.clone());
         // The new interest exists before the old one goes, so columns that both want stay.
         let interest = self.shared.nodes.register(revision.keys.clone(), Arc::new(interested));
@@ -143,6 +173,8 @@ impl Supervisor {
         self.state = Arc::from([]);
         self.answered = false;
         self.report.revision(&revision);
+        let (described, digest) = (&revision.description, revision.plugin.digest().short());
+        self.shared.metrics.serves(&self.source, &described.name, &described.version, &digest);
         tracing::info!(
             source = &*self.source,
             plugin = revision.description.name,

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use topoloom_api::condition::Reason;
 use topoloom_core::plugin::grant::Origin;
+use topoloom_core::plugin::rollout::{Call, Failed};
 use topoloom_core::plugin::{Answered, Retry};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::guard::Seen;
@@ -14,7 +15,7 @@ use topoloom_core::topology::{Forest, Object};
 
 use super::Supervisor;
 use crate::discovery::decide::accept;
-use crate::discovery::revision::call_reason;
+use crate::discovery::revision::{call_failed, call_reason};
 use crate::plugin::Round;
 
 /// How long a round waits for the first lists; the mailbox is read in between.
@@ -105,13 +106,17 @@ impl Supervisor {
                         None
                     }
                 };
-                self.report.round_failed(call_reason(&error), &error.to_string(), until);
+                let said = error.to_string();
+                self.report.round_failed(call_reason(&error), &said, until);
+                let call = if call_failed(&error) == Failed::Fault { Call::Fault } else { Call::Circumstance };
+                self.called(call, Some(&said));
                 error.reason()
             }
             Ok(answer) => match self.accept(answer.outcome, &view) {
                 Err(message) => {
                     let until = self.pacing.failed(Instant::now(), None);
                     self.report.round_failed(Reason::InvalidResult, &message, Some(until));
+                    self.called(Call::Fault, Some(&message));
                     "InvalidTopology"
                 }
                 Ok(forest) => {
@@ -130,7 +135,9 @@ impl Supervisor {
                     self.view = Some(view);
                     self.pacing.succeeded();
                     self.report.discovered(time);
+                    self.shared.metrics.succeeded(&self.source, time);
                     self.optimise();
+                    self.called(Call::Answered, None);
                     self.decide_again().await;
                     "ok"
                 }

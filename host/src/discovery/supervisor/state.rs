@@ -1,14 +1,16 @@
 //! What a source says about itself: one status, and the Events on its way there.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
 use topoloom_api::discovery_source::{
-    Diagnostic, DiscoverySourceStatus, Held, HeldRule, NodeCoverage, OnRemoval, PluginStatus, State, TierConflict,
+    ComparisonStatus, Diagnostic, DiscoverySourceStatus, Held, HeldRule, KeptPlugin, NodeCoverage, OnRemoval, PluginStatus, State, TierConflict,
     TierGroups,
 };
+use topoloom_core::plugin::Digest;
 use topoloom_core::topology::guard::{self, Confirmation, Rule};
 
 use super::foreign::Foreign;
@@ -26,14 +28,20 @@ const MESSAGE: usize = 8 << 10;
 
 /// Diagnostic codes that the status lists, and the longest example of one. The full list is on the admin endpoint.
 const CODES: usize = 50;
-const EXAMPLE: usize = 512;
+pub(super) const EXAMPLE: usize = 512;
 
 /// Objects that are named in a message; the rest is counted.
 const NAMED: usize = 3;
 
 /// The status of a source as it grows, and what was said before.
 pub(super) struct Report {
-    status: DiscoverySourceStatus,
+    pub(super) status: DiscoverySourceStatus,
+    /// The candidate that was last compared with what serves, and how far off it was.
+    pub(super) compared: Option<(Digest, ComparisonStatus)>,
+    /// What plugins called themselves.
+    pub(super) names: BTreeMap<String, (String, String)>,
+    /// News that no condition tells.
+    pub(super) told: Vec<(Urgency, Reason, String)>,
     said: Vec<Condition>,
     foreign: Foreign,
     warnings: Vec<String>,
@@ -47,6 +55,7 @@ impl Report {
             source: source.to_owned(),
             on_removal: Some(on_removal),
             held: None,
+            candidate: None,
             conditions: old
                 .conditions
                 .iter()
@@ -55,16 +64,30 @@ impl Report {
                 .collect(),
             ..old
         };
-        Self {
+        let mut report = Self {
             said: status.conditions.clone(),
             status,
+            compared: None,
+            names: BTreeMap::new(),
+            told: Vec::new(),
             foreign: Foreign::default(),
             warnings: Vec::new(),
             disabled: false,
-        }
+        };
+        let serving = report.status.plugin.iter().map(|plugin| (&plugin.digest, &plugin.name, &plugin.version));
+        let previous = report.status.previous.iter().map(|kept| (&kept.digest, &kept.name, &kept.version));
+        report.names = serving.chain(previous).map(|(d, n, v)| (d.clone(), (n.clone(), v.clone()))).collect();
+        report
     }
 
-    fn set(&mut self, type_: ConditionType, status: bool, reason: Reason, message: impl Into<String>) {
+    /// A plugin that is kept, with its names where they are known.
+    pub(super) fn kept(&self, digest: Digest) -> KeptPlugin {
+        let digest = digest.to_string();
+        let (name, version) = self.names.get(&digest).cloned().unwrap_or_default();
+        KeptPlugin { digest, name, version }
+    }
+
+    pub(super) fn set(&mut self, type_: ConditionType, status: bool, reason: Reason, message: impl Into<String>) {
         let now = seconds(Timestamp::now());
         let message = text::clip(message.into(), MESSAGE);
         set_condition(
@@ -108,34 +131,32 @@ impl Report {
         self.set(ConditionType::Configured, false, reason, format!("{message}{tail}"));
     }
 
-    /// The entry was prepared and refused.
-    pub(super) fn refused(&mut self, refused: &revision::Refused, old: bool) {
-        let tail = if old { "; the last good version goes on" } else { "" };
-        if old && refused.condition == ConditionType::Loaded {
-            self.set(
-                ConditionType::Configured,
-                true,
-                Reason::Ok,
-                "the entry is valid; what runs is the last good version",
-            );
-        }
-        self.set(refused.condition, false, refused.reason, format!("{}{tail}", refused.message));
-        if !old && refused.condition == ConditionType::Configured {
-            self.set(ConditionType::Loaded, true, Reason::Ok, "the plugin is loaded");
+    /// The plugin that serves refuses the configuration of the present entry.
+    pub(super) fn refused_entry(&mut self, refused: &revision::Refused) {
+        let message = format!("{}; the last good version goes on", refused.message);
+        self.set(refused.condition, false, refused.reason, message);
+    }
+
+    /// What is wrong is the plugin and not the entry.
+    pub(super) fn clear_configured_trouble(&mut self) {
+        if self.is_false(ConditionType::Configured) {
+            let message = "the entry is valid; what runs is the last good version";
+            self.set(ConditionType::Configured, true, Reason::Ok, message);
         }
     }
 
     /// A revision serves.
     pub(super) fn revision(&mut self, revision: &Revision) {
+        let names = (revision.description.name.clone(), revision.description.version.clone());
+        self.names.insert(revision.plugin.digest().to_string(), names);
         self.status.plugin = Some(PluginStatus {
             name: revision.description.name.clone(),
             version: revision.description.version.clone(),
             vendor: Some(revision.description.vendor.clone()).filter(|vendor| !vendor.is_empty()),
             digest: revision.plugin.digest().to_string(),
-            origin: revision.origin,
+            origin: revision.module.origin,
         });
         self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
-        self.set(ConditionType::Loaded, true, Reason::Ok, "the plugin is loaded and has what it asks for");
         let insecure: Vec<&str> = revision
             .requirements
             .endpoints
@@ -415,12 +436,34 @@ impl Report {
         }
     }
 
+    /// The plugin failed for good, and the entry wants its HyperNodes to go then.
+    pub(super) fn removed_on_failure(&mut self, removal: &Removal) {
+        self.not_held();
+        let message = match &removal.left {
+            None => format!("{} HyperNodes were deleted, since the plugin failed for good (onFailure: remove)", removal.deleted),
+            Some(why) => format!(
+                "the plugin failed for good (onFailure: remove), but not all of its HyperNodes could be deleted: {why}"
+            ),
+        };
+        self.set(ConditionType::Applied, false, Reason::Quarantined, message);
+        if removal.left.is_none() {
+            self.status.nodes = None;
+            self.status.groups = Some(0);
+            self.status.groups_by_tier.clear();
+        }
+    }
+
     /// The status as it is now.
     pub(super) fn status(&mut self, paused: bool, observing: bool) -> DiscoverySourceStatus {
         let bad = [ConditionType::Configured, ConditionType::Loaded, ConditionType::Discovered, ConditionType::Applied];
         let first_bad =
             bad.into_iter().filter(|type_| self.is_false(*type_)).find_map(|type_| self.find(type_)).cloned();
-        let failing = first_bad.as_ref().filter(|condition| condition.reason != Reason::Observing.as_str());
+        let works = self.status.plugin.is_some() && self.status.groups.is_some();
+        let failing = first_bad.as_ref().filter(|condition| {
+            // A plugin that waits or was refused takes nothing from the one that serves.
+            let is_loading = condition.type_ == ConditionType::Loaded.as_str();
+            condition.reason != Reason::Observing.as_str() && !(is_loading && works && !self.is_false(ConditionType::Discovered))
+        });
         let state = if self.disabled {
             State::Disabled
         } else if paused {
@@ -461,7 +504,7 @@ impl Report {
 
     /// What changed in a way that a person should hear of.
     pub(super) fn news(&mut self, status: &DiscoverySourceStatus) -> Vec<(Urgency, Reason, String)> {
-        let mut news = Vec::new();
+        let mut news = std::mem::take(&mut self.told);
         for condition in &status.conditions {
             let old = self.said.iter().find(|old| old.type_ == condition.type_);
             if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
@@ -493,10 +536,10 @@ impl Report {
 }
 
 /// A time as Kubernetes writes it.
-fn seconds(time: Timestamp) -> String {
+pub(super) fn seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-fn integer(number: usize) -> i64 {
+pub(super) fn integer(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

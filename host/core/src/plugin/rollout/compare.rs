@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::snapshot::View;
-use crate::topology::{Named, guard};
+use crate::topology::{Spec, guard};
 
 /// Two answers about one snapshot. Percentages are shares of Nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -60,11 +60,14 @@ impl fmt::Display for Comparison {
     }
 }
 
+/// Objects by the names that they have or would have in the cluster.
+pub type Objects<'a> = BTreeMap<&'a Arc<str>, &'a Spec>;
+
 /// Compares what serves with a candidate over the Nodes of one view, both as they would be named in the cluster: names
 /// say which group is the same one, whatever ids two versions of a plugin make of it. The view holds the columns that
 /// selectors read.
 #[must_use]
-pub fn compare(serving: &Named, candidate: &Named, view: &View) -> Comparison {
+pub fn compare(serving: &Objects<'_>, candidate: &Objects<'_>, view: &View) -> Comparison {
     let (old, new) = (places(serving, view), places(candidate, view));
     let mut comparison = Comparison { placed: old.len(), ..Comparison::default() };
     for (row, (_, groups)) in &old {
@@ -73,21 +76,21 @@ pub fn compare(serving: &Named, candidate: &Named, view: &View) -> Comparison {
         comparison.moved += usize::from(groups.is_disjoint(now));
     }
     comparison.gained = new.keys().filter(|row| !old.contains_key(*row)).count();
-    for object in serving.objects.values() {
-        comparison.groups.entry(object.spec.tier).or_default().0 += 1;
+    for spec in serving.values() {
+        comparison.groups.entry(spec.tier).or_default().0 += 1;
     }
-    for object in candidate.objects.values() {
-        comparison.groups.entry(object.spec.tier).or_default().1 += 1;
+    for spec in candidate.values() {
+        comparison.groups.entry(spec.tier).or_default().1 += 1;
     }
     comparison
 }
 
 /// By row: the lowest tier that places it, and its groups there.
-fn places<'a>(named: &'a Named, view: &View) -> BTreeMap<u32, (u32, BTreeSet<&'a Arc<str>>)> {
+fn places<'a>(objects: &Objects<'a>, view: &View) -> BTreeMap<u32, (u32, BTreeSet<&'a Arc<str>>)> {
     let mut places: BTreeMap<u32, (u32, BTreeSet<&Arc<str>>)> = BTreeMap::new();
-    for (name, object) in &named.objects {
-        let tier = object.spec.tier;
-        for row in guard::placed(&object.spec, view) {
+    for (name, spec) in objects {
+        let tier = spec.tier;
+        for row in guard::placed(spec, view) {
             let (lowest, groups) = places.entry(row).or_insert_with(|| (tier, BTreeSet::new()));
             if tier < *lowest {
                 *lowest = tier;

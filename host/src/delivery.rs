@@ -1,0 +1,327 @@
+//! How the bytes of plugins arrive: from this binary, from a folder, from a ConfigMap, and from the modules kept for
+//! the way back.
+//!
+//! Owns the watches on those places, unpacking within bounds, and the check of what is delivered against what is declared
+//! beside it. All ways end in one thing, a [`Module`] with its digest, and in one message, an [`Offer`]. Never looks
+//! inside a module, never decides whether it serves.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`unpack`] | zstd or not, within bounds |
+//! | [`parcel`] | a module with its `.yaml` and its `.sig`, opened and checked |
+//! | [`folder`] | files and folders, as the kubelet and people swap them |
+//! | [`config_map`] | one key of a ConfigMap, through the API |
+//! | [`modules`] | what served before, kept for the way back (decision P5) |
+//!
+//! # Failure story
+//!
+//! A place that is gone, unreadable or half written is an [`Offer`] that says so, and takes nothing away from anybody:
+//! whoever serves goes on. Each place has its own task; two sources on one place share it.
+
+pub mod config_map;
+pub mod folder;
+pub mod modules;
+pub mod parcel;
+pub mod unpack;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use topoloom_api::condition::Reason;
+use topoloom_api::discovery_source::PluginOrigin as Origin;
+
+use topoloom_core::plugin::rollout::{Failed, Step};
+
+pub use self::modules::Modules;
+use crate::config::{EntryConfig, PluginOrigin, PluginRef};
+use crate::discovery::revision::Refused;
+use crate::plugin::{Digest, builtin};
+
+/// A module as it was delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// The component file, unpacked.
+    pub bytes: Arc<[u8]>,
+    /// Its identity.
+    pub digest: Digest,
+    /// Where it came from.
+    pub origin: Origin,
+    /// Bytes as they were delivered, where that was packed.
+    pub packed: Option<usize>,
+    /// What was declared beside it.
+    pub declared: Option<crate::config::declaration::Declaration>,
+    /// The signature beside it.
+    pub signature: Option<Arc<[u8]>>,
+}
+
+impl Module {
+    /// Of bytes that came without anything beside them.
+    #[must_use]
+    pub fn plain(bytes: Arc<[u8]>, origin: Origin) -> Self {
+        Self { digest: Digest::of(&bytes), bytes, origin, packed: None, declared: None, signature: None }
+    }
+
+    /// The plugin of this binary with that name.
+    #[must_use]
+    pub fn builtin(name: &str) -> Option<Self> {
+        builtin::find(name).map(|found| Self {
+            bytes: Arc::clone(&found.bytes),
+            digest: found.digest,
+            origin: Origin::Builtin,
+            packed: None,
+            declared: None,
+            signature: None,
+        })
+    }
+}
+
+/// What a place has to offer now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Offer {
+    /// It was not looked at yet.
+    Pending,
+    /// A module.
+    Module(Arc<Module>),
+    /// Nothing, or nothing that could be taken: the word and the sentence.
+    Nothing(Reason, String),
+}
+
+impl Offer {
+    fn missing(message: impl Into<String>) -> Self {
+        Self::Nothing(Reason::PluginNotFound, message.into())
+    }
+}
+
+/// One place that modules come from.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Installed(String),
+    File(PathBuf),
+    ConfigMap { namespace: String, name: String, key: String },
+}
+
+/// Where modules can come from in this process.
+#[derive(Debug, Clone)]
+pub struct Sites {
+    /// The namespace of ConfigMaps that are named without one.
+    pub namespace: String,
+    /// The folder of installed plugins.
+    pub folder: Option<PathBuf>,
+    /// How often files are looked at without an event.
+    pub poll: Duration,
+}
+
+impl Sites {
+    /// A namespace, without a folder.
+    #[must_use]
+    pub fn at(namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), folder: None, poll: folder::POLL }
+    }
+}
+
+/// All places that anybody listens to.
+pub struct Delivery {
+    client: Option<kube::Client>,
+    sites: Sites,
+    places: Mutex<BTreeMap<Place, Weak<Watched>>>,
+}
+
+/// One place that is watched for as long as somebody listens.
+struct Watched {
+    offers: watch::Sender<Offer>,
+    look: Arc<Notify>,
+    task: Mutex<JoinSet<()>>,
+}
+
+/// What one source hears of its place.
+pub struct Subscription {
+    offers: watch::Receiver<Offer>,
+    /// Ends the watch with its last listener; nothing where there is nothing to watch.
+    place: Option<Arc<Watched>>,
+}
+
+impl Delivery {
+    /// Nobody listens yet. Without a client there are no ConfigMaps.
+    #[must_use]
+    pub fn new(client: Option<kube::Client>, sites: Sites) -> Self {
+        Self { client, sites, places: Mutex::default() }
+    }
+
+    /// Listens to the place that an entry names.
+    #[must_use]
+    pub fn subscribe(&self, plugin: &PluginRef) -> Subscription {
+        let place = match &plugin.origin {
+            PluginOrigin::Builtin(name) => return Subscription::still(builtin_offer(name, None)),
+            PluginOrigin::Installed(name) if self.sites.folder.is_none() => {
+                return Subscription::still(builtin_offer(name, None));
+            }
+            PluginOrigin::Installed(name) => Place::Installed(name.clone()),
+            PluginOrigin::File(path) => Place::File(path.clone()),
+            PluginOrigin::ConfigMap(key) if self.client.is_none() => {
+                return Subscription::still(Offer::missing(format!(
+                    "plugin.configMap {}[{}] can only be read with a cluster; name the file with --plugin",
+                    key.name, key.key
+                )));
+            }
+            PluginOrigin::ConfigMap(key) => Place::ConfigMap {
+                namespace: key.namespace.clone().unwrap_or_else(|| self.sites.namespace.clone()),
+                name: key.name.clone(),
+                key: key.key.clone(),
+            },
+        };
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.retain(|_, watched| watched.strong_count() > 0);
+        if let Some(watched) = places.get(&place).and_then(Weak::upgrade) {
+            return Subscription { offers: watched.offers.subscribe(), place: Some(watched) };
+        }
+        let look = Arc::new(Notify::new());
+        let watched =
+            Arc::new(Watched { offers: watch::Sender::new(Offer::Pending), look, task: Mutex::new(JoinSet::new()) });
+        self.watch(&place, &watched);
+        let subscription = Subscription { offers: watched.offers.subscribe(), place: Some(Arc::clone(&watched)) };
+        places.insert(place, Arc::downgrade(&watched));
+        subscription
+    }
+
+    fn watch(&self, place: &Place, watched: &Watched) {
+        let (offers, look) = (watched.offers.clone(), Arc::clone(&watched.look));
+        let mut task = watched.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let poll = self.sites.poll;
+        match place {
+            Place::ConfigMap { namespace, name, key } => {
+                let Some(client) = self.client.clone() else { return };
+                task.spawn(config_map::watch(client, namespace.clone(), name.clone(), key.clone(), offers));
+            }
+            Place::File(path) => {
+                let path = path.clone();
+                task.spawn(folder::watch(folder::Wanted::File(path), poll, look, offers));
+            }
+            Place::Installed(name) => {
+                let wanted = folder::Wanted::Named(self.sites.folder.clone().unwrap_or_default(), name.clone());
+                task.spawn(folder::watch(wanted, poll, look, offers));
+            }
+        }
+    }
+
+    /// What an entry names, looked at once: for the command line.
+    pub async fn once(&self, plugin: &PluginRef) -> Offer {
+        let mut subscription = self.subscribe(plugin);
+        loop {
+            match subscription.offer() {
+                Offer::Pending => {}
+                offer => return offer,
+            }
+            subscription.changed().await;
+        }
+    }
+}
+
+impl Subscription {
+    /// To a place where nothing ever changes.
+    fn still(offer: Offer) -> Self {
+        Self { offers: watch::Sender::new(offer).subscribe(), place: None }
+    }
+
+    /// What there is now; it counts as seen.
+    pub fn offer(&mut self) -> Offer {
+        self.offers.borrow_and_update().clone()
+    }
+
+    /// Waits for another offer; for ever where there will be none.
+    pub async fn changed(&mut self) {
+        if self.offers.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Looks again, without waiting for an event.
+    pub fn look(&self) {
+        if let Some(place) = &self.place {
+            place.look.notify_one();
+        }
+    }
+}
+
+/// Everything that modules come from.
+pub struct Supply {
+    /// What is delivered.
+    pub delivery: Delivery,
+    /// What is kept.
+    pub modules: Modules,
+}
+
+impl Supply {
+    /// Without a cluster: files and what is part of the binary.
+    #[must_use]
+    pub fn offline() -> Self {
+        Self { delivery: Delivery::new(None, Sites::at("")), modules: Modules::new(None, "", None) }
+    }
+
+    /// The module that an entry names, looked at once: for the command line.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn fetch(&self, entry: &EntryConfig) -> Result<Arc<Module>, Refused> {
+        let offer = self.delivery.once(&entry.plugin).await;
+        match (entry.plugin.digest, offer) {
+            (None, Offer::Module(module)) => Ok(module),
+            (Some(pinned), Offer::Module(module)) if module.digest == pinned => Ok(module),
+            (Some(pinned), offer) => self.pinned(pinned, &offer).await,
+            (None, offer) => Err(offer.refused()),
+        }
+    }
+
+    /// The module with a digest that is wanted and not delivered.
+    ///
+    /// # Errors
+    /// What is delivered instead, and why the wanted one is not kept either.
+    pub async fn pinned(&self, wanted: Digest, offer: &Offer) -> Result<Arc<Module>, Refused> {
+        let failed = match self.modules.find(wanted).await {
+            Ok(Some(module)) => return Ok(Arc::new(module)),
+            Ok(None) => Failed::ForGood,
+            Err(error) => {
+                tracing::debug!(digest = %wanted, error, "looking for a kept module");
+                Failed::Circumstance
+            }
+        };
+        Err(match offer {
+            Offer::Module(module) => {
+                let message = format!(
+                    "the plugin has digest {} and {wanted} is pinned; it waits until the pin names it, and no module with \
+                     the pinned digest is kept",
+                    module.digest
+                );
+                Refused::loading(Step::Trust, Reason::DigestMismatch, message, failed)
+            }
+            offer => offer.refused(),
+        })
+    }
+}
+
+impl Offer {
+    /// What there is to say where a module is missing.
+    fn refused(&self) -> Refused {
+        let (reason, message) = match self {
+            Self::Nothing(reason, message) => (*reason, message.clone()),
+            Self::Pending | Self::Module(_) => (Reason::Pending, "the module is not there yet".to_owned()),
+        };
+        Refused::loading(Step::Receive, reason, message, Failed::ForGood)
+    }
+}
+
+/// The plugin of this binary with that name, or what there is instead.
+fn builtin_offer(name: &str, folder: Option<&std::path::Path>) -> Offer {
+    if let Some(module) = Module::builtin(name) {
+        return Offer::Module(Arc::new(module));
+    }
+    let names = builtin::all().iter().map(|builtin| builtin.name).collect::<Vec<_>>().join(", ");
+    let looked = folder.map(|folder| format!(", and {} has none of that name", folder.display())).unwrap_or_default();
+    Offer::missing(format!(
+        "there is no plugin {name:?} (by `source`, `discoverer` or `plugin.builtin`); there are: {names}{looked}; name a \
+         file with `plugin: {{file: PATH}}`, or a ConfigMap with `plugin: {{configMap: {{name: NAME, key: plugin.wasm}}}}`"
+    ))
+}

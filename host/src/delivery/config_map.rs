@@ -1,0 +1,58 @@
+//! One key of a ConfigMap, through the API: the fast way, seconds before a mounted volume follows.
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use tokio::sync::watch::Sender;
+use topoloom_api::condition::Reason;
+use topoloom_api::discovery_source::PluginOrigin as Origin;
+
+use super::Offer;
+use super::parcel::{Parcel, beside};
+use crate::cluster::single;
+
+/// Offers what the key holds, and whatever it holds later, until dropped.
+pub async fn watch(client: kube::Client, namespace: String, name: String, key: String, offers: Sender<Offer>) {
+    let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
+    let place = format!("plugin.configMap {namespace}/{name}[{key}]");
+    let mut states = std::pin::pin!(single::watch(api, &name));
+    while let Some(state) = states.next().await {
+        let offer = match state {
+            Ok(map) => offer(map, &place, &key),
+            Err(refusal) => {
+                // What was offered before stays offered: an API server that is away takes nothing from anybody.
+                if matches!(*offers.borrow(), Offer::Module(_)) {
+                    tracing::warn!(place, error = %refusal, "the ConfigMap of a plugin cannot be watched");
+                    continue;
+                }
+                Offer::missing(format!("{place} cannot be read: {refusal}"))
+            }
+        };
+        offers.send_if_modified(|present| {
+            let differs = *present != offer;
+            *present = offer;
+            differs
+        });
+    }
+}
+
+fn offer(map: Option<ConfigMap>, place: &str, key: &str) -> Offer {
+    let Some(map) = map else { return Offer::missing(format!("{place}: there is no such ConfigMap")) };
+    let mut binary = map.binary_data.unwrap_or_default();
+    let mut text = map.data.unwrap_or_default();
+    let Some(module) = binary.remove(key) else {
+        if text.contains_key(key) {
+            let message = format!("{place}: the module stands in `data`, where only text can be; put it into `binaryData`");
+            return Offer::Nothing(Reason::PluginInvalid, message);
+        }
+        let found: Vec<&str> = binary.keys().map(String::as_str).collect();
+        let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
+        return Offer::missing(format!("{place}: there is no such key in its binaryData; keys there: {found}"));
+    };
+    let mut take = |name: &str| {
+        text.remove(name).map(String::into_bytes).or_else(|| binary.remove(name).map(|bytes| bytes.0))
+    };
+    let (declaration, signature) = beside(key);
+    let (declaration, signature) = (take(&declaration), take(&signature));
+    Parcel { module: module.0, declaration, signature }.open(place, Origin::ConfigMap)
+}

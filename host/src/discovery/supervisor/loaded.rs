@@ -1,0 +1,176 @@
+//! What the condition `Loaded` and the status say about plugins: which serves, which waits and for what.
+
+use jiff::Timestamp;
+use topoloom_api::condition::{ConditionType, Reason};
+use topoloom_api::discovery_source::{CandidateStatus, ComparisonStatus, RefusalStatus};
+use topoloom_core::plugin::Digest;
+use topoloom_core::plugin::rollout::{Comparison, Rollout, Stage, Step, Time};
+
+use super::state::{Report, integer, seconds};
+use super::swap::stage_word;
+use crate::cluster::events::Urgency;
+use crate::delivery::Offer;
+use crate::discovery::revision::Refused;
+
+/// Everything that the sentence depends on.
+pub(super) struct Loaded<'a> {
+    pub(super) source: &'a str,
+    pub(super) rollout: &'a Rollout,
+    pub(super) now: Time,
+    /// What serves, in words.
+    pub(super) serving: Option<String>,
+    /// Why the candidate with that digest was refused.
+    pub(super) refused: Option<&'a (Digest, Refused)>,
+    /// Name and version of the candidate, once it has said them.
+    pub(super) ready: Option<(String, String)>,
+    pub(super) offer: &'a Offer,
+    /// What is delivered and waits, and who pins another one.
+    pub(super) waits: Option<(Digest, &'static str)>,
+    /// How the last call failed that the plugin is to blame for.
+    pub(super) fault: Option<&'a str>,
+    /// Why the plugin that serves refuses the present entry.
+    pub(super) reconfiguring: Option<&'a Refused>,
+}
+
+/// Which way the condition points.
+enum Says {
+    Good(String),
+    Bad(ConditionType, Reason, String),
+    /// Nothing is known yet.
+    Nothing,
+}
+
+impl Loaded<'_> {
+    fn says(&self) -> Says {
+        let tail = if self.serving.is_some() { "; the last good version goes on" } else { "" };
+        let bad = |reason, message: String| Says::Bad(ConditionType::Loaded, reason, message);
+        if let Some(until) = self.rollout.quarantined_until() {
+            let wait = until.saturating_sub(self.now).as_secs().div_ceil(60);
+            let why = self.fault.unwrap_or("its calls fail");
+            let message = format!(
+                "the plugin failed {} times in a row and there is none to go back to; it is asked again in {wait} minutes \
+                 at the latest, or by `topoloom source run {}`: {why}",
+                self.rollout.serving().map_or(0, |serving| serving.strikes),
+                self.source
+            );
+            return bad(Reason::Quarantined, message);
+        }
+        if let Some(candidate) = self.rollout.candidate() {
+            let digest = candidate.digest;
+            match &candidate.stage {
+                Stage::Held(comparison) => {
+                    let name = self.ready.as_ref().map_or(String::new(), |(name, version)| format!("{name} {version} "));
+                    let message = format!(
+                        "plugin {name}({}) waits for a person: {comparison}. If that is right, `topoloom plugin continue \
+                         {}` lets it serve; if not, deliver another one{tail}",
+                        digest.short(),
+                        self.source
+                    );
+                    return bad(Reason::CanaryHeld, message);
+                }
+                Stage::Refused { step: Step::Watch, .. } => {
+                    let why = self.fault.map(|fault| format!(": {fault}")).unwrap_or_default();
+                    let message = format!(
+                        "plugin {digest} was taken back after it failed in service{why}. Deliver another one, or try it once \
+                         more with `topoloom plugin continue {}`{tail}",
+                        self.source
+                    );
+                    return bad(Reason::RolledBack, message);
+                }
+                Stage::Refused { until, .. } => {
+                    let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else { return Says::Nothing };
+                    let again = match until {
+                        Some(_) => "; it is tried again by itself",
+                        None => "",
+                    };
+                    let message = format!("{}{again}{tail}", refused.message);
+                    return Says::Bad(refused.condition, refused.reason, message);
+                }
+                Stage::Preparing | Stage::Shadow => {}
+            }
+        }
+        if let Some(refused) = self.reconfiguring.filter(|refused| refused.condition == ConditionType::Loaded) {
+            return bad(refused.reason, format!("{}{tail}", refused.message));
+        }
+        match (&self.serving, self.offer, self.waits) {
+            (Some(serving), Offer::Module(_), Some((waits, by))) => Says::Good(format!(
+                "plugin {serving} serves, which {by}; the delivered one ({}) waits until that ends",
+                waits.short()
+            )),
+            (_, Offer::Nothing(reason, message), _) => bad(*reason, format!("{message}{tail}")),
+            (Some(_), ..) => Says::Good("the plugin is loaded and has what it asks for".to_owned()),
+            (None, ..) => Says::Nothing,
+        }
+    }
+}
+
+impl Report {
+    /// Says what serves and what waits.
+    pub(super) fn loaded(&mut self, loaded: &Loaded<'_>) {
+        let serves = loaded.serving.is_some();
+        match loaded.says() {
+            Says::Good(message) => self.set(ConditionType::Loaded, true, Reason::Ok, message),
+            Says::Bad(condition, reason, message) => {
+                if condition == ConditionType::Loaded && serves && loaded.reconfiguring.is_none() {
+                    self.clear_configured_trouble();
+                }
+                self.set(condition, false, reason, message);
+                if condition == ConditionType::Configured && !serves {
+                    self.set(ConditionType::Loaded, true, Reason::Ok, "the plugin is loaded");
+                }
+            }
+            Says::Nothing => {}
+        }
+        let rollout = loaded.rollout;
+        self.status.strikes = rollout.serving().map(|serving| i64::from(serving.strikes)).filter(|strikes| *strikes > 0);
+        self.status.previous = rollout.previous().map(|digest| self.kept(digest)).collect();
+        self.status.taken_back = rollout.taken_back().map(|digest| digest.to_string()).collect();
+        let digest = rollout.candidate().map(|candidate| candidate.digest);
+        let compared = self.compared.clone().filter(|(of, _)| Some(*of) == digest);
+        self.status.candidate = rollout.candidate().map(|candidate| {
+            let (name, version) = loaded.ready.clone().unzip();
+            CandidateStatus {
+                digest: candidate.digest.to_string(),
+                name,
+                version,
+                stage: stage_word(candidate).to_owned(),
+                step: match &candidate.stage {
+                    Stage::Refused { step, .. } => Some(step.as_str().to_owned()),
+                    Stage::Held(_) => Some(Step::Compare.as_str().to_owned()),
+                    Stage::Preparing | Stage::Shadow => None,
+                },
+                strikes: i64::from(candidate.strikes),
+                comparison: compared.map(|(_, comparison)| comparison),
+            }
+        });
+    }
+
+    /// A candidate was refused.
+    pub(super) fn refusal(&mut self, digest: Digest, refused: &Refused, now: Timestamp) {
+        self.status.last_refusal = Some(RefusalStatus {
+            digest: digest.to_string(),
+            step: refused.step.as_str().to_owned(),
+            reason: refused.reason.as_str().to_owned(),
+            message: crate::text::clip(refused.message.clone(), super::state::EXAMPLE),
+            time: seconds(now),
+        });
+    }
+
+    /// A candidate was compared with what serves.
+    pub(super) fn compared(&mut self, digest: Digest, comparison: &Comparison) {
+        let status = ComparisonStatus {
+            placed: integer(comparison.placed),
+            kept: integer(comparison.kept),
+            moved: integer(comparison.moved),
+            gained: integer(comparison.gained),
+            sentence: comparison.to_string(),
+        };
+        self.status.last_comparison = Some(status.clone());
+        self.compared = Some((digest, status));
+    }
+
+    /// Something that a person should hear of and no condition tells.
+    pub(super) fn tell(&mut self, urgency: Urgency, reason: Reason, note: String) {
+        self.told.push((urgency, reason, note));
+    }
+}

@@ -1,0 +1,464 @@
+//! From delivered bytes to the revision that serves: what `core::plugin::rollout` orders, done.
+//!
+//! A candidate is prepared and tried in a task of its own, while the revision that serves goes on; it takes over between
+//! two rounds, so no call ever changes its plugin, and there is no moment without one.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use topoloom_api::condition::{ConditionType, Reason};
+use topoloom_core::plugin::rollout::{self, Call, Candidate, Cause, Event, Failed, Objects, Order, Stage, Step, compare};
+use topoloom_core::plugin::{Answered, CallError, Digest};
+use topoloom_core::snapshot::{ColumnKey, View};
+use topoloom_core::topology::{Forest, Object, ResultHash};
+
+use super::{Shared, Supervisor};
+use crate::cluster::events::Urgency;
+use crate::delivery::Offer;
+use crate::discovery::decide::{accept, as_objects};
+use crate::discovery::revision::{Refused, Revision, call_failed, call_reason, prepare};
+use crate::plugin::Round;
+
+/// What a task of this room brings back.
+pub(super) enum Done {
+    /// A revision, or why there is none.
+    Prepared(Digest, Box<Result<Revision, Refused>>),
+    /// The answer to a shadow round, or why there is none.
+    Shadowed(Digest, Box<Result<Shadow, Refused>>),
+}
+
+/// Two answers about one snapshot.
+pub(super) struct Shadow {
+    /// The candidate's.
+    candidate: Arc<Forest>,
+    /// That of what serves, if it had one.
+    serving: Option<Arc<Forest>>,
+    /// The nodes that both speak of, with the columns that selectors read.
+    view: View,
+}
+
+impl Supervisor {
+    /// The time of the state machine.
+    pub(super) fn time(&self) -> rollout::Time {
+        self.began.elapsed()
+    }
+
+    /// The place that modules come from has something else to offer.
+    pub(super) fn delivered(&mut self) {
+        self.offer = self.place.offer();
+        self.is_late = false;
+        // Whether a digest that is pinned can be had depends on what is offered.
+        let early = |stage: &Stage| matches!(stage, Stage::Refused { step: Step::Receive | Step::Trust, .. });
+        if self.rollout.candidate().is_some_and(|candidate| early(&candidate.stage)) {
+            self.happens(Event::Edited);
+        }
+        self.want();
+    }
+
+    /// Says which bytes should serve now: what the operator named, what the entry pins, what is delivered; and before
+    /// anything serves in this life of the host, what served last, so that a newer one has something to be compared with.
+    pub(super) fn want(&mut self) {
+        let named = self.named.or(self.entry.verbs.serve);
+        let wanted = match (named, self.entry.plugin.digest, &self.offer) {
+            (Some(named), ..) => Some((named, Cause::Operator)),
+            (None, Some(pinned), offer) if !matches!(offer, Offer::Pending) => Some((pinned, Cause::Delivery)),
+            (None, _, Offer::Module(module)) => Some((module.digest, Cause::Delivery)),
+            _ => None,
+        };
+        if self.rollout.serving().is_none()
+            && !matches!(self.offer, Offer::Pending)
+            && let Some(last) = self.served_last.filter(|last| wanted.is_none_or(|(wanted, _)| wanted != *last))
+        {
+            return self.happens(Event::Wanted(last, Cause::Delivery));
+        }
+        match wanted {
+            Some((digest, cause)) => self.happens(Event::Wanted(digest, cause)),
+            None => {
+                self.happens(Event::Unwanted);
+                if let Offer::Nothing(reason, message) = &self.offer
+                    && self.rollout.serving().is_none()
+                {
+                    tracing::warn!(source = &*self.source, reason = %reason, message, "there is no plugin");
+                    self.first_wish_is_known();
+                }
+            }
+        }
+        self.say_loaded();
+    }
+
+    /// Tells the state machine, and does what it says.
+    pub(super) fn happens(&mut self, event: Event) {
+        let mut order = self.rollout.handle(event, self.time());
+        while let Some(now) = order.take() {
+            order = self.follow(now);
+        }
+        self.say_loaded();
+    }
+
+    fn follow(&mut self, order: Order) -> Option<Order> {
+        match order {
+            Order::Prepare(digest) => {
+                self.is_shadow_due = false;
+                let back = self.rollout.candidate().is_some_and(|candidate| candidate.cause == Cause::Rollback);
+                if let Some(earlier) = self.earlier.take_if(|earlier| back && earlier.plugin.digest() == digest) {
+                    // It is as it was when it served: nothing has to be prepared, and nothing can fail.
+                    self.ready = Some(earlier);
+                    return self.rollout.handle(Event::Prepared(digest), self.time());
+                }
+                self.start_preparing(digest);
+                None
+            }
+            Order::Shadow(_) => {
+                self.is_shadow_due = true;
+                None
+            }
+            Order::Swap(digest) => {
+                self.swap(digest);
+                None
+            }
+            Order::Quarantine(_) => {
+                self.quarantine();
+                None
+            }
+        }
+    }
+
+    /// Makes a revision in a task of its own; whatever was worked on before is left.
+    pub(super) fn start_preparing(&mut self, digest: Digest) {
+        let (shared, entry, offer) = (Arc::clone(&self.shared), Arc::clone(&self.entry), self.offer.clone());
+        let serving = self.revision.as_ref().filter(|revision| revision.plugin.digest() == digest);
+        let running = serving.map(|revision| revision.plugin.clone());
+        let known = match &offer {
+            Offer::Module(module) if module.digest == digest => Some(Arc::clone(module)),
+            _ => serving.map(|revision| Arc::clone(&revision.module)),
+        };
+        self.work = JoinSet::new();
+        self.worked_on = Some(digest);
+        self.work.spawn(async move {
+            let module = match known {
+                Some(module) => Ok(module),
+                None => shared.supply.pinned(digest, &offer).await,
+            };
+            let result = match module {
+                Ok(module) => prepare(&shared.runtime, entry, module, running).await,
+                Err(refused) => Err(refused),
+            };
+            Done::Prepared(digest, Box::new(result))
+        });
+    }
+
+    /// Lets the candidate answer for nobody, beside what serves.
+    pub(super) fn start_shadow(&mut self) {
+        self.is_shadow_due = false;
+        let (Some(ready), Some(serving)) = (&self.ready, &self.revision) else { return };
+        let digest = ready.plugin.digest();
+        let asked = Asked {
+            source: Arc::clone(&self.source),
+            candidate: Questioned::of(ready, Arc::from([])),
+            serving: Questioned::of(serving, Arc::clone(&self.state)),
+            last: self.forest.clone().filter(|_| self.answered),
+        };
+        let shared = Arc::clone(&self.shared);
+        self.work = JoinSet::new();
+        self.worked_on = Some(digest);
+        self.work.spawn(async move { Done::Shadowed(digest, Box::new(asked.shadow(&shared).await)) });
+    }
+
+    /// Takes in what a task brings; `None`: it broke.
+    pub(super) fn done(&mut self, done: Option<Done>) {
+        let worked_on = self.worked_on.take();
+        match (done, worked_on) {
+            (Some(Done::Prepared(digest, result)), _) => self.prepared(digest, *result),
+            (Some(Done::Shadowed(digest, result)), _) => self.shadowed(digest, *result),
+            (None, Some(digest)) => {
+                let message = "the host failed while it prepared the plugin";
+                let refused = Refused::loading(Step::Compile, Reason::PluginInvalid, message, Failed::Fault);
+                self.prepared(digest, Err(refused));
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn prepared(&mut self, digest: Digest, result: Result<Revision, Refused>) {
+        let serves = self.rollout.serving().is_some_and(|serving| serving.digest == digest);
+        match result {
+            Ok(revision) if serves => {
+                self.refused = None;
+                self.take_revision(revision);
+                self.say_loaded();
+            }
+            Ok(revision) => {
+                self.candidate_refused = None;
+                self.ready = Some(revision);
+                self.happens(Event::Prepared(digest));
+            }
+            Err(refused) if serves => self.reconfigured_in_vain(refused),
+            Err(refused) => self.candidate_failed(digest, refused),
+        }
+        self.first_wish_is_known();
+    }
+
+    /// The candidate failed. Before anything serves, what served last makes way for what is delivered.
+    fn candidate_failed(&mut self, digest: Digest, refused: Refused) {
+        tracing::warn!(
+            source = &*self.source,
+            %digest,
+            step = refused.step.as_str(),
+            reason = %refused.reason,
+            message = refused.message,
+            "a plugin is refused"
+        );
+        self.shared.metrics.refused(&self.source, refused.step);
+        let event = Event::Failed(digest, refused.step, refused.failed);
+        self.report.refusal(digest, &refused, Timestamp::now());
+        self.candidate_refused = Some((digest, refused));
+        self.ready = None;
+        self.happens(event);
+        let first = self.rollout.serving().is_none();
+        if first && self.served_last.take_if(|last| *last == digest).is_some() {
+            self.want();
+        }
+    }
+
+    fn shadowed(&mut self, digest: Digest, result: Result<Shadow, Refused>) {
+        let shadow = match result {
+            Ok(shadow) => shadow,
+            Err(refused) => return self.candidate_failed(digest, refused),
+        };
+        let observed = self.shared.hyper_nodes.objects();
+        let tiers = self.shared.tiers.before(&self.source, self.order, &observed);
+        let named = |forest: &Arc<Forest>| as_objects(forest, &self.source, &observed, &tiers);
+        let (forest, candidate) = named(&shadow.candidate);
+        let serving = shadow.serving.as_ref().or(self.forest.as_ref()).map(|forest| named(forest).1);
+        let candidate: Objects<'_> = candidate.objects.iter().map(|(name, object)| (name, &object.spec)).collect();
+        let stored: Objects<'_> = match &serving {
+            Some(serving) => serving.objects.iter().map(|(name, object)| (name, &object.spec)).collect(),
+            // It never answered in this life of the host; what it answered before is in the cluster.
+            None => {
+                let own = observed.iter().filter(|object| object.source.as_ref() == Some(&self.source));
+                own.map(|object| (&object.name, &object.spec)).collect()
+            }
+        };
+        let comparison = compare(&stored, &candidate, &shadow.view);
+        self.shadow_result = Some((digest, forest.hash()));
+        self.report.compared(digest, &comparison);
+        tracing::info!(source = &*self.source, %digest, comparison = %comparison, "a plugin answered in the shadow");
+        self.happens(Event::Shadowed(digest, Some(comparison)));
+    }
+
+    /// The operator lets a candidate go on. What its answer in the shadow would take away was looked at, so the guard
+    /// does not ask again.
+    pub(super) fn go_on(&mut self, digest: Digest) {
+        let held = self.rollout.candidate().filter(|candidate| candidate.digest == digest);
+        let Some(candidate) = held else {
+            tracing::warn!(source = &*self.source, %digest, "the operator lets a plugin go on that does not wait: nothing is done");
+            return;
+        };
+        tracing::info!(source = &*self.source, %digest, "the operator lets a plugin go on");
+        if let (Stage::Held(_), Some((_, hash))) =
+            (&candidate.stage, self.shadow_result.as_ref().filter(|(of, _)| *of == digest))
+        {
+            self.vouched = Some(hash.clone());
+        }
+        self.happens(Event::Continue(digest));
+    }
+
+    /// The candidate takes over. The revision before it is kept whole, so that the way back takes no time.
+    fn swap(&mut self, digest: Digest) {
+        let Some(new) = self.ready.take_if(|ready| ready.plugin.digest() == digest) else { return };
+        let old = self.revision.take();
+        let back = self.rollout.taken_back().next().filter(|bad| old.as_ref().is_some_and(|old| old.plugin.digest() == *bad));
+        self.refused = None;
+        self.candidate_refused = None;
+        self.served_last = None;
+        self.shared.metrics.swapped(&self.source, back.is_some());
+        if let Some(old) = &old {
+            let (urgency, reason, words) = match back {
+                Some(_) => (Urgency::Warning, Reason::RolledBack, "serves again in place of"),
+                None => (Urgency::Normal, Reason::Swapped, "serves from now on in place of"),
+            };
+            let note = format!("plugin {} {words} {}", named(&new), named(old));
+            tracing::info!(source = &*self.source, note, "swap");
+            self.report.tell(urgency, reason, note);
+        }
+        self.earlier = old.filter(|_| back.is_none());
+        self.take_revision(new);
+        self.keep();
+        self.confirmed = self.vouched.take().map(|hash: ResultHash| hash.to_string()).or(self.confirmed.take());
+        // What is wanted may be something else again by now.
+        self.is_late = true;
+    }
+
+    /// Stores what serves, so that it is there after a restart, on whichever node.
+    fn keep(&mut self) {
+        let Some(revision) = &self.revision else { return };
+        let (shared, source, module) = (Arc::clone(&self.shared), Arc::clone(&self.source), Arc::clone(&revision.module));
+        let waiting = self.rollout.candidate().map(|candidate| candidate.digest);
+        let digests: Vec<Digest> = [module.digest].into_iter().chain(self.rollout.previous()).chain(waiting).collect();
+        self.keeping.spawn(async move {
+            if let Err(error) = shared.supply.modules.keep(&source, &module, digests).await {
+                tracing::warn!(
+                    source = &*source,
+                    digest = %module.digest,
+                    error,
+                    "the plugin cannot be kept: after a restart there is no way back to it"
+                );
+            }
+        });
+    }
+
+    /// A real call of what serves has ended.
+    pub(super) fn called(&mut self, call: Call, why: Option<&str>) {
+        if let (Call::Fault, Some(why)) = (call, why) {
+            self.last_fault = Some(why.to_owned());
+        }
+        self.happens(Event::Called(call));
+    }
+
+    /// What the condition `Loaded` says follows from the state machine, and from nothing else.
+    pub(super) fn say_loaded(&mut self) {
+        let serving = self.revision.as_ref().map(named);
+        let refused = self.candidate_refused.as_ref();
+        let (waits, fault) = (self.waiting_offer(), self.last_fault.as_deref());
+        let ready = self.ready.as_ref().map(|ready| (ready.description.name.clone(), ready.description.version.clone()));
+        let say = super::loaded::Loaded {
+            source: &self.source,
+            rollout: &self.rollout,
+            now: self.time(),
+            serving,
+            refused,
+            ready,
+            offer: &self.offer,
+            waits,
+            fault,
+            reconfiguring: self.refused.as_ref(),
+        };
+        self.report.loaded(&say);
+    }
+
+    /// A module that is delivered and waits, because another one is pinned.
+    fn waiting_offer(&self) -> Option<(Digest, &'static str)> {
+        let Offer::Module(module) = &self.offer else { return None };
+        let (pinned, by) = match (self.named, self.entry.verbs.serve, self.entry.plugin.digest) {
+            (Some(named), ..) => (named, "the operator named (annotation topoloom.dev/serve)"),
+            (None, Some(named), _) => (named, "the entry names under `serve`"),
+            (None, None, Some(pinned)) => (pinned, "the entry pins (plugin.digest)"),
+            (None, None, None) => return None,
+        };
+        (module.digest != pinned).then_some((module.digest, by))
+    }
+
+    /// The entry was edited and the plugin that serves refuses it: it goes on as it was.
+    fn reconfigured_in_vain(&mut self, refused: Refused) {
+        tracing::warn!(source = &*self.source, reason = %refused.reason, message = refused.message, "the entry is refused");
+        self.prepare_at = refused.may_pass().then(|| Instant::now() + self.prepare_pause);
+        self.prepare_pause = (self.prepare_pause * 2).min(super::entry::PREPARE_SELDOM);
+        if refused.condition == ConditionType::Configured {
+            self.report.refused_entry(&refused);
+        }
+        self.refused = Some(refused);
+        self.say_loaded();
+    }
+}
+
+/// A revision in a sentence.
+pub(super) fn named(revision: &Revision) -> String {
+    let description = &revision.description;
+    format!("{} {} ({})", description.name, description.version, revision.plugin.digest().short())
+}
+
+/// One plugin in a shadow round.
+struct Questioned {
+    plugin: crate::plugin::Plugin,
+    config: Arc<str>,
+    granted: Arc<topoloom_core::plugin::Granted>,
+    keys: Vec<ColumnKey>,
+    state: Arc<[u8]>,
+}
+
+impl Questioned {
+    fn of(revision: &Revision, state: Arc<[u8]>) -> Self {
+        Self {
+            plugin: revision.plugin.clone(),
+            config: Arc::clone(&revision.config),
+            granted: Arc::clone(&revision.granted),
+            keys: revision.keys.clone(),
+            state,
+        }
+    }
+
+    async fn answer(&self, source: &Arc<str>, view: &View, own: &Arc<[Arc<Object>]>) -> Result<Answered, CallError> {
+        let round = Round {
+            config: Arc::clone(&self.config),
+            granted: Arc::clone(&self.granted),
+            nodes: view.under(&self.keys),
+            applied: Arc::clone(own),
+            time: Timestamp::now(),
+            state: Arc::clone(&self.state),
+        };
+        self.plugin.discover(source, round).await.end.map(|answer| answer.outcome)
+    }
+}
+
+/// A shadow round before it begins.
+struct Asked {
+    source: Arc<str>,
+    candidate: Questioned,
+    serving: Questioned,
+    /// What the serving one last answered, if it may call that unchanged.
+    last: Option<Arc<Forest>>,
+}
+
+impl Asked {
+    /// Both answer about the same nodes.
+    async fn shadow(self, shared: &Shared) -> Result<Shadow, Refused> {
+        shared.hyper_nodes.synced().await;
+        let mut keys = shared.hyper_nodes.selector_keys();
+        keys.extend(self.candidate.keys.iter().chain(&self.serving.keys).cloned());
+        let _kept = shared.nodes.keep(keys.clone());
+        let view = shared.nodes.view(&keys).await;
+        let objects = shared.hyper_nodes.objects();
+        let own: Arc<[Arc<Object>]> =
+            objects.iter().filter(|object| object.source.as_ref() == Some(&self.source)).cloned().collect();
+        let refused = |reason, message: String, failed| Refused::loading(Step::Shadow, reason, message, failed);
+        let invalid = |message| refused(Reason::InvalidResult, message, Failed::Fault);
+        let candidate = match self.candidate.answer(&self.source, &view, &own).await {
+            Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).map_err(invalid)?,
+            Ok(Answered::Unchanged) => {
+                return Err(invalid("the plugin answered `unchanged` in its first round".to_owned()));
+            }
+            Err(error) => return Err(refused(call_reason(&error), error.to_string(), call_failed(&error))),
+        };
+        let serving = match self.serving.answer(&self.source, &view, &own).await {
+            Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).ok().map(Arc::new),
+            Ok(Answered::Unchanged) => self.last,
+            // It may be the very reason for the swap.
+            Err(_) => None,
+        };
+        let mut wider = keys.clone();
+        wider.extend(candidate.selector_keys());
+        wider.extend(serving.iter().flat_map(|forest| forest.selector_keys()));
+        wider.sort_unstable();
+        wider.dedup();
+        let view = match wider.iter().all(|key| view.column(key).is_some()) {
+            true => view,
+            false => {
+                let _kept = shared.nodes.keep(wider.clone());
+                shared.nodes.view(&wider).await
+            }
+        };
+        Ok(Shadow { candidate: Arc::new(candidate), serving, view })
+    }
+}
+
+/// What a candidate is doing, for the status.
+pub(super) fn stage_word(candidate: &Candidate) -> &'static str {
+    match &candidate.stage {
+        Stage::Preparing => "Preparing",
+        Stage::Shadow => "Shadow",
+        Stage::Held(_) => "Held",
+        Stage::Refused { .. } => "Refused",
+    }
+}

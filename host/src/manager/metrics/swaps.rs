@@ -1,0 +1,110 @@
+//! Which plugin serves a source, and what became of those that wanted to.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+use topoloom_core::plugin::rollout::Step;
+
+use super::SourceLabels;
+
+/// One source and the step that refused.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefusalLabels {
+    source: String,
+    step: &'static str,
+}
+
+/// One source and what serves it: one series per source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InfoLabels {
+    source: String,
+    plugin: String,
+    version: String,
+    digest: String,
+}
+
+/// Swaps of plugins.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SwapMetrics {
+    swaps: Family<SourceLabels, Counter>,
+    rollbacks: Family<SourceLabels, Counter>,
+    refusals: Family<RefusalLabels, Counter>,
+    info: Family<InfoLabels, Gauge>,
+    last_success: Family<SourceLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    /// What `info` says of each source, so that it can be taken back.
+    serving: Arc<Mutex<BTreeMap<String, InfoLabels>>>,
+}
+
+impl SwapMetrics {
+    /// Registers them.
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register("plugin_swaps", "Plugins that took over a source, the first one included", metrics.swaps.clone());
+        registry.register("plugin_rollbacks", "Plugins that were taken back", metrics.rollbacks.clone());
+        registry.register("plugin_refusals", "Plugins that were refused, by step", metrics.refusals.clone());
+        registry.register("plugin_info", "1 for the plugin that serves a source", metrics.info.clone());
+        registry.register_with_unit(
+            "last_success_timestamp",
+            "When a round of the source last had a sound result: `time()` minus this is how stale it is",
+            Unit::Seconds,
+            metrics.last_success.clone(),
+        );
+        metrics
+    }
+
+    /// A plugin took over.
+    pub(super) fn swapped(&self, source: &str, back: bool) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.swaps.get_or_create(&labels).inc();
+        if back {
+            self.rollbacks.get_or_create(&labels).inc();
+        }
+    }
+
+    /// A plugin was refused.
+    pub(super) fn refused(&self, source: &str, step: Step) {
+        self.refusals.get_or_create(&RefusalLabels { source: source.to_owned(), step: step.as_str() }).inc();
+    }
+
+    /// What serves a source.
+    pub(super) fn serves(&self, source: &str, plugin: &str, version: &str, digest: &str) {
+        let labels = InfoLabels {
+            source: source.to_owned(),
+            plugin: plugin.to_owned(),
+            version: version.to_owned(),
+            digest: digest.to_owned(),
+        };
+        let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = serving.insert(source.to_owned(), labels.clone()) {
+            self.info.remove(&old);
+        }
+        self.info.get_or_create(&labels).set(1);
+    }
+
+    /// A round had a sound result.
+    pub(super) fn succeeded(&self, source: &str, at: jiff::Timestamp) {
+        let labels = SourceLabels { source: source.to_owned() };
+        // Milliseconds since 1970 are exact in an f64 for longer than anyone looks.
+        #[allow(clippy::cast_precision_loss, reason = "exact up to the year 287396")]
+        self.last_success.get_or_create(&labels).set(at.as_millisecond() as f64 / 1000.0);
+    }
+
+    /// A source is gone: its series end.
+    pub(super) fn forget(&self, source: &str) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.swaps.remove(&labels);
+        self.rollbacks.remove(&labels);
+        self.last_success.remove(&labels);
+        for step in Step::ALL {
+            self.refusals.remove(&RefusalLabels { source: source.to_owned(), step: step.as_str() });
+        }
+        if let Some(old) = self.serving.lock().unwrap_or_else(PoisonError::into_inner).remove(source) {
+            self.info.remove(&old);
+        }
+    }
+}
