@@ -11,6 +11,7 @@
     reason = "test code: a panic is the report of a failed test"
 )]
 
+mod cache;
 mod ends;
 mod guests;
 mod load;

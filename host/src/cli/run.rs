@@ -1,5 +1,7 @@
 //! `topoloom run`.
 
+mod plugins;
+
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
@@ -28,6 +30,8 @@ pub(super) struct RunArgs {
     /// Where /healthz, /readyz, /metrics and /sources are served; port 0 picks a free one
     #[arg(long, env = "TOPOLOOM_ADMIN_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
     admin_address: SocketAddr,
+    #[command(flatten)]
+    plugins: plugins::PluginArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -51,6 +55,7 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         concurrency: usize::from(args.concurrency),
         admin: args.admin_address,
         executable: super::executable(),
+        cache: args.plugins.cache()?,
     };
     let stop = CancellationToken::new();
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
