@@ -27,6 +27,7 @@ use crate::discovery::nodes::Nodes;
 use crate::discovery::report::Reports;
 use crate::discovery::supervisor::{Shared, TierRegistry};
 use crate::plugin::cache::{Cache, CacheOptions};
+use crate::plugin::trust::TrustOptions;
 use crate::plugin::{Compiler, Runtime};
 use crate::topology::apply::Writer;
 use crate::topology::observe::HyperNodes;
@@ -52,6 +53,8 @@ pub struct Options {
     pub executable: PathBuf,
     /// Where compiled plugins are kept, if anywhere.
     pub cache: Option<CacheOptions>,
+    /// What plugins have to bring before they are loaded.
+    pub trust: TrustOptions,
 }
 
 /// Why the process ended.

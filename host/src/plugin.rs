@@ -35,6 +35,7 @@ mod load;
 mod runtime;
 mod scan;
 mod trap;
+pub mod trust;
 mod voice;
 
 pub use call::{Call, Round};

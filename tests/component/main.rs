@@ -12,6 +12,7 @@
 )]
 
 mod cache;
+mod desk;
 mod ends;
 mod guests;
 mod load;

@@ -56,6 +56,7 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         admin: args.admin_address,
         executable: super::executable(),
         cache: args.plugins.cache()?,
+        trust: args.plugins.trust()?,
     };
     let stop = CancellationToken::new();
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;

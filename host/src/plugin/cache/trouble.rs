@@ -17,7 +17,8 @@ pub enum OpenError {
     },
     /// It belongs to somebody else, who could put anything there.
     #[error(
-        "the plugin cache {path} belongs to user {owner} and this process is user {us}; name a folder that does not exist yet: it is created"
+        "the plugin cache {path} belongs to user {owner} and this process is user {us}; name a folder that does not exist \
+         yet: it is created"
     )]
     Owner {
         /// The folder.
@@ -29,7 +30,8 @@ pub enum OpenError {
     },
     /// Others may write it. The mount of an `emptyDir` is such a folder.
     #[error(
-        "the plugin cache {path} has mode {mode:03o}, so others may write it; name a folder below it that does not exist yet: it is created for this process alone"
+        "the plugin cache {path} has mode {mode:03o}, so others may write it; name a folder below it that does not exist \
+         yet: it is created for this user alone"
     )]
     Writable {
         /// The folder.
