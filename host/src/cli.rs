@@ -8,6 +8,7 @@ mod discover;
 mod explain;
 mod live;
 mod plan;
+mod plugin;
 mod print;
 mod run;
 mod source;
@@ -48,6 +49,9 @@ enum Verb {
     /// List, delete, run or pause sources
     #[command(subcommand)]
     Source(source::SourceVerb),
+    /// Sign a plugin file
+    #[command(subcommand)]
+    Plugin(plugin::PluginVerb),
     /// Print the CustomResourceDefinitions, to be piped into kubectl apply --server-side -f -
     Crd,
     /// Print a completion script for a shell
@@ -144,6 +148,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                     Verb::Explain(args) => explain::run(args).await,
                     Verb::Confirm(args) => source::confirm(args).await,
                     Verb::Source(verb) => source::run(verb).await,
+                    Verb::Plugin(verb) => plugin::run(verb).await,
                     Verb::Crd | Verb::Completions { .. } => Ok(ExitCode::SUCCESS),
                 }
             })

@@ -20,12 +20,15 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::cluster::client;
 use crate::cluster::events::Events;
 use crate::config::{Location, Mode};
 use crate::delivery::{Delivery, Modules, Sites, Supply};
 use crate::discovery::nodes::Nodes;
 use crate::discovery::report::Reports;
 use crate::discovery::supervisor::{Shared, TierRegistry};
+use crate::plugin::cache::{Cache, CacheOptions};
+use crate::plugin::trust::TrustOptions;
 use crate::plugin::{Compiler, Runtime};
 use crate::topology::apply::Writer;
 use crate::topology::observe::HyperNodes;
@@ -55,6 +58,10 @@ pub struct Options {
     pub poll: Duration,
     /// Where modules are kept beside the cluster, which takes no large ones.
     pub modules: Option<PathBuf>,
+    /// Where compiled plugins are kept, if anywhere.
+    pub cache: Option<CacheOptions>,
+    /// What plugins have to bring before they are loaded.
+    pub trust: TrustOptions,
 }
 
 /// Why the process ended.
@@ -82,7 +89,8 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
     let hyper_nodes = Arc::new(HyperNodes::default());
     let reports = Arc::new(Reports::default());
     let write_metrics = metrics::WriteMetrics::register(&mut registry);
-    let runtime = Runtime::start(Compiler::Child { exe: options.executable }).map_err(Error::Runtime)?;
+    let cache = options.cache.and_then(open_cache);
+    let runtime = Runtime::start_with(Compiler::Child { exe: options.executable }, cache).map_err(Error::Runtime)?;
     let namespace = &options.location.namespace;
     let sites = Sites { namespace: namespace.clone(), folder: options.plugins, poll: options.poll };
     let supply = Supply {
@@ -170,6 +178,12 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
     tasks.shutdown().await;
     tracing::info!("topoloom stops");
     ended.map_or(Ok(()), Err)
+}
+
+/// A cache only saves time: without one every plugin is compiled.
+fn open_cache(options: CacheOptions) -> Option<Cache> {
+    let opened = Cache::open(options);
+    opened.inspect_err(|error| tracing::warn!(error = client::chain(error), "plugins are compiled at every start")).ok()
 }
 
 struct Checks {

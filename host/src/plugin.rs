@@ -18,14 +18,16 @@
 //! What fails on the way to a [`Plugin`] is a [`LoadError`] and touches nobody else. What fails in a call ends that
 //! call: its store is dropped and never used again, its turn goes to the next one. A guest that computes gives its
 //! thread back every 10 ms, so it cannot keep others from theirs; one that waits is ended by the clock. The compiler
-//! runs in a process of its own, so what breaks it breaks that process.
+//! runs in a process of its own, so what breaks it breaks that process. A [`cache`] that is broken costs a compile.
 
 mod bindings;
 mod budget;
 pub mod builtin;
+pub mod cache;
 mod call;
 mod compile;
 pub mod compile_child;
+mod components;
 mod engine;
 mod guest;
 mod limiter;
@@ -33,6 +35,7 @@ mod load;
 mod runtime;
 mod scan;
 mod trap;
+pub mod trust;
 mod voice;
 
 pub use call::{Call, Round};

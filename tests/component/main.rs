@@ -11,6 +11,8 @@
     reason = "test code: a panic is the report of a failed test"
 )]
 
+mod cache;
+mod desk;
 mod ends;
 mod guests;
 mod load;

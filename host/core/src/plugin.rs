@@ -15,8 +15,8 @@ pub mod limits;
 pub mod model;
 pub mod rollout;
 
-pub use digest::Digest;
 pub use call_error::{CallError, Retry, Transfer, TrapKind, TrapReport, Usage};
+pub use digest::Digest;
 pub use grant::{EndpointPermission, Granted, GrantedEndpoint, KeyPattern, Origin, Permissions, Refusal, grant};
 pub use limits::{CallLimits, Limits, ScanLimits, StoreLimits};
 pub use model::{

@@ -1,9 +1,9 @@
 //! `topoloom run`.
 
+mod plugins;
+
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tokio_util::sync::CancellationToken;
@@ -30,15 +30,8 @@ pub(super) struct RunArgs {
     /// Where /healthz, /readyz, /metrics and /sources are served; port 0 picks a free one
     #[arg(long, env = "TOPOLOOM_ADMIN_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
     admin_address: SocketAddr,
-    /// The folder of installed plugins: NAME.wasm, or NAME/plugin.wasm, each with .yaml and .sig beside it
-    #[arg(long, env = "TOPOLOOM_PLUGIN_DIR", value_name = "DIR")]
-    plugin_dir: Option<PathBuf>,
-    /// How often files of plugins are looked at without an event, in seconds (1 to 3600)
-    #[arg(long, env = "TOPOLOOM_PLUGIN_POLL", default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
-    plugin_poll: u16,
-    /// Where modules that served are kept for the way back, beside ConfigMaps, which take no more than 1 MiB
-    #[arg(long, env = "TOPOLOOM_MODULE_DIR", value_name = "DIR")]
-    module_dir: Option<PathBuf>,
+    #[command(flatten)]
+    plugins: plugins::PluginArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -62,9 +55,11 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         concurrency: usize::from(args.concurrency),
         admin: args.admin_address,
         executable: super::executable(),
-        plugins: args.plugin_dir,
-        poll: Duration::from_secs(args.plugin_poll.into()),
-        modules: args.module_dir,
+        plugins: args.plugins.folder(),
+        poll: args.plugins.poll(),
+        modules: args.plugins.modules(),
+        cache: args.plugins.cache()?,
+        trust: args.plugins.trust()?,
     };
     let stop = CancellationToken::new();
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;

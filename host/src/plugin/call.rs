@@ -13,6 +13,7 @@ use super::bindings::Pre;
 use super::budget::Budget;
 use super::guest::{Guest, Inputs};
 use super::limiter::Limiter;
+use super::runtime::Linked;
 use super::trap;
 use super::voice::Voice;
 
@@ -50,7 +51,7 @@ pub struct Round {
 
 /// A call that waits for its turn.
 pub(super) struct Job {
-    pub(super) pre: Arc<Pre>,
+    pub(super) linked: Arc<Linked>,
     pub(super) frame: Frame,
     pub(super) turn: Arc<Semaphore>,
     pub(super) turns: Arc<Semaphore>,
@@ -153,7 +154,7 @@ impl Job {
         let wall = frame.limits.call.wall;
         let budget = Arc::new(Budget::new(frame.cpu));
         let mut store = frame.store(&budget, question.inputs());
-        let asking = budget.meter(question.ask(&self.pre, &mut store));
+        let asking = budget.meter(question.ask(&self.linked.pre, &mut store));
         let end = match tokio::time::timeout(wall, asking).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(NoAnswer::Known(error))) => Err(error),

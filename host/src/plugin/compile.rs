@@ -3,7 +3,7 @@
 //! The plugins of this binary were compiled when it was built. All other bytes are compiled in a process of their own
 //! (decision P2): a compiler that is led astray by hostile input then breaks a process that has no memory, no time and
 //! no secret to lose. What comes back is machine code that this process will run, so it is only ever taken from that
-//! pipe, or from this binary itself.
+//! pipe, from this binary itself, or from the cache, which gives back what came out of that pipe and nothing else.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -17,6 +17,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::builtin::Builtin;
+use super::cache::Verified;
 use super::compile_child::{CPU_SECONDS, SUBCOMMAND};
 use super::engine::Optimise;
 use super::load::{CompileLimit, LoadError};
@@ -26,7 +27,7 @@ use super::load::{CompileLimit, LoadError};
 const WALL: Duration = Duration::from_secs(60);
 
 /// The largest image. Images have 2 to 4 times the size of the plugin, which has at most 32 MiB.
-const IMAGE: usize = 128 << 20;
+pub(super) const IMAGE: usize = 128 << 20;
 
 /// How much of the compiler's complaint is kept: its messages are a few lines.
 const COMPLAINT: u64 = 4 << 10;
@@ -47,12 +48,13 @@ pub enum Compiler {
 }
 
 impl Compiler {
+    /// The component, and the image that it was made of.
     pub(super) async fn compile(
         &self,
         engine: &Engine,
         bytes: &[u8],
         optimise: Optimise,
-    ) -> Result<Component, LoadError> {
+    ) -> Result<(Component, Vec<u8>), LoadError> {
         let Self::Child { exe } = self;
         let failed = |what: &'static str| {
             let exe = exe.display().to_string();
@@ -76,9 +78,13 @@ impl Compiler {
             return Err(LoadError::CompileLimit { limit: CompileLimit::Image(IMAGE) });
         }
         judge(status, &complaint)?;
-        let engine = engine.clone();
-        load_image(&engine, &image)
+        Ok((load_image(engine, &image)?, image))
     }
+}
+
+/// An image out of the cache.
+pub(super) fn verified(engine: &Engine, image: &Verified<'_>) -> Result<Component, LoadError> {
+    load_image(engine, image.image())
 }
 
 /// The image of a plugin that was compiled when this binary was built; `None` where this machine is not the one it was
@@ -91,7 +97,8 @@ pub(super) fn embedded(engine: &Engine, builtin: &Builtin) -> Option<Component> 
     loaded.map_err(|error| tracing::info!(plugin = builtin.name, %error, "compiling a builtin plugin anew")).ok()
 }
 
-fn word(optimise: Optimise) -> &'static str {
+/// The kind of a compile in one word.
+pub(super) fn word(optimise: Optimise) -> &'static str {
     match optimise {
         Optimise::No => "quick",
         Optimise::Yes => "optimised",
@@ -137,11 +144,12 @@ fn judge(status: ExitStatus, complaint: &str) -> Result<(), LoadError> {
 #[allow(
     unsafe_code,
     reason = "the engine cannot prove that an image is what a compiler made; ours is part of this binary or comes \
-              through a private pipe from a process of this same binary, and from nowhere else (decision P6)"
+              through a private pipe from a process of this same binary, now or in an earlier process that sealed it, \
+              and from nowhere else (decision P6)"
 )]
 fn load_image(engine: &Engine, image: &[u8]) -> Result<Component, LoadError> {
     // SAFETY: `image` was written by the build script of this binary, or by `compile_child::main` of the executable that
-    // we started ourselves.
+    // we started ourselves; a `Verified` is such an image, proved by a key that only this program has.
     let component = unsafe { Component::deserialize(engine, image) };
     component.map_err(|error| LoadError::Image { cause: super::chain(&error) })
 }

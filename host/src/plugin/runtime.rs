@@ -14,11 +14,12 @@ use tokio::sync::Semaphore;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{Answer, Description, Limits, Requirements, ScanLimits};
 use wasmtime::Engine;
-use wasmtime::component::Component;
 
 use super::bindings::{Linkers, Pre};
+use super::cache::Cache;
 use super::call::{Call, Configure, Describe, Frame, Job, Question, Round};
-use super::compile::{self, Compiler};
+use super::compile::Compiler;
+use super::components::{Code, Components};
 use super::engine::{self, Optimise};
 use super::load::{CompileLimit, LoadError};
 use super::scan::{self, Version};
@@ -62,10 +63,9 @@ pub struct Runtime {
 struct Shared {
     engine: Engine,
     linkers: Linkers,
-    compiler: Compiler,
+    components: Components,
     threads: Threads,
     turns: Arc<Semaphore>,
-    compiles: Semaphore,
     calls: AtomicU64,
 }
 
@@ -87,12 +87,27 @@ impl Runtime {
     ///
     /// When this machine cannot run the engine or has no thread left. Trying again is no use.
     pub fn start(compiler: Compiler) -> Result<Self, StartError> {
+        Self::start_with(compiler, None)
+    }
+
+    /// As [`start`](Self::start), with a cache for what the compiler makes of foreign plugins.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with(compiler: Compiler, cache: Option<Cache>) -> Result<Self, StartError> {
         let engine = engine::start()?;
         let linkers = Linkers::new(&engine).map_err(|error| StartError::Engine(super::chain(&error)))?;
         let threads = Threads::start()?;
         let turns = Arc::new(Semaphore::new(CALLS));
-        let (compiles, calls) = (Semaphore::new(1), AtomicU64::new(0));
-        Ok(Self { shared: Arc::new(Shared { engine, linkers, compiler, threads, turns, compiles, calls }) })
+        let (components, calls) = (Components::new(engine.clone(), compiler, cache), AtomicU64::new(0));
+        Ok(Self { shared: Arc::new(Shared { engine, linkers, components, threads, turns, calls }) })
+    }
+
+    /// The cache, if there is one.
+    #[must_use]
+    pub fn cache(&self) -> Option<&Cache> {
+        self.shared.components.cache()
     }
 
     /// Makes a plugin of bytes: bounds, scan, compile, link. Runs no code of the plugin.
@@ -120,11 +135,6 @@ impl Shared {
         }
     }
 
-    /// One compile at a time: each may take half of the memory that is left.
-    async fn compile(&self, bytes: &[u8], optimise: Optimise) -> Result<Component, LoadError> {
-        let _turn = self.compiles.acquire().await.map_err(|error| LoadError::Host(error.to_string()))?;
-        self.compiler.compile(&self.engine, bytes, optimise).await
-    }
     async fn load(self: Arc<Self>, load: Load) -> Result<Plugin, LoadError> {
         let Load { bytes, pinned, limits } = load;
         let digest = Digest::of(&bytes);
@@ -134,15 +144,14 @@ impl Shared {
         let facts = Self::scan(&bytes, &limits.scan).await?;
         let builtin = builtin::of(&digest);
         let origin = if builtin.is_some() { Origin::Embedded } else { Origin::Foreign };
-        let component = match builtin.and_then(|builtin| compile::embedded(&self.engine, builtin)) {
-            Some(component) => component,
-            // Foreign bytes first have to prove themselves; ours are compiled once.
-            None if origin == Origin::Embedded => self.compile(&bytes, Optimise::Yes).await?,
-            None => self.compile(&bytes, Optimise::No).await?,
+        let code = match builtin {
+            Some(builtin) => self.components.embedded(builtin).await?,
+            None => self.components.foreign(digest, &bytes).await?,
         };
-        super::load::check_resources(&component, &limits.store)?;
-        let pre = self.linkers.link(facts.version, &component)?;
-        let imports = super::load::imports(&component);
+        // The code may be shared, the limits are those of this load.
+        super::load::check_resources(&code.component, &limits.store)?;
+        let imports = super::load::imports(&code.component);
+        let linked = Linked { pre: self.linkers.link(facts.version, &code.component)?, code };
         let short: Arc<str> = digest.short().into();
         let turn = Arc::new(Semaphore::new(CALLS_PER_PLUGIN));
         let loaded = Loaded {
@@ -153,7 +162,7 @@ impl Shared {
             version: facts.version,
             imports,
             limits,
-            pre: ArcSwap::from_pointee(pre),
+            linked: ArcSwap::from_pointee(linked),
             turn,
         };
         Ok(Plugin { shared: self, loaded: Arc::new(loaded) })
@@ -175,8 +184,14 @@ struct Loaded {
     version: Version,
     imports: Vec<String>,
     limits: Limits,
-    pre: ArcSwap<Pre>,
+    linked: ArcSwap<Linked>,
     turn: Arc<Semaphore>,
+}
+
+/// What calls start from. It holds on to the shared code for as long as any call uses it.
+pub(super) struct Linked {
+    pub(super) pre: Pre,
+    code: Arc<Code>,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -190,6 +205,12 @@ impl Plugin {
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.loaded, &other.loaded)
+    }
+
+    /// Whether both run the same copy of machine code.
+    #[must_use]
+    pub fn shares_code_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.loaded.linked.load().code, &other.loaded.linked.load().code)
     }
 
     /// The identity of its bytes.
@@ -244,20 +265,21 @@ impl Plugin {
     }
 
     /// Compiles foreign bytes once more, with optimisation, and serves with the result from the next call on. Embedded
-    /// bytes are optimised already.
+    /// bytes are optimised already, and so is what the cache or another source has in that form.
     ///
     /// # Errors
     ///
     /// [`LoadError`]; the plugin goes on with the image it has.
     pub async fn optimise(&self) -> Result<(), LoadError> {
-        if self.loaded.origin == Origin::Embedded {
+        if self.loaded.linked.load().code.optimise == Optimise::Yes {
             return Ok(());
         }
         let plugin = self.clone();
         let done = self.shared.threads.run(async move {
             let Self { shared, loaded } = plugin;
-            let component = shared.compile(&loaded.bytes, Optimise::Yes).await?;
-            loaded.pre.store(Arc::new(shared.linkers.link(loaded.version, &component)?));
+            let code = shared.components.optimised(loaded.digest, &loaded.bytes).await?;
+            let pre = shared.linkers.link(loaded.version, &code.component)?;
+            loaded.linked.store(Arc::new(Linked { pre, code }));
             Ok(())
         });
         done.await.map_err(LoadError::Host)?
@@ -282,7 +304,7 @@ impl Plugin {
             number: self.shared.calls.fetch_add(1, Ordering::Relaxed),
         };
         let (turn, turns) = (Arc::clone(&self.loaded.turn), Arc::clone(&self.shared.turns));
-        Job { pre: self.loaded.pre.load_full(), frame, turn, turns }
+        Job { linked: self.loaded.linked.load_full(), frame, turn, turns }
     }
 }
 

@@ -20,7 +20,7 @@ const GUARD: u64 = 32 << 20;
 const FRAMES: usize = 20;
 
 /// How much work the compiler puts into an image. Images of both kinds load into one engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Optimise {
     /// Fast to compile, slower to run: to find out quickly whether a plugin works at all.
     No,

@@ -1,0 +1,57 @@
+//! The sandbox at a desk: the same engine, limits and compiler process as in a running host.
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use topoloom_core::plugin::{Description, Limits};
+
+use crate::plugin::{Compiler, Digest, Load, LoadError, Plugin, Runtime};
+
+/// Which limits hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ProfileArg {
+    /// For plugins in a compiled language
+    Standard,
+    /// For plugins that carry a language runtime, as `limits.profile: large` in an entry
+    Large,
+}
+
+impl ProfileArg {
+    /// The limits of the profile.
+    pub(super) fn limits(self) -> Limits {
+        match self {
+            Self::Standard => Limits::default(),
+            Self::Large => Limits::large(),
+        }
+    }
+}
+
+/// A sandbox.
+pub(super) struct Sandbox {
+    pub(super) runtime: Runtime,
+    source: Arc<str>,
+}
+
+impl Sandbox {
+    /// Starts it; log lines of plugins carry the name of the verb.
+    pub(super) fn start(verb: &str) -> anyhow::Result<Self> {
+        let runtime = Runtime::start(Compiler::Child { exe: super::super::executable() })?;
+        Ok(Self { runtime, source: verb.into() })
+    }
+
+    /// Loads a plugin as the host would.
+    pub(super) async fn load(
+        &self,
+        bytes: &Arc<[u8]>,
+        pinned: Option<Digest>,
+        limits: Limits,
+    ) -> Result<Plugin, LoadError> {
+        self.runtime.load(Load { bytes: Arc::clone(bytes), pinned, limits }).await
+    }
+
+    /// What a plugin says about itself.
+    pub(super) async fn describe(&self, bytes: &Arc<[u8]>, limits: Limits) -> anyhow::Result<Description> {
+        let plugin = self.load(bytes, None, limits).await?;
+        Ok(plugin.describe(&self.source).await.end?)
+    }
+}

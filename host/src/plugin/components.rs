@@ -1,0 +1,123 @@
+//! Machine code in use: one copy per plugin and kind, whoever loads it.
+//!
+//! A component is known by its digest, so two sources with the same plugin share its code. What differs between them
+//! (limits, grants, the linked instance) is made per load. Nothing is kept here that nobody uses: the last revision that
+//! goes takes the code with it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::Semaphore;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use super::Digest;
+use super::builtin::Builtin;
+use super::cache::Cache;
+use super::compile::{self, Compiler};
+use super::engine::Optimise;
+use super::load::LoadError;
+
+/// A component in machine code.
+pub(super) struct Code {
+    pub(super) component: Component,
+    pub(super) optimise: Optimise,
+}
+
+/// All machine code of the process.
+pub(super) struct Components {
+    engine: Engine,
+    compiler: Compiler,
+    cache: Option<Cache>,
+    /// One compile at a time: each may take half of the memory that is left.
+    turn: Semaphore,
+    in_use: Mutex<HashMap<(Digest, Optimise), Weak<Code>>>,
+}
+
+impl Components {
+    pub(super) fn new(engine: Engine, compiler: Compiler, cache: Option<Cache>) -> Self {
+        Self { engine, compiler, cache, turn: Semaphore::new(1), in_use: Mutex::default() }
+    }
+
+    pub(super) fn cache(&self) -> Option<&Cache> {
+        self.cache.as_ref()
+    }
+
+    /// A plugin of this binary: its image was made by the build. Where this machine is another one than it was made
+    /// for, it is compiled like any other, and kept nowhere.
+    pub(super) async fn embedded(&self, builtin: &Builtin) -> Result<Arc<Code>, LoadError> {
+        let (digest, optimise) = (builtin.digest, Optimise::Yes);
+        if let Some(code) = self.find(digest, optimise) {
+            return Ok(code);
+        }
+        if let Some(component) = compile::embedded(&self.engine, builtin) {
+            return Ok(self.keep(digest, optimise, component));
+        }
+        self.compile(digest, &builtin.bytes, optimise, None).await
+    }
+
+    /// A plugin of others, as good as it can be had without waiting: optimised if it was optimised before, since then it
+    /// has proved itself; otherwise the quick way.
+    pub(super) async fn foreign(&self, digest: Digest, bytes: &[u8]) -> Result<Arc<Code>, LoadError> {
+        for optimise in [Optimise::Yes, Optimise::No] {
+            if let Some(code) = self.at_hand(digest, optimise).await {
+                return Ok(code);
+            }
+        }
+        self.compile(digest, bytes, Optimise::No, self.cache.as_ref()).await
+    }
+
+    /// A plugin of others that has proved itself.
+    pub(super) async fn optimised(&self, digest: Digest, bytes: &[u8]) -> Result<Arc<Code>, LoadError> {
+        match self.at_hand(digest, Optimise::Yes).await {
+            Some(code) => Ok(code),
+            None => self.compile(digest, bytes, Optimise::Yes, self.cache.as_ref()).await,
+        }
+    }
+
+    /// What somebody uses or the cache has.
+    async fn at_hand(&self, digest: Digest, optimise: Optimise) -> Option<Arc<Code>> {
+        if let Some(code) = self.find(digest, optimise) {
+            return Some(code);
+        }
+        let component = self.cache.as_ref()?.load(&self.engine, digest, optimise).await?;
+        Some(self.keep(digest, optimise, component))
+    }
+
+    async fn compile(
+        &self,
+        digest: Digest,
+        bytes: &[u8],
+        optimise: Optimise,
+        cache: Option<&Cache>,
+    ) -> Result<Arc<Code>, LoadError> {
+        let turn = self.turn.acquire().await.map_err(|error| LoadError::Host(error.to_string()))?;
+        // Whoever had the turn before may have compiled the same bytes.
+        if let Some(code) = self.find(digest, optimise) {
+            return Ok(code);
+        }
+        let (component, image) = self.compiler.compile(&self.engine, bytes, optimise).await?;
+        let code = self.keep(digest, optimise, component);
+        drop(turn);
+        if let Some(cache) = cache {
+            cache.store(&self.engine, digest, optimise, image).await;
+        }
+        Ok(code)
+    }
+
+    fn find(&self, digest: Digest, optimise: Optimise) -> Option<Arc<Code>> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner).get(&(digest, optimise))?.upgrade()
+    }
+
+    /// Shares a component. Of two that came at the same moment the first one stays.
+    fn keep(&self, digest: Digest, optimise: Optimise, component: Component) -> Arc<Code> {
+        let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
+        in_use.retain(|_, code| code.strong_count() > 0);
+        if let Some(code) = in_use.get(&(digest, optimise)).and_then(Weak::upgrade) {
+            return code;
+        }
+        let code = Arc::new(Code { component, optimise });
+        in_use.insert((digest, optimise), Arc::downgrade(&code));
+        code
+    }
+}
