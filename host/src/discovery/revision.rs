@@ -6,21 +6,20 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::PluginOrigin as StatusOrigin;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{
-    CallError, Description, EndpointPermission, Granted, Limits, Permissions, Problem, Requirements, Retry, grant,
+    CallError, Description, EndpointPermission, Granted, Permissions, Problem, Requirements, Retry, grant,
 };
 use topoloom_core::snapshot::ColumnKey;
 
 use super::pacing::Rhythm;
 use crate::config;
 use crate::config::permissions::NodeNames;
-use crate::config::{EntryConfig, PluginOrigin, Profile};
+use crate::config::{EntryConfig, PluginOrigin};
 use crate::plugin::{Digest, Load, LoadError, Plugin, Runtime, builtin};
 use crate::text;
 
@@ -82,7 +81,7 @@ impl Refused {
 pub async fn prepare(runtime: &Runtime, entry: Arc<EntryConfig>, running: Option<Plugin>) -> Result<Revision, Refused> {
     let source: Arc<str> = entry.source.as_str().into();
     let (bytes, origin) = bytes(&entry).await?;
-    let limits = limits(&entry);
+    let limits = entry.limits.applied();
     let digest = Digest::of(&bytes);
     let fits = entry.plugin.digest.is_none_or(|pinned| pinned == digest);
     let running = running.filter(|plugin| fits && plugin.digest() == digest && *plugin.limits() == limits);
@@ -238,25 +237,6 @@ pub async fn read_file(path: PathBuf) -> Result<Arc<[u8]>, String> {
         return Err(too_large());
     }
     Ok(bytes.into())
-}
-
-/// The limits of an entry: the defaults, with what the entry says in their place.
-fn limits(entry: &EntryConfig) -> Limits {
-    let given = &entry.limits;
-    let mut limits = match given.profile {
-        Profile::Standard => Limits::default(),
-        Profile::Large => Limits::large(),
-    };
-    if let Some(memory) = given.memory {
-        limits.store.memory = memory.as_usize();
-    }
-    if let Some(result) = given.max_result {
-        limits.call.transfer = result.as_usize();
-    }
-    let set = |limit: &mut Duration, given: Option<Duration>| *limit = given.unwrap_or(*limit);
-    set(&mut limits.call.cpu, given.cpu);
-    set(&mut limits.call.wall, given.timeout);
-    limits
 }
 
 /// The grants of an entry, as the decision about them reads them.
