@@ -25,7 +25,7 @@ use crate::config::{Location, Mode};
 use crate::discovery::nodes::Nodes;
 use crate::discovery::report::Reports;
 use crate::discovery::supervisor::{Shared, TierRegistry};
-use crate::plugin::{Compiler, Runtime};
+use crate::plugin::{self, Compiler, Runtime};
 use crate::topology::apply::Writer;
 use crate::topology::observe::HyperNodes;
 use crate::topology::status::{Scope, StatusWriter};
@@ -48,6 +48,8 @@ pub struct Options {
     pub admin: SocketAddr,
     /// The executable that compiles foreign plugins: this one.
     pub executable: PathBuf,
+    /// What all plugins together may use.
+    pub plugins: plugin::Options,
 }
 
 /// Why the process ended.
@@ -75,7 +77,9 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
     let hyper_nodes = Arc::new(HyperNodes::default());
     let reports = Arc::new(Reports::default());
     let write_metrics = metrics::WriteMetrics::register(&mut registry);
-    let runtime = Runtime::start(Compiler::Child { exe: options.executable }).map_err(Error::Runtime)?;
+    let compiler = Compiler::Child { exe: options.executable };
+    let plugin_metrics = plugin::Metrics::register(&mut registry);
+    let runtime = Runtime::start_with(compiler, options.plugins, plugin_metrics).map_err(Error::Runtime)?;
     let shared = Arc::new(Shared {
         runtime,
         nodes: Arc::clone(&nodes),

@@ -14,8 +14,8 @@ pub mod grant;
 pub mod limits;
 pub mod model;
 
-pub use digest::Digest;
 pub use call_error::{CallError, Retry, Spent, Transfer, TrapKind, TrapReport, Usage};
+pub use digest::Digest;
 pub use grant::{EndpointPermission, Granted, GrantedEndpoint, KeyPattern, Origin, Permissions, Refusal, grant};
 pub use limits::{
     Amount, CallLimits, CompileLimits, Limit, LimitSet, Limits, Profile, ScanLimits, Setting, StoreLimits, Unit,

@@ -6,13 +6,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use futures::FutureExt;
 use tokio::sync::Semaphore;
 use topoloom_core::plugin::grant::Origin;
-use topoloom_core::plugin::{Answer, Description, Limits, Requirements, ScanLimits};
+use topoloom_core::plugin::{Answer, CompileLimits, Description, Limit, Limits, Requirements, ScanLimits};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -21,21 +21,32 @@ use super::call::{Call, Configure, Describe, Frame, Job, Question, Round};
 use super::compile::{self, Compiler};
 use super::engine::{self, Optimise};
 use super::load::{CompileLimit, LoadError};
+use super::metrics::{Metrics, Series};
 use super::scan::{self, Version};
+use super::voice::Speaker;
 use super::{Digest, builtin};
 
 /// Threads for guests that compute longer than one tick of the engine. Two let one plugin's endless loop run into its
 /// deadline while others work, and leave the host's own threads alone.
 const THREADS: usize = 2;
 
-/// Calls in the process at one time: twice the threads, since calls also wait for endpoints.
-pub(super) const CALLS: usize = 4;
-
 /// The longest a scan is waited for; one that is within its bounds takes milliseconds.
 const SCAN: Duration = Duration::from_secs(20);
 
-/// Calls of one plugin at one time: an answer builds on the one before it.
-const CALLS_PER_PLUGIN: usize = 1;
+/// What the operator decides about all plugins together: it belongs to the engine, which they share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// [`Limit::Stack`], bytes.
+    pub stack: usize,
+    /// [`Limit::ProcessCalls`]
+    pub calls: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { stack: Limit::Stack.fixed().size(), calls: Limit::ProcessCalls.fixed().size() }
+    }
+}
 
 /// Why there is no runtime. The process cannot do its work without one.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +78,8 @@ struct Shared {
     turns: Arc<Semaphore>,
     compiles: Semaphore,
     calls: AtomicU64,
+    options: Options,
+    metrics: Metrics,
 }
 
 /// What to load.
@@ -81,18 +94,34 @@ pub struct Load {
 }
 
 impl Runtime {
+    /// Starts engine, ticker and threads, with the defaults, and metrics that nobody reads.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start_with`].
+    pub fn start(compiler: Compiler) -> Result<Self, StartError> {
+        Self::start_with(compiler, Options::default(), Metrics::default())
+    }
+
     /// Starts engine, ticker and threads.
     ///
     /// # Errors
     ///
     /// When this machine cannot run the engine or has no thread left. Trying again is no use.
-    pub fn start(compiler: Compiler) -> Result<Self, StartError> {
-        let engine = engine::start()?;
+    pub fn start_with(compiler: Compiler, options: Options, metrics: Metrics) -> Result<Self, StartError> {
+        let engine = engine::start(options)?;
         let linkers = Linkers::new(&engine).map_err(|error| StartError::Engine(super::chain(&error)))?;
         let threads = Threads::start()?;
-        let turns = Arc::new(Semaphore::new(CALLS));
+        let turns = Arc::new(Semaphore::new(options.calls));
         let (compiles, calls) = (Semaphore::new(1), AtomicU64::new(0));
-        Ok(Self { shared: Arc::new(Shared { engine, linkers, compiler, threads, turns, compiles, calls }) })
+        let shared = Shared { engine, linkers, compiler, threads, turns, compiles, calls, options, metrics };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What its plugins cost.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// Makes a plugin of bytes: bounds, scan, compile, link. Runs no code of the plugin.
@@ -105,7 +134,8 @@ impl Runtime {
     /// [`LoadError`], of which [`LoadError::retry`] says whether the same bytes can ever do better.
     pub async fn load(&self, load: Load) -> Result<Plugin, LoadError> {
         let shared = Arc::clone(&self.shared);
-        self.shared.threads.run(async move { shared.load(load).await }).await.map_err(LoadError::Host)?
+        let loaded = self.shared.threads.run(async move { shared.load(load).await }).await.map_err(LoadError::Host)?;
+        loaded.inspect_err(|error| self.shared.metrics.refused(error))
     }
 }
 
@@ -116,15 +146,19 @@ impl Shared {
         let scan = tokio::task::spawn_blocking(move || scan::scan(&bytes, &limits));
         match tokio::time::timeout(SCAN, scan).await {
             Ok(done) => done.map_err(|error| LoadError::Host(error.to_string()))?,
-            Err(_) => Err(LoadError::CompileLimit { limit: CompileLimit::Wall(SCAN) }),
+            Err(_) => Err(LoadError::CompileLimit { limit: CompileLimit::Scan(SCAN) }),
         }
     }
 
     /// One compile at a time: each may take half of the memory that is left.
-    async fn compile(&self, bytes: &[u8], optimise: Optimise) -> Result<Component, LoadError> {
+    async fn compile(&self, bytes: &[u8], optimise: Optimise, bounds: &CompileLimits) -> Result<Component, LoadError> {
         let _turn = self.compiles.acquire().await.map_err(|error| LoadError::Host(error.to_string()))?;
-        self.compiler.compile(&self.engine, bytes, optimise).await
+        let started = Instant::now();
+        let compiled = self.compiler.compile(&self.engine, bytes, optimise, bounds).await;
+        self.metrics.compiled(optimise, compiled.as_ref().err(), started.elapsed());
+        compiled
     }
+
     async fn load(self: Arc<Self>, load: Load) -> Result<Plugin, LoadError> {
         let Load { bytes, pinned, limits } = load;
         let digest = Digest::of(&bytes);
@@ -137,14 +171,15 @@ impl Shared {
         let component = match builtin.and_then(|builtin| compile::embedded(&self.engine, builtin)) {
             Some(component) => component,
             // Foreign bytes first have to prove themselves; ours are compiled once.
-            None if origin == Origin::Embedded => self.compile(&bytes, Optimise::Yes).await?,
-            None => self.compile(&bytes, Optimise::No).await?,
+            None if origin == Origin::Embedded => self.compile(&bytes, Optimise::Yes, &limits.compile).await?,
+            None => self.compile(&bytes, Optimise::No, &limits.compile).await?,
         };
         super::load::check_resources(&component, &limits.store)?;
         let pre = self.linkers.link(facts.version, &component)?;
         let imports = super::load::imports(&component);
         let short: Arc<str> = digest.short().into();
-        let turn = Arc::new(Semaphore::new(CALLS_PER_PLUGIN));
+        let turn = Arc::new(Semaphore::new(Limit::PluginCalls.fixed().size()));
+        let series = self.metrics.series(&short);
         let loaded = Loaded {
             bytes,
             digest,
@@ -155,6 +190,7 @@ impl Shared {
             limits,
             pre: ArcSwap::from_pointee(pre),
             turn,
+            series,
         };
         Ok(Plugin { shared: self, loaded: Arc::new(loaded) })
     }
@@ -177,6 +213,7 @@ struct Loaded {
     limits: Limits,
     pre: ArcSwap<Pre>,
     turn: Arc<Semaphore>,
+    series: Series,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -224,14 +261,12 @@ impl Plugin {
 
     /// Asks the plugin about itself.
     pub async fn describe(&self, source: &Arc<str>) -> Call<Description> {
-        let job = self.job(source, self.loaded.limits.call.cpu_short);
-        self.shared.threads.call(self.begins(), job, Describe).await
+        self.call(source, Limit::CpuShort, Describe, |description| self.loaded.series.named(&description.name)).await
     }
 
     /// Checks a configuration (a JSON object) and says what it needs.
     pub async fn configure(&self, source: &Arc<str>, config: Arc<str>) -> Call<Requirements> {
-        let job = self.job(source, self.loaded.limits.call.cpu_short);
-        self.shared.threads.call(self.begins(), job, Configure(config)).await
+        self.call(source, Limit::CpuShort, Configure(config), |_| {}).await
     }
 
     /// One round. The answer is decoded and has the right shape; whether it is a sound topology is for
@@ -239,8 +274,7 @@ impl Plugin {
     ///
     /// Cancel safe: the guest is stopped within 10 ms of computing.
     pub async fn discover(&self, source: &Arc<str>, round: Round) -> Call<Answer> {
-        let job = self.job(source, self.loaded.limits.call.cpu);
-        self.shared.threads.call(self.begins(), job, round).await
+        self.call(source, Limit::Cpu, round, |_| {}).await
     }
 
     /// Compiles foreign bytes once more, with optimisation, and serves with the result from the next call on. Embedded
@@ -256,11 +290,29 @@ impl Plugin {
         let plugin = self.clone();
         let done = self.shared.threads.run(async move {
             let Self { shared, loaded } = plugin;
-            let component = shared.compile(&loaded.bytes, Optimise::Yes).await?;
+            let component = shared.compile(&loaded.bytes, Optimise::Yes, &loaded.limits.compile).await?;
             loaded.pre.store(Arc::new(shared.linkers.link(loaded.version, &component)?));
             Ok(())
         });
-        done.await.map_err(LoadError::Host)?
+        let done = done.await.map_err(LoadError::Host)?;
+        done.inspect_err(|error| self.shared.metrics.refused(error))
+    }
+
+    /// One call, counted however it ends. What is learnt from its answer is learnt before it counts.
+    async fn call<Q: Question>(
+        &self,
+        source: &Arc<str>,
+        budget: Limit,
+        question: Q,
+        learn: impl FnOnce(&Q::Answer),
+    ) -> Call<Q::Answer> {
+        let ending = self.loaded.series.begin();
+        let call = self.shared.threads.call(self.begins(), self.job(source, budget), question).await;
+        if let Ok(answer) = &call.end {
+            learn(answer);
+        }
+        ending.with(call.end.as_ref().err(), &call.usage);
+        call
     }
 
     /// Ours are trusted to be quick or to yield; what a plugin of others makes the host do for it is done on the
@@ -272,14 +324,19 @@ impl Plugin {
         }
     }
 
-    fn job(&self, source: &Arc<str>, cpu: Duration) -> Job {
+    fn job(&self, source: &Arc<str>, budget: Limit) -> Job {
+        let speaker = Speaker {
+            source: Arc::clone(source),
+            plugin: self.loaded.series.name(),
+            digest: Arc::clone(&self.loaded.short),
+            call: self.shared.calls.fetch_add(1, Ordering::Relaxed),
+        };
         let frame = Frame {
             engine: self.shared.engine.clone(),
             limits: self.loaded.limits.clone(),
-            cpu,
-            source: Arc::clone(source),
-            digest: Arc::clone(&self.loaded.short),
-            number: self.shared.calls.fetch_add(1, Ordering::Relaxed),
+            budget,
+            stack: self.shared.options.stack,
+            speaker,
         };
         let (turn, turns) = (Arc::clone(&self.loaded.turn), Arc::clone(&self.shared.turns));
         Job { pre: self.loaded.pre.load_full(), frame, turn, turns }

@@ -91,7 +91,7 @@ pub enum CallError {
 
 /// The end of a sentence about a limit: what an operator can do.
 fn way_out(limit: Option<Limit>) -> String {
-    limit.and_then(Limit::hint).map(|hint| format!("; {hint}")).unwrap_or_default()
+    limit.map(Limit::advice).unwrap_or_default()
 }
 
 /// What was too large.

@@ -218,6 +218,12 @@ impl LimitSet {
         self.0 & (1 << limit as u32) != 0
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// All of them.
     pub fn iter(self) -> impl Iterator<Item = Limit> {
         Limit::ALL.iter().copied().filter(move |limit| self.contains(*limit))

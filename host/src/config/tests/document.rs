@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::{Load, Location, Standing};
 use std::collections::BTreeMap;
+use topoloom_core::plugin::{Amount, Limit};
 
 const LABEL: &str = "networkTopologyDiscovery:\n- source: label\n  enabled: true\n";
 

@@ -5,7 +5,7 @@ use crate::config::endpoint::{AddressRule, CaBundle, Carrier, Endpoint, Network,
 use crate::config::permissions::NodeNames;
 use crate::config::tuning::EmptyResult;
 use crate::config::{PluginOrigin, Profile};
-use topoloom_core::plugin::{KeyPattern, Method};
+use topoloom_core::plugin::{Amount, KeyPattern, Limit, Method, Setting};
 
 fn plugin(lines: &str) -> String {
     let plugin = config(lines).plugin;

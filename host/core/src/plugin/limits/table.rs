@@ -272,14 +272,21 @@ impl Limit {
     /// What an operator can do about it, as the end of a sentence; nothing for a limit that nobody can change.
     #[must_use]
     pub fn hint(self) -> Option<String> {
+        let Row { standard, large, setting, .. } = self.row();
         if let Some(key) = self.key() {
-            return Some(format!("raise `limits.{key}` of the entry if the plugin needs it"));
+            let other = if standard == large { "" } else { ", or take `limits.profile: large`," };
+            return Some(format!("raise `limits.{key}` of the entry{other} if the plugin needs it"));
         }
-        match self.row().setting {
-            Setting::Host { flag, .. } => {
-                Some(format!("start the host with a larger `{flag}` if its plugins need it"))
-            }
+        match setting {
+            Setting::Host { flag, .. } => Some(format!("start the host with a larger `{flag}` if its plugins need it")),
+            _ if standard != large => Some("take `limits.profile: large` if the plugin needs it".to_owned()),
             _ => None,
         }
+    }
+
+    /// The same with its semicolon, for the end of a sentence; empty where there is nothing to do.
+    #[must_use]
+    pub fn advice(self) -> String {
+        self.hint().map(|hint| format!("; {hint}")).unwrap_or_default()
     }
 }
