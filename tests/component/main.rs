@@ -13,5 +13,6 @@
 
 mod ends;
 mod guests;
+mod limits;
 mod load;
 mod neighbours;
