@@ -29,7 +29,7 @@ use crate::discovery::report::Reports;
 use crate::discovery::supervisor::{Shared, TierRegistry};
 use crate::plugin::cache::{Cache, CacheOptions};
 use crate::plugin::trust::TrustOptions;
-use crate::plugin::{Compiler, Runtime};
+use crate::plugin::{self, Compiler, Runtime};
 use crate::topology::apply::Writer;
 use crate::topology::observe::HyperNodes;
 use crate::topology::status::{Scope, StatusWriter};
@@ -62,6 +62,8 @@ pub struct Options {
     pub cache: Option<CacheOptions>,
     /// What plugins have to bring before they are loaded.
     pub trust: TrustOptions,
+    /// What all plugins together may use.
+    pub runtime: plugin::Options,
 }
 
 /// Why the process ended.
@@ -90,7 +92,9 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
     let reports = Arc::new(Reports::default());
     let write_metrics = metrics::WriteMetrics::register(&mut registry);
     let cache = options.cache.and_then(open_cache);
-    let runtime = Runtime::start_with(Compiler::Child { exe: options.executable }, cache).map_err(Error::Runtime)?;
+    let compiler = Compiler::Child { exe: options.executable };
+    let plugin_metrics = plugin::Metrics::register(&mut registry);
+    let runtime = Runtime::start_with(compiler, options.runtime, plugin_metrics, cache).map_err(Error::Runtime)?;
     let namespace = &options.location.namespace;
     let sites = Sites { namespace: namespace.clone(), folder: options.plugins, poll: options.poll };
     let supply = Supply {

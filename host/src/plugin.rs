@@ -32,6 +32,7 @@ mod engine;
 mod guest;
 mod limiter;
 mod load;
+mod metrics;
 mod runtime;
 mod scan;
 mod trap;
@@ -43,7 +44,8 @@ pub use compile::Compiler;
 pub use topoloom_core::plugin::Digest;
 
 pub use load::LoadError;
-pub use runtime::{Load, Plugin, Runtime, StartError};
+pub use metrics::Metrics;
+pub use runtime::{Load, Options, Plugin, Runtime, StartError};
 
 /// The whole error chain in one line: the engine's outermost message holds frames, the cause stands at its end.
 fn chain(error: &wasmtime::Error) -> String {

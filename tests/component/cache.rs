@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use topoloom::plugin::cache::{Cache, CacheKey, CacheOptions, DEFAULT_SIZE, OpenError};
-use topoloom::plugin::{Compiler, Load, LoadError, Plugin, Runtime, builtin};
+use topoloom::plugin::{Compiler, Load, LoadError, Metrics, Plugin, Runtime, builtin};
 use topoloom_core::plugin::{Limits, StoreLimits};
 
 use crate::guests::{RUNTIME, VILLAIN, host, load, nodes, round, source};
@@ -45,12 +45,24 @@ impl Place {
 
 /// A process with a compiler.
 fn first(options: CacheOptions) -> Runtime {
-    Runtime::start_with(Compiler::Child { exe: host() }, Some(Cache::open(options).unwrap())).unwrap()
+    Runtime::start_with(
+        Compiler::Child { exe: host() },
+        topoloom::plugin::Options::default(),
+        Metrics::default(),
+        Some(Cache::open(options).unwrap()),
+    )
+    .unwrap()
 }
 
 /// A process without one.
 fn later(options: CacheOptions) -> Runtime {
-    Runtime::start_with(Compiler::Child { exe: "/nowhere".into() }, Some(Cache::open(options).unwrap())).unwrap()
+    Runtime::start_with(
+        Compiler::Child { exe: "/nowhere".into() },
+        topoloom::plugin::Options::default(),
+        Metrics::default(),
+        Some(Cache::open(options).unwrap()),
+    )
+    .unwrap()
 }
 
 async fn try_load(runtime: &Runtime, bytes: &Arc<[u8]>) -> Result<Plugin, LoadError> {

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use topoloom_core::plugin::{Answer, Answered, CallError, CallLimits, Limits, StoreLimits, Transfer, TrapKind};
+use topoloom_core::plugin::{Answer, Answered, CallError, CallLimits, Limits, TrapKind};
 
 use crate::guests::{MUTE_VILLAIN, VILLAIN, load, nodes, round, source, villain};
-
-const MIB: usize = 1 << 20;
 
 /// Short enough for tests, long enough that an honest call on a busy machine never meets it.
 fn short() -> Limits {
@@ -56,22 +54,6 @@ async fn endless_loops_end_at_their_budget_in_every_export() {
 }
 
 #[tokio::test]
-async fn the_clock_ends_what_the_budget_does_not() {
-    let call = CallLimits { wall: Duration::from_millis(200), ..CallLimits::default() };
-    let (end, _) = discover(Limits { call, ..Limits::default() }, "loop").await;
-    assert!(matches!(end, Err(CallError::WallClock { .. })), "{end:?}");
-}
-
-#[tokio::test]
-async fn growing_memory_ends_at_its_limit() {
-    let store = StoreLimits { memory: 32 * MIB, ..StoreLimits::default() };
-    let (end, usage) = discover(Limits { store, ..Limits::default() }, "grow").await;
-    let Err(CallError::OutOfMemory { limit, asked, .. }) = end else { panic!("{end:?}") };
-    assert!(limit == 32 * MIB && asked > limit, "{asked}");
-    assert!(usage.peak_memory <= limit && usage.peak_memory > 16 * MIB, "{usage:?}");
-}
-
-#[tokio::test]
 async fn deep_recursion_is_a_trap() {
     // Rust guests hit the end of their own stack in linear memory first.
     for (act, expected) in [("recurse", TrapKind::Memory), ("recurse-deep", TrapKind::Stack)] {
@@ -79,6 +61,8 @@ async fn deep_recursion_is_a_trap() {
             CallError::Trap { kind, report } => {
                 assert_eq!(kind, expected, "{act}: {report}");
                 assert!(!report.frames.is_empty() && report.frames.len() <= 20, "{:?}", report.frames);
+                assert!(report.spent.peak_memory > 0 && report.spent.memory_limit == 256 << 20, "{report:?}");
+                assert!(report.spent.cpu > Duration::ZERO && report.spent.cpu_limit.as_secs() == 5, "{report:?}");
             }
             other => panic!("{act}: {other:?}"),
         }
@@ -96,10 +80,10 @@ async fn a_panic_arrives_with_its_words_and_its_place() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_not_taken() {
-    let expected = CallError::TooLarge { what: Transfer::Message, limit: 64 * MIB };
-    assert_eq!(fails("giant").await, expected);
-    assert_eq!(fails("state").await, CallError::TooLarge { what: Transfer::State, limit: 8 * MIB });
+async fn a_label_key_must_be_one() {
+    let call = villain().await.configure(&source(), r#"{"configure": "no-label"}"#.into()).await;
+    let Err(CallError::InvalidResult(what)) = call.end else { panic!("{:?}", call.end) };
+    assert!(what.starts_with("it asks for the node label or annotation \"no label\\\\nat all\": "), "{what}");
 }
 
 #[tokio::test]
@@ -111,35 +95,9 @@ async fn answers_that_lead_nowhere_are_invalid() {
         ("offsets", "the names of group 0: entry 1 ends at 1, before it begins at 3"),
         ("boundary", "the names of group 0: entry 0 ends at 1, which is no character boundary of 2 bytes"),
         ("rest", "the names of group 0: the last entry ends at 2 and the text has 4 bytes"),
-        ("groups", "it has 1000 groups and may have 300"),
-        ("diagnostics", "it has 10001 diagnostics and may have 10000"),
         ("unchanged", "it says unchanged, but was given no state of an earlier answer"),
     ] {
         assert_eq!(fails(act).await, CallError::InvalidResult(words.to_owned()), "{act}");
-    }
-}
-
-#[tokio::test]
-async fn what_is_cheap_to_say_and_dear_to_believe_is_refused_at_the_door() {
-    for (act, words) in [
-        ("long-key", "a text of a selector is 31457280 bytes long, at most 4096 are read"),
-        ("values", "it has 1000000 values in one selector and may have 1000"),
-        ("requirements", "it has 20000 requirements in one selector and may have 64"),
-        ("labels", "it has 30000 labels in one group and may have 64"),
-        ("nobodies", "it has 8000000 members and may have 101600"),
-        ("same-row", "it has 8000000 rows in diagnostics and may have 101600"),
-        ("long-kind", "a kind is 31457280 bytes long, at most 4096 are read"),
-    ] {
-        assert_eq!(fails(act).await, CallError::InvalidResult(words.to_owned()), "{act}");
-    }
-    let plugin = villain().await;
-    for (act, words) in [
-        ("many-labels", "it has 100000 required node labels and may have 64"),
-        ("no-label", "it asks for the node label or annotation \"no label\\\\nat all\": "),
-    ] {
-        let call = plugin.configure(&source(), format!(r#"{{"configure": "{act}"}}"#).into()).await;
-        let Err(CallError::InvalidResult(what)) = call.end else { panic!("{act}: {:?}", call.end) };
-        assert!(what.starts_with(words), "{act}: {what}");
     }
 }
 
@@ -178,13 +136,6 @@ async fn state_comes_back_and_unchanged_needs_one() {
     assert_eq!(plugin.discover(&source(), again).await.end.unwrap().state, [7, 7]);
     let unchanged = topoloom::plugin::Round { state, ..round("unchanged", nodes(1)) };
     assert_eq!(plugin.discover(&source(), unchanged).await.end.unwrap().outcome, Answered::Unchanged);
-}
-
-#[tokio::test]
-async fn a_flood_of_lines_is_counted() {
-    let (end, usage) = discover(Limits::default(), "flood").await;
-    assert!(end.is_ok());
-    assert_eq!((usage.log_lines, usage.log_dropped), (200, 800));
 }
 
 #[tokio::test]

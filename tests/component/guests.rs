@@ -23,6 +23,10 @@ pub(crate) static MUTE_VILLAIN: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
     component(&module)
 });
 
+/// A discoverer that takes from the host without end.
+pub(crate) static GLUTTON: LazyLock<Arc<[u8]>> =
+    LazyLock::new(|| component(&guest::module("topoloom-guest-glutton").unwrap()));
+
 /// One runtime for all tests of the process, as the host has one.
 pub(crate) static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| Runtime::start(Compiler::Child { exe: host() }).unwrap());
@@ -74,6 +78,59 @@ pub(crate) fn wat(name: &str) -> Arc<[u8]> {
 pub(crate) fn host() -> PathBuf {
     topoloom_tests::host::binary().unwrap()
 }
+
+/// The villain with one more component inside it, which does its harm when the plugin starts: most of it cannot be
+/// written in a language with a compiler.
+pub(crate) fn grafted(inner: &str) -> Arc<[u8]> {
+    let inner = wat::parse_str(inner).unwrap();
+    let mut bytes = VILLAIN.to_vec();
+    // Section 4 is a component, section 5 instances of components: one, of that component, without arguments. Its index
+    // is the number of components before it: the encoder wraps the one exported interface into one.
+    section(&mut bytes, 4, &inner);
+    section(&mut bytes, 5, &[1, 0, 1, 0]);
+    bytes.into()
+}
+
+fn section(bytes: &mut Vec<u8>, id: u8, content: &[u8]) {
+    bytes.push(id);
+    let mut left = content.len();
+    while left >= 0x80 {
+        bytes.push(u8::try_from(left & 0x7f).unwrap() | 0x80);
+        left >>= 7;
+    }
+    bytes.push(u8::try_from(left).unwrap());
+    bytes.extend_from_slice(content);
+}
+
+/// A component with that many instances of one module, which imports so many functions of an empty module name.
+pub(crate) fn crowd(instances: usize, links: usize) -> Arc<[u8]> {
+    let exports: String = (0..links).map(|i| format!(r#"(export "{i}" (func 0))"#)).collect();
+    let instances = "(core instance (instantiate $m))".repeat(instances);
+    let text = format!("(component (core module $m (func) {exports}) {instances})");
+    wat::parse_str(&text).unwrap().into()
+}
+
+/// A plugin that passes the scan and would keep the compiler busy for minutes: in each of its functions thousands of
+/// values are alive at one time.
+pub(crate) fn bomb() -> Arc<[u8]> {
+    use std::fmt::Write;
+    let mut text = String::from("(component (core module");
+    for _ in 0..FUNCTIONS {
+        text.push_str("(func (param i32 i32) (result i32)");
+        for value in 0..VALUES {
+            let _ = write!(text, " local.get {} local.get {} i32.mul", value % 2, (value + 1) % 2);
+            let _ = write!(text, " local.tee {}", value % 2);
+        }
+        (1..VALUES).for_each(|_| text.push_str(" i32.xor"));
+        text.push(')');
+    }
+    text.push_str(r#") (instance $d) (export "topoloom:discovery/discoverer@0.1.0" (instance $d)))"#);
+    wat::parse_str(&text).unwrap().into()
+}
+
+/// As many as the bounds of a file allow, and as long.
+const FUNCTIONS: usize = 60;
+const VALUES: usize = 7_000;
 
 fn villain_module() -> Vec<u8> {
     guest::module("topoloom-guest-villain").unwrap()

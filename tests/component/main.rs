@@ -15,5 +15,6 @@ mod cache;
 mod desk;
 mod ends;
 mod guests;
+mod limits;
 mod load;
 mod neighbours;

@@ -1,8 +1,8 @@
 //! What a plugin may do and how its calls end, as plain values.
 //!
 //! Owns the words that the runtime (which needs an engine), the supervisor (which needs a clock) and the configuration
-//! (which needs a cluster) share: [`Limits`], [`Permissions`] and what [`grant()`] makes of them, what a discoverer says
-//! about itself ([`Description`], [`Requirements`]), and the one way a call ends ([`Answer`] or [`CallError`]).
+//! (which needs a cluster) share: [`Limits`] and the table behind them ([`Limit`]), [`Permissions`] and what [`grant()`]
+//! makes of them, what a discoverer says about itself ([`Description`], [`Requirements`]), and the one way a call ends ([`Answer`] or [`CallError`]).
 //! Which bytes serve and which wait is decided in [`rollout`]. Never runs a plugin, never reads a clock.
 //!
 //! Failure story: every way in which a call can end without an answer is a variant of [`CallError`], which knows its
@@ -15,10 +15,12 @@ pub mod limits;
 pub mod model;
 pub mod rollout;
 
-pub use call_error::{CallError, Retry, Transfer, TrapKind, TrapReport, Usage};
+pub use call_error::{CallError, Retry, Spent, Transfer, TrapKind, TrapReport, Usage};
 pub use digest::Digest;
 pub use grant::{EndpointPermission, Granted, GrantedEndpoint, KeyPattern, Origin, Permissions, Refusal, grant};
-pub use limits::{CallLimits, Limits, ScanLimits, StoreLimits};
+pub use limits::{
+    Amount, CallLimits, CompileLimits, Limit, LimitSet, Limits, Profile, ScanLimits, Setting, StoreLimits, Unit,
+};
 pub use model::{
     Answer, Answered, ConfigMapKey, CredentialKind, Description, Endpoint, Failure, Location, Method, Problem,
     Requirements, Tls, Trigger,

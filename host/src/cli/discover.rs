@@ -19,8 +19,8 @@ use topoloom_core::topology::Object;
 use super::tree::{Leaf, forest_text};
 use super::{live, print};
 use crate::config::{self, Document, PluginOrigin, PluginRef, Standing};
-use crate::discovery::node_file::{self, FileNode};
 use crate::delivery::Supply;
+use crate::discovery::node_file::{self, FileNode};
 use crate::discovery::oneshot::{ConfigHashes, Found, Prepared, Shot};
 use crate::plugin::{Compiler, Runtime};
 use crate::topology::convert::{self, Wanted};
@@ -75,7 +75,8 @@ pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
     }
     let existing = args.existing.as_deref().map(read_existing).transpose()?.unwrap_or_default();
     let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
-    let prepared = Prepared::new(&runtime, &Supply::offline(), &document, args.source.as_deref(), &BTreeMap::new()).await;
+    let prepared =
+        Prepared::new(&runtime, &Supply::offline(), &document, args.source.as_deref(), &BTreeMap::new()).await;
     let mut store = Store::new();
     store.want(prepared.keys());
     read_nodes(&args.nodes, &mut store)?;

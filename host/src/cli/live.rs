@@ -14,8 +14,8 @@ use topoloom_core::topology::Object;
 use super::ClusterArgs;
 use crate::cluster::{Reason, Refusal};
 use crate::config::{Document, Entry, Load, Problem, Standing};
-use crate::discovery::oneshot::{ConfigHashes, Prepared, Shot};
 use crate::delivery::{Delivery, Modules, Sites, Supply};
+use crate::discovery::oneshot::{ConfigHashes, Prepared, Shot};
 use crate::plugin::{Compiler, Digest, Runtime};
 use crate::topology::convert;
 
@@ -47,7 +47,16 @@ impl Live {
         let no_config = document.is_none();
         let document = document.unwrap_or_default();
         let namespace = args.location().namespace;
-        Ok(Self { client, namespace, hyper_nodes, sources, document, no_config, store: Store::new(), changes: Vec::new() })
+        Ok(Self {
+            client,
+            namespace,
+            hyper_nodes,
+            sources,
+            document,
+            no_config,
+            store: Store::new(),
+            changes: Vec::new(),
+        })
     }
 
     /// The models of all HyperNodes.

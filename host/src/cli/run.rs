@@ -7,10 +7,13 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use tokio_util::sync::CancellationToken;
+use topoloom_core::plugin::{Amount, Limit, Setting};
 
 use super::ClusterArgs;
 use crate::config::Mode;
+use crate::config::size::{self, ByteSize};
 use crate::manager::{self, Options};
+use crate::plugin;
 use crate::topology::status::Scope;
 
 /// Flags of `run`.
@@ -32,6 +35,33 @@ pub(super) struct RunArgs {
     admin_address: SocketAddr,
     #[command(flatten)]
     plugins: plugins::PluginArgs,
+    /// Stack of WebAssembly code in each call of a plugin (64Ki to 8Mi)
+    #[arg(long, env = "TOPOLOOM_PLUGIN_STACK", default_value_t = default(Limit::Stack), value_parser = stack, value_name = "SIZE")]
+    plugin_stack: ByteSize,
+    /// Calls of plugins under way at most; the others wait (1 to 32)
+    #[arg(long, env = "TOPOLOOM_PLUGIN_CALLS", default_value_t = Limit::ProcessCalls.fixed().number(), value_parser = calls, value_name = "COUNT")]
+    plugin_calls: u64,
+}
+
+fn default(limit: Limit) -> ByteSize {
+    ByteSize::bytes(limit.fixed().number())
+}
+
+fn stack(text: &str) -> Result<ByteSize, String> {
+    within(Limit::Stack, size::parse(text).map(|size| Amount::Bytes(size.as_u64()))).map(ByteSize::bytes)
+}
+
+fn calls(text: &str) -> Result<u64, String> {
+    within(Limit::ProcessCalls, text.parse().ok().map(Amount::Count))
+}
+
+/// The value, if it is in the range that the table of limits gives to whoever starts the host.
+fn within(limit: Limit, amount: Option<Amount>) -> Result<u64, String> {
+    let Setting::Host { low, high, .. } = limit.row().setting else {
+        return Err("it cannot be set for the host".to_owned());
+    };
+    let amount = amount.filter(|amount| *amount >= low && *amount <= high);
+    amount.map(Amount::number).ok_or_else(|| format!("must be {low} to {high}"))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -60,6 +90,10 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         modules: args.plugins.modules(),
         cache: args.plugins.cache()?,
         trust: args.plugins.trust()?,
+        runtime: plugin::Options {
+            stack: args.plugin_stack.as_usize(),
+            calls: usize::try_from(args.plugin_calls).unwrap_or(usize::MAX),
+        },
     };
     let stop = CancellationToken::new();
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;

@@ -2,32 +2,37 @@
 
 use super::read::{At, Fields, Report};
 use super::size::ByteSize;
+use std::collections::BTreeMap;
 use std::time::Duration;
+use topoloom_core::plugin::{Amount, Limit, Setting};
 
-/// What one call of the plugin may use. A value that is not given is the host's default for that kind of plugin: the
-/// builtin UFM source, for one, has larger ones than a third-party plugin (decision P3).
+pub use topoloom_core::plugin::Profile;
+
+/// What one plugin may use, as far as the entry says it. A value that is not given is the host's default for that kind
+/// of plugin: the builtin UFM source, for one, has larger ones than a third-party plugin (decision P3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Memory of the guest, summed over all its memories.
-    pub memory: Option<ByteSize>,
-    /// Time on the processor per call.
-    pub cpu: Option<Duration>,
-    /// Time on the wall per call, waiting included.
-    pub timeout: Option<Duration>,
-    /// Bytes of one result.
-    pub max_result: Option<ByteSize>,
-    /// How large a module may be.
+    /// Which defaults.
     pub profile: Profile,
+    given: BTreeMap<Limit, Amount>,
 }
 
-/// How large a module and its functions may be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Profile {
-    /// What a plugin written in Rust needs.
-    #[default]
-    Standard,
-    /// What an interpreter in the plugin needs (Python, JavaScript).
-    Large,
+impl Limits {
+    /// What the entry says about one limit.
+    #[must_use]
+    pub fn get(&self, limit: Limit) -> Option<Amount> {
+        self.given.get(&limit).copied()
+    }
+
+    /// The limits that are in force: the defaults, with what the entry says in their place.
+    #[must_use]
+    pub fn applied(&self) -> topoloom_core::plugin::Limits {
+        let mut limits = topoloom_core::plugin::Limits::of(self.profile);
+        for (limit, amount) in &self.given {
+            limits.set(*limit, *amount);
+        }
+        limits
+    }
 }
 
 /// What a result may destroy before it is held (decision H6).
@@ -75,21 +80,34 @@ impl Default for Safety {
     }
 }
 
-/// Reads `limits`.
+/// Reads `limits`: every row of the table that an entry may set.
 pub(super) fn read_limits(fields: &mut Fields<'_>, report: &mut Report) -> Limits {
-    // Below 1Mi no guest starts; above 4Gi no 32-bit guest can grow.
-    let memory = ByteSize::mebi(1)..=ByteSize::gibi(4);
-    let cpu = Duration::from_millis(10)..=Duration::from_secs(600);
-    let timeout = Duration::from_millis(100)..=Duration::from_secs(3600);
-    let result = ByteSize::kibi(1)..=ByteSize::gibi(1);
-    Limits {
-        memory: fields.read("memory", report, |at| at.size(&memory)),
-        cpu: fields.read("cpu", report, |at| at.duration(&cpu)),
-        timeout: fields.read("timeout", report, |at| at.duration(&timeout)),
-        max_result: fields.read("maxResult", report, |at| at.size(&result)),
-        profile: fields
-            .read("profile", report, |at| at.one_of(&[("standard", Profile::Standard), ("large", Profile::Large)]))
-            .unwrap_or_default(),
+    let mut given = BTreeMap::new();
+    for limit in Limit::ALL {
+        let Setting::Entry { key, low, high } = limit.row().setting else { continue };
+        if let Some(amount) = fields.read(key, report, |at| amount(at, low, high)) {
+            given.insert(*limit, amount);
+        }
+    }
+    let profile = fields
+        .read("profile", report, |at| at.one_of(&[("standard", Profile::Standard), ("large", Profile::Large)]))
+        .unwrap_or_default();
+    Limits { profile, given }
+}
+
+/// A value of the unit of its range.
+fn amount(at: &At<'_>, low: Amount, high: Amount) -> Result<Amount, String> {
+    match (low, high) {
+        (Amount::Bytes(low), Amount::Bytes(high)) => {
+            let size = at.size(&(ByteSize::bytes(low)..=ByteSize::bytes(high)))?;
+            Ok(Amount::Bytes(size.as_u64()))
+        }
+        (Amount::Time(low), Amount::Time(high)) => Ok(Amount::Time(at.duration(&(low..=high))?)),
+        _ => {
+            let number = |amount: Amount| i64::try_from(amount.number()).unwrap_or(i64::MAX);
+            let count = at.integer(number(low)..=number(high))?;
+            Ok(Amount::Count(u64::try_from(count).unwrap_or_default()))
+        }
     }
 }
 

@@ -42,16 +42,16 @@ fn offer(map: Option<ConfigMap>, place: &str, key: &str) -> Offer {
     let mut text = map.data.unwrap_or_default();
     let Some(module) = binary.remove(key) else {
         if text.contains_key(key) {
-            let message = format!("{place}: the module stands in `data`, where only text can be; put it into `binaryData`");
+            let message =
+                format!("{place}: the module stands in `data`, where only text can be; put it into `binaryData`");
             return Offer::Nothing(Reason::PluginInvalid, message);
         }
         let found: Vec<&str> = binary.keys().map(String::as_str).collect();
         let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
         return Offer::missing(format!("{place}: there is no such key in its binaryData; keys there: {found}"));
     };
-    let mut take = |name: &str| {
-        text.remove(name).map(String::into_bytes).or_else(|| binary.remove(name).map(|bytes| bytes.0))
-    };
+    let mut take =
+        |name: &str| text.remove(name).map(String::into_bytes).or_else(|| binary.remove(name).map(|bytes| bytes.0));
     let (declaration, signature) = beside(key);
     let (declaration, signature) = (take(&declaration), take(&signature));
     Parcel { module: module.0, declaration, signature }.open(place, Origin::ConfigMap)

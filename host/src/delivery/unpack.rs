@@ -59,8 +59,7 @@ pub fn unpack(bytes: &[u8], packed: usize, unpacked: usize) -> Result<Vec<u8>, E
     }
     let mut rest = bytes;
     let broken = |error: &dyn std::fmt::Display| Error::Broken(error.to_string());
-    let decoder =
-        StreamingDecoder::new_with_max_window_size(&mut rest, WINDOW).map_err(|error| broken(&error))?;
+    let decoder = StreamingDecoder::new_with_max_window_size(&mut rest, WINDOW).map_err(|error| broken(&error))?;
     if decoder.decoder.content_size() > unpacked as u64 {
         return Err(Error::Unpacked { limit: unpacked });
     }

@@ -5,20 +5,19 @@
 //! missing) is a [`Refused`] and leaves the old revision in force (decision H1).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::rollout::{Failed, Step};
 use topoloom_core::plugin::{
-    CallError, Description, EndpointPermission, Granted, Limits, Permissions, Problem, Requirements, Retry, grant,
+    CallError, Description, EndpointPermission, Granted, Permissions, Problem, Requirements, Retry, grant,
 };
 use topoloom_core::snapshot::ColumnKey;
 
 use super::pacing::Rhythm;
 use crate::config;
+use crate::config::EntryConfig;
 use crate::config::permissions::NodeNames;
-use crate::config::{EntryConfig, Profile};
 use crate::delivery::Module;
 use crate::plugin::{Load, LoadError, Plugin, Runtime};
 use crate::text;
@@ -94,7 +93,7 @@ pub async fn prepare(
     running: Option<Plugin>,
 ) -> Result<Revision, Refused> {
     let source: Arc<str> = entry.source.as_str().into();
-    let limits = limits(&entry);
+    let limits = entry.limits.applied();
     let running = running.filter(|plugin| plugin.digest() == module.digest && *plugin.limits() == limits);
     let plugin = match running {
         Some(plugin) => plugin,
@@ -221,25 +220,6 @@ pub fn call_reason(error: &CallError) -> Reason {
         }
         CallError::Start(_) | CallError::Host(_) => Reason::PluginInvalid,
     }
-}
-
-/// The limits of an entry: the defaults, with what the entry says in their place.
-fn limits(entry: &EntryConfig) -> Limits {
-    let given = &entry.limits;
-    let mut limits = match given.profile {
-        Profile::Standard => Limits::default(),
-        Profile::Large => Limits::large(),
-    };
-    if let Some(memory) = given.memory {
-        limits.store.memory = memory.as_usize();
-    }
-    if let Some(result) = given.max_result {
-        limits.call.transfer = result.as_usize();
-    }
-    let set = |limit: &mut Duration, given: Option<Duration>| *limit = given.unwrap_or(*limit);
-    set(&mut limits.call.cpu, given.cpu);
-    set(&mut limits.call.wall, given.timeout);
-    limits
 }
 
 /// The grants of an entry, as the decision about them reads them.

@@ -135,7 +135,11 @@ fn digest(annotation: &str, text: &str) -> Option<Digest> {
     let digest = Digest::parse(text);
     if digest.is_none() {
         let value = crate::text::line(text, 100);
-        tracing::warn!(annotation, value, "no digest (`sha256:` and 64 hexadecimal digits): the annotation has no effect");
+        tracing::warn!(
+            annotation,
+            value,
+            "no digest (`sha256:` and 64 hexadecimal digits): the annotation has no effect"
+        );
     }
     digest
 }

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
-use topoloom_core::plugin::{Answer, CallError, Description, Granted, Limits, Requirements, Usage};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use topoloom_core::plugin::{
+    Answer, CallError, Description, Granted, Limit, LimitSet, Limits, Requirements, TrapReport, Usage,
+};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::Object;
+use tracing::Instrument;
 use wasmtime::{Engine, Store, UpdateDeadline};
 
 use super::bindings::Pre;
@@ -15,7 +18,7 @@ use super::guest::{Guest, Inputs};
 use super::limiter::Limiter;
 use super::runtime::Linked;
 use super::trap;
-use super::voice::Voice;
+use super::voice::{Speaker, Voice};
 
 /// How a call ended and what it used.
 #[derive(Debug)]
@@ -61,15 +64,19 @@ pub(super) struct Job {
 pub(super) struct Frame {
     pub(super) engine: Engine,
     pub(super) limits: Limits,
-    pub(super) cpu: Duration,
-    pub(super) source: Arc<str>,
-    pub(super) digest: Arc<str>,
-    pub(super) number: u64,
+    /// Which row of the table bounds its computing.
+    pub(super) budget: Limit,
+    /// Bytes of stack that the engine gives to WebAssembly.
+    pub(super) stack: usize,
+    pub(super) speaker: Speaker,
 }
 
 /// One of the three functions of a discoverer, with its arguments.
 pub(super) trait Question: Send + 'static {
     type Answer: Send + 'static;
+
+    /// The function of the discoverer.
+    const NAME: &'static str;
 
     /// What the imports may serve during the call.
     fn inputs(&self) -> Inputs;
@@ -102,6 +109,7 @@ pub(super) struct Describe;
 
 impl Question for Describe {
     type Answer = Description;
+    const NAME: &'static str = "describe";
 
     fn inputs(&self) -> Inputs {
         Inputs::default()
@@ -116,6 +124,7 @@ pub(super) struct Configure(pub(super) Arc<str>);
 
 impl Question for Configure {
     type Answer = Requirements;
+    const NAME: &'static str = "configure";
 
     fn inputs(&self) -> Inputs {
         Inputs::default()
@@ -128,6 +137,7 @@ impl Question for Configure {
 
 impl Question for Round {
     type Answer = Answer;
+    const NAME: &'static str = "discover";
 
     fn inputs(&self) -> Inputs {
         let Self { nodes, granted, applied, .. } = self;
@@ -142,24 +152,44 @@ impl Question for Round {
 impl Job {
     /// Waits for its turn, asks, and finds out how it ended. The store dies here, whatever happened in it.
     pub(super) async fn run<Q: Question>(self, question: Q) -> Call<Q::Answer> {
+        let inputs = question.inputs();
+        let Speaker { source, plugin, digest, call } = &self.frame.speaker;
+        let span = tracing::debug_span!(
+            "call",
+            function = Q::NAME,
+            source = &**source,
+            plugin = &**plugin,
+            digest = &**digest,
+            call,
+            generation = inputs.nodes.generation(),
+            rows = inputs.nodes.rows(),
+        );
+        self.ask(question, inputs).instrument(span).await
+    }
+
+    async fn ask<Q: Question>(self, question: Q, inputs: Inputs) -> Call<Q::Answer> {
         let asked = Instant::now();
+        let mut met = LimitSet::default();
         // First the plugin's own turn: a plugin with a long queue must not hold places of others while it waits.
-        let turn = Arc::clone(&self.turn).acquire_owned().await;
-        let turns = Arc::clone(&self.turns).acquire_owned().await;
-        let (Ok(_turn), Ok(_turns)) = (turn, turns) else {
+        let turn = wait(&self.turn, Limit::PluginCalls, &mut met).await;
+        let turns = wait(&self.turns, Limit::ProcessCalls, &mut met).await;
+        let (Some(_turn), Some(_turns)) = (turn, turns) else {
             return Call::broken("the queue of calls is closed".to_owned());
         };
         let started = Instant::now();
         let frame = &self.frame;
         let wall = frame.limits.call.wall;
-        let budget = Arc::new(Budget::new(frame.cpu));
-        let mut store = frame.store(&budget, question.inputs());
+        let budget = Arc::new(Budget::new(frame.cpu()));
+        let mut store = frame.store(&budget, inputs);
         let asking = budget.meter(question.ask(&self.linked.pre, &mut store));
         let end = match tokio::time::timeout(wall, asking).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(NoAnswer::Known(error))) => Err(error),
-            Ok(Err(NoAnswer::Stopped(error))) => Err(trap::classify(&error, store.data(), &budget)),
-            Err(_elapsed) => Err(CallError::WallClock { used: budget.used(), limit: wall }),
+            Ok(Err(NoAnswer::Stopped(error))) => Err(trap::classify(&error, store.data(), &budget, frame)),
+            Err(_elapsed) => {
+                let report = trap::silent(store.data(), &budget);
+                Err(CallError::WallClock { used: budget.used(), limit: wall, report })
+            }
         };
         let guest = store.data();
         let (log_lines, log_dropped) = guest.voice.end();
@@ -170,17 +200,57 @@ impl Job {
             peak_memory: guest.limiter.peak_memory(),
             log_lines,
             log_dropped,
+            received: guest.received,
+            sent: guest.sent,
+            requests: guest.requests,
+            met: met.and(guest.voice.met()),
         };
+        frame.report(end.as_ref().err(), &usage);
         Call { end, usage }
     }
 }
 
+/// Waits for a turn, and notes if there was none at once.
+async fn wait(turns: &Arc<Semaphore>, limit: Limit, met: &mut LimitSet) -> Option<OwnedSemaphorePermit> {
+    if let Ok(turn) = Arc::clone(turns).try_acquire_owned() {
+        return Some(turn);
+    }
+    met.insert(limit);
+    Arc::clone(turns).acquire_owned().await.ok()
+}
+
 impl Frame {
+    /// How long the call may compute.
+    fn cpu(&self) -> Duration {
+        match self.budget {
+            Limit::Cpu => self.limits.call.cpu,
+            _ => self.limits.call.cpu_short,
+        }
+    }
+
+    /// Says how the call ended; all that is known about a guest that was stopped, since the sentence in the status has
+    /// room for little of it.
+    fn report(&self, error: Option<&CallError>, usage: &Usage) {
+        let Speaker { source, plugin, digest, call } = &self.speaker;
+        let (source, plugin, digest) = (&**source, &**plugin, &**digest);
+        let (wall, cpu, peak_memory) = (usage.wall, usage.cpu, usage.peak_memory);
+        let outcome = error.map_or("ok", CallError::outcome);
+        tracing::debug!(source, plugin, digest, call, outcome, ?wall, ?cpu, peak_memory, "a call ended");
+        let Some((error, report)) = error.and_then(|error| Some((error, error.report()?))) else { return };
+        let stopped_by = error.stopped_by();
+        let limit = error.limit().map(Limit::word);
+        let TrapReport { message, frames, log_tail, spent } = report;
+        tracing::info!(
+            source, plugin, digest, call, stopped_by, limit, message, ?frames, ?log_tail, %spent,
+            "a plugin was stopped"
+        );
+    }
+
     /// The only place that makes stores, so that none is without its limits. A store with epochs and without a
     /// deadline would trap at once.
     fn store(&self, budget: &Arc<Budget>, inputs: Inputs) -> Store<Guest> {
         let Limits { store: bounds, call, .. } = &self.limits;
-        let voice = Voice::new(Arc::clone(&self.source), Arc::clone(&self.digest), self.number, call);
+        let voice = Voice::new(self.speaker.clone(), call);
         let mut store = Store::new(&self.engine, Guest::new(Limiter::new(bounds.clone()), voice, call.clone(), inputs));
         store.limiter(|guest| &mut guest.limiter);
         store.set_hostcall_fuel(call.transfer);

@@ -13,18 +13,19 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use topoloom_core::plugin::CompileLimits;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::builtin::Builtin;
 use super::cache::Verified;
-use super::compile_child::{CPU_SECONDS, SUBCOMMAND};
+use super::compile_child::{SUBCOMMAND, seconds};
 use super::engine::Optimise;
 use super::load::{CompileLimit, LoadError};
 
-/// The longest a compile may take by the clock. Its processor time is limited to less; at the lowest priority on a busy
+/// The longest a compile may take by the clock, as a multiple of its processor time: at the lowest priority on a busy
 /// machine that can take a while.
-const WALL: Duration = Duration::from_secs(60);
+const WALL: u32 = 6;
 
 /// The largest image. Images have 2 to 4 times the size of the plugin, which has at most 32 MiB.
 pub(super) const IMAGE: usize = 128 << 20;
@@ -34,6 +35,9 @@ const COMPLAINT: u64 = 4 << 10;
 
 /// The signal that ends a process whose processor time is used up (`signal(7)`, all Linux architectures we build for).
 const SIGXCPU: i32 = 24;
+
+/// The signals of a process that gets no more memory: its own, and that of the kernel when there is none left at all.
+const OUT_OF_MEMORY: [i32; 2] = [6, 9];
 
 /// Where foreign bytes are compiled.
 #[derive(Debug, Clone)]
@@ -54,6 +58,7 @@ impl Compiler {
         engine: &Engine,
         bytes: &[u8],
         optimise: Optimise,
+        bounds: &CompileLimits,
     ) -> Result<(Component, Vec<u8>), LoadError> {
         let Self::Child { exe } = self;
         let failed = |what: &'static str| {
@@ -61,7 +66,7 @@ impl Compiler {
             move |source: io::Error| LoadError::Compiler { what, exe, source }
         };
         let mut child = Command::new(exe)
-            .args([SUBCOMMAND, word(optimise)])
+            .args([SUBCOMMAND, optimise.word(), &seconds(bounds.cpu).to_string(), &bounds.memory.to_string()])
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -71,13 +76,14 @@ impl Compiler {
             .spawn()
             .map_err(failed("started"))?;
         let talk = converse(&mut child, bytes);
-        let talk = tokio::time::timeout(WALL, talk).await;
-        let talk = talk.map_err(|_| LoadError::CompileLimit { limit: CompileLimit::Wall(WALL) })?;
+        let wall = bounds.cpu.saturating_mul(WALL);
+        let talk = tokio::time::timeout(wall, talk).await;
+        let talk = talk.map_err(|_| LoadError::CompileLimit { limit: CompileLimit::Wall(wall) })?;
         let (status, image, complaint) = talk.map_err(failed("used"))?;
         if image.len() > IMAGE {
             return Err(LoadError::CompileLimit { limit: CompileLimit::Image(IMAGE) });
         }
-        judge(status, &complaint)?;
+        judge(status, &complaint, bounds)?;
         Ok((load_image(engine, &image)?, image))
     }
 }
@@ -95,14 +101,6 @@ pub(super) fn embedded(engine: &Engine, builtin: &Builtin) -> Option<Component> 
         image => load_image(engine, image),
     };
     loaded.map_err(|error| tracing::info!(plugin = builtin.name, %error, "compiling a builtin plugin anew")).ok()
-}
-
-/// The kind of a compile in one word.
-pub(super) fn word(optimise: Optimise) -> &'static str {
-    match optimise {
-        Optimise::No => "quick",
-        Optimise::Yes => "optimised",
-    }
 }
 
 /// Gives the bytes to the compiler and takes what it says. All three pipes at once: a full one would block the others.
@@ -128,11 +126,15 @@ async fn converse(child: &mut Child, bytes: &[u8]) -> io::Result<(ExitStatus, Ve
     Ok((status, image, String::from_utf8_lossy(&complaint).trim().to_owned()))
 }
 
-fn judge(status: ExitStatus, complaint: &str) -> Result<(), LoadError> {
+fn judge(status: ExitStatus, complaint: &str, bounds: &CompileLimits) -> Result<(), LoadError> {
+    let exceeded = |limit| Err(LoadError::CompileLimit { limit });
     match status.signal() {
         _ if status.success() => Ok(()),
-        Some(SIGXCPU) => Err(LoadError::CompileLimit { limit: CompileLimit::Cpu(Duration::from_secs(CPU_SECONDS)) }),
-        Some(signal) => Err(LoadError::CompileLimit { limit: CompileLimit::Killed { signal } }),
+        Some(SIGXCPU) => exceeded(CompileLimit::Cpu(Duration::from_secs(seconds(bounds.cpu)))),
+        Some(signal) if OUT_OF_MEMORY.contains(&signal) => {
+            exceeded(CompileLimit::Memory { limit: bounds.memory, signal })
+        }
+        Some(signal) => exceeded(CompileLimit::Killed { signal }),
         None if complaint.is_empty() => {
             Err(LoadError::Compile { message: format!("the compiler ended with {status}") })
         }

@@ -1,24 +1,20 @@
 //! The compiler process: WebAssembly in at standard input, an image out at standard output.
 //!
-//! It is this same binary, started with [`SUBCOMMAND`] and nothing else: no environment, no arguments of an operator. It
-//! takes its own limits before it reads the first byte, and never runs what it compiles.
+//! It is this same binary, started with [`SUBCOMMAND`], one word, and its limits: no environment. It puts those limits on
+//! itself before it reads the first byte, and never runs what it compiles.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
+use topoloom_core::plugin::{Amount, CompileLimits, Limit, Setting};
 use wasmtime::Engine;
 
 use super::engine::{Optimise, Threads, settings};
 
 /// The hidden subcommand of the binary that ends in [`main`].
 pub const SUBCOMMAND: &str = "compile-plugin";
-
-/// Processor time of one compile. Honest plugins take 16 ms to 5 s (Python), measured.
-pub(super) const CPU_SECONDS: u64 = 10;
-
-/// Address space of one compile. An honest Rust plugin needs 60 MiB, Python 700.
-const MEMORY: u64 = 1 << 30;
 
 /// Politeness: compiling waits for everything else.
 const NICE: i32 = 19;
@@ -37,12 +33,8 @@ pub fn main(arguments: &[String]) -> ExitCode {
 }
 
 fn compile(arguments: &[String]) -> wasmtime::Result<()> {
-    confine()?;
-    let optimise = match arguments {
-        [word] if word == "quick" => Optimise::No,
-        [word] if word == "optimised" => Optimise::Yes,
-        other => return Err(wasmtime::format_err!("{SUBCOMMAND} takes one word, quick or optimised, not {other:?}")),
-    };
+    let (optimise, bounds) = read(arguments)?;
+    confine(&bounds)?;
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;
     let image = Engine::new(&settings(optimise, Threads::One))?.precompile_component(&bytes)?;
@@ -52,14 +44,46 @@ fn compile(arguments: &[String]) -> wasmtime::Result<()> {
     Ok(())
 }
 
+/// What the process that started this one asks for.
+fn read(arguments: &[String]) -> wasmtime::Result<(Optimise, CompileLimits)> {
+    let usage = || {
+        wasmtime::format_err!(
+            "{SUBCOMMAND} takes a word (quick, optimised), seconds of processor time and bytes of memory, not {arguments:?}"
+        )
+    };
+    let (word, bounds) = match arguments {
+        [word] => (word, CompileLimits::default()),
+        [word, seconds, bytes] => {
+            let number = |text: &str| text.parse::<u64>().map_err(|_| usage());
+            let cpu = within(Limit::CompileCpu, Amount::seconds(number(seconds)?))?.time();
+            let memory = within(Limit::CompileMemory, Amount::Bytes(number(bytes)?))?.size();
+            (word, CompileLimits { cpu, memory })
+        }
+        _ => return Err(usage()),
+    };
+    let optimise = [Optimise::No, Optimise::Yes].into_iter().find(|optimise| optimise.word() == word);
+    Ok((optimise.ok_or_else(usage)?, bounds))
+}
+
+/// The range is that of the table, whoever asks.
+fn within(limit: Limit, amount: Amount) -> wasmtime::Result<Amount> {
+    match limit.row().setting {
+        Setting::Entry { low, high, .. } if amount < low || amount > high => {
+            Err(wasmtime::format_err!("the limit {} must be {low} to {high}, not {amount}", limit.word()))
+        }
+        _ => Ok(amount),
+    }
+}
+
 /// Takes away from this process what a compile does not need.
-fn confine() -> wasmtime::Result<()> {
+fn confine(bounds: &CompileLimits) -> wasmtime::Result<()> {
     rustix::process::nice(NICE)?;
     // Should memory run out all the same, this process goes and not the host. Best effort: not every sandbox lets us.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     // At the first number comes SIGXCPU, which says what happened; at the second SIGKILL, which could be anything.
-    limit(Resource::Cpu, CPU_SECONDS, CPU_SECONDS + 1)?;
-    let memory = memory(left_in_cgroup());
+    let seconds = seconds(bounds.cpu);
+    limit(Resource::Cpu, seconds, seconds + 1)?;
+    let memory = memory(left_in_cgroup(), bounds.memory as u64);
     limit(Resource::As, memory, memory)?;
     limit(Resource::Core, 0, 0)?;
     limit(Resource::Fsize, 0, 0)
@@ -69,13 +93,15 @@ fn limit(resource: Resource, current: u64, maximum: u64) -> wasmtime::Result<()>
     Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })?)
 }
 
-/// Half of what is left, so that a compile cannot take the host with it, and never more than [`MEMORY`]. Where that is
+/// Processor time as the kernel counts it: whole seconds, at least one.
+pub(super) fn seconds(cpu: Duration) -> u64 {
+    (cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)).max(1)
+}
+
+/// Half of what is left, so that a compile cannot take the host with it, and never more than the limit. Where that is
 /// too little even for the compiler itself, its end says so.
-fn memory(left: Option<u64>) -> u64 {
-    match left {
-        Some(left) => (left / 2).min(MEMORY),
-        None => MEMORY,
-    }
+fn memory(left: Option<u64>, limit: u64) -> u64 {
+    left.map_or(limit, |left| (left / 2).min(limit))
 }
 
 /// What the cgroup of this container has left; `None` without a limit or where it cannot be read. Inside a container
@@ -101,11 +127,34 @@ mod tests {
 
     #[test]
     fn memory_is_half_of_what_is_left_within_bounds() {
-        assert_eq!(memory(None), MEMORY);
-        assert_eq!(memory(Some(64 << 30)), MEMORY);
-        assert_eq!(memory(Some(1 << 30)), 512 << 20);
-        assert_eq!(memory(Some(64 << 20)), 32 << 20);
+        let limit = 1 << 30;
+        assert_eq!(memory(None, limit), limit);
+        assert_eq!(memory(Some(64 << 30), limit), limit);
+        assert_eq!(memory(Some(1 << 30), limit), 512 << 20);
+        assert_eq!(memory(Some(64 << 20), limit), 32 << 20);
         assert_eq!(number("max\n"), None);
         assert_eq!(number("1073741824\n"), Some(1 << 30));
+    }
+
+    #[test]
+    fn limits_are_read_within_the_ranges_of_the_table() {
+        let read = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+            super::read(&arguments).map_err(|error| error.to_string())
+        };
+        let (optimise, bounds) = read(&["optimised", "20", "2147483648"]).unwrap();
+        assert_eq!((optimise, bounds.cpu.as_secs(), bounds.memory), (Optimise::Yes, 20, 2 << 30));
+        assert_eq!(read(&["quick"]).unwrap(), (Optimise::No, CompileLimits::default()));
+        for (arguments, words) in [
+            (["quick", "61", "2147483648"], "the limit compile-cpu must be 1s to 60s, not 61s"),
+            (["quick", "0", "2147483648"], "the limit compile-cpu must be 1s to 60s, not 0s"),
+            (["quick", "1", "8589934592"], "the limit compile-memory must be 16Mi to 4Gi, not 8Gi"),
+            (["slow", "1", "2147483648"], "compile-plugin takes a word (quick, optimised)"),
+            (["quick", "1", "-1"], "compile-plugin takes a word (quick, optimised)"),
+        ] {
+            let error = read(&arguments).unwrap_err();
+            assert!(error.starts_with(words), "{error}");
+        }
+        assert_eq!((seconds(Duration::from_millis(1)), seconds(Duration::from_millis(1500))), (1, 2));
     }
 }

@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
 
 use tokio::sync::Semaphore;
+use topoloom_core::plugin::CompileLimits;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -17,6 +19,7 @@ use super::cache::Cache;
 use super::compile::{self, Compiler};
 use super::engine::Optimise;
 use super::load::LoadError;
+use super::metrics::Metrics;
 
 /// A component in machine code.
 pub(super) struct Code {
@@ -29,14 +32,15 @@ pub(super) struct Components {
     engine: Engine,
     compiler: Compiler,
     cache: Option<Cache>,
+    metrics: Metrics,
     /// One compile at a time: each may take half of the memory that is left.
     turn: Semaphore,
     in_use: Mutex<HashMap<(Digest, Optimise), Weak<Code>>>,
 }
 
 impl Components {
-    pub(super) fn new(engine: Engine, compiler: Compiler, cache: Option<Cache>) -> Self {
-        Self { engine, compiler, cache, turn: Semaphore::new(1), in_use: Mutex::default() }
+    pub(super) fn new(engine: Engine, compiler: Compiler, cache: Option<Cache>, metrics: Metrics) -> Self {
+        Self { engine, compiler, cache, metrics, turn: Semaphore::new(1), in_use: Mutex::default() }
     }
 
     pub(super) fn cache(&self) -> Option<&Cache> {
@@ -45,7 +49,7 @@ impl Components {
 
     /// A plugin of this binary: its image was made by the build. Where this machine is another one than it was made
     /// for, it is compiled like any other, and kept nowhere.
-    pub(super) async fn embedded(&self, builtin: &Builtin) -> Result<Arc<Code>, LoadError> {
+    pub(super) async fn embedded(&self, builtin: &Builtin, bounds: &CompileLimits) -> Result<Arc<Code>, LoadError> {
         let (digest, optimise) = (builtin.digest, Optimise::Yes);
         if let Some(code) = self.find(digest, optimise) {
             return Ok(code);
@@ -53,25 +57,35 @@ impl Components {
         if let Some(component) = compile::embedded(&self.engine, builtin) {
             return Ok(self.keep(digest, optimise, component));
         }
-        self.compile(digest, &builtin.bytes, optimise, None).await
+        self.compile(digest, &builtin.bytes, optimise, None, bounds).await
     }
 
     /// A plugin of others, as good as it can be had without waiting: optimised if it was optimised before, since then it
     /// has proved itself; otherwise the quick way.
-    pub(super) async fn foreign(&self, digest: Digest, bytes: &[u8]) -> Result<Arc<Code>, LoadError> {
+    pub(super) async fn foreign(
+        &self,
+        digest: Digest,
+        bytes: &[u8],
+        bounds: &CompileLimits,
+    ) -> Result<Arc<Code>, LoadError> {
         for optimise in [Optimise::Yes, Optimise::No] {
             if let Some(code) = self.at_hand(digest, optimise).await {
                 return Ok(code);
             }
         }
-        self.compile(digest, bytes, Optimise::No, self.cache.as_ref()).await
+        self.compile(digest, bytes, Optimise::No, self.cache.as_ref(), bounds).await
     }
 
     /// A plugin of others that has proved itself.
-    pub(super) async fn optimised(&self, digest: Digest, bytes: &[u8]) -> Result<Arc<Code>, LoadError> {
+    pub(super) async fn optimised(
+        &self,
+        digest: Digest,
+        bytes: &[u8],
+        bounds: &CompileLimits,
+    ) -> Result<Arc<Code>, LoadError> {
         match self.at_hand(digest, Optimise::Yes).await {
             Some(code) => Ok(code),
-            None => self.compile(digest, bytes, Optimise::Yes, self.cache.as_ref()).await,
+            None => self.compile(digest, bytes, Optimise::Yes, self.cache.as_ref(), bounds).await,
         }
     }
 
@@ -90,13 +104,17 @@ impl Components {
         bytes: &[u8],
         optimise: Optimise,
         cache: Option<&Cache>,
+        bounds: &CompileLimits,
     ) -> Result<Arc<Code>, LoadError> {
         let turn = self.turn.acquire().await.map_err(|error| LoadError::Host(error.to_string()))?;
         // Whoever had the turn before may have compiled the same bytes.
         if let Some(code) = self.find(digest, optimise) {
             return Ok(code);
         }
-        let (component, image) = self.compiler.compile(&self.engine, bytes, optimise).await?;
+        let started = Instant::now();
+        let compiled = self.compiler.compile(&self.engine, bytes, optimise, bounds).await;
+        self.metrics.compiled(optimise, compiled.as_ref().err(), started.elapsed());
+        let (component, image) = compiled?;
         let code = self.keep(digest, optimise, component);
         drop(turn);
         if let Some(cache) = cache {

@@ -12,7 +12,11 @@ use wasmtime::{Enabled, Engine, EngineWeak, InstanceAllocationStrategy, PoolingA
 
 pub(super) use settings::{Optimise, Threads, settings};
 
-use super::runtime::CALLS;
+use super::runtime::Options;
+
+/// What host functions have of the stack of a call, beyond what WebAssembly may use of it. It must never run out: an
+/// overflow there ends the process.
+const HOST_STACK: usize = 1536 << 10;
 
 /// How often a guest that computes gives its thread back, and how late a deadline may be noticed. Shorter costs more
 /// wake-ups than it gains: deadlines are seconds.
@@ -26,9 +30,9 @@ const KEPT_STACK: usize = 64 << 10;
 /// Memory of instances is taken from a pool and given back: mapping and unmapping it anew would be a third of a short
 /// call. The pool is as large as all calls together may use, so it never refuses what the limits allow; nearly all of it
 /// is address space and no memory.
-fn pool() -> PoolingAllocationConfig {
+fn pool(calls: usize) -> PoolingAllocationConfig {
     let each = StoreLimits::default();
-    let all = |per_call: usize| u32::try_from(CALLS * per_call).unwrap_or(u32::MAX);
+    let all = |per_call: usize| u32::try_from(calls * per_call).unwrap_or(u32::MAX);
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(all(1))
         .total_core_instances(all(each.instances))
@@ -48,9 +52,11 @@ fn pool() -> PoolingAllocationConfig {
 /// Makes the engine and starts its ticker, which ends when the last handle of the engine is gone.
 ///
 /// The ticker is a thread of its own: a task could be starved by the very guest that it should stop.
-pub(super) fn start() -> Result<Engine, super::StartError> {
+pub(super) fn start(options: Options) -> Result<Engine, super::StartError> {
     let mut config = settings(Optimise::Yes, Threads::All);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
+    // Neither is part of an image: what was compiled for one stack runs on another.
+    config.max_wasm_stack(options.stack).async_stack_size(options.stack + HOST_STACK);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options.calls)));
     let engine = Engine::new(&config).map_err(|error| super::StartError::Engine(super::chain(&error)))?;
     let weak = engine.weak();
     std::thread::Builder::new()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use topoloom_core::plugin::{CallLimits, Granted};
+use topoloom_core::plugin::{CallLimits, Granted, Limit};
 use topoloom_core::snapshot::{Store, View};
 use topoloom_core::topology::Object;
 use wasmtime::component::ResourceTable;
@@ -18,6 +18,20 @@ pub(super) struct Guest {
     /// What the guest holds handles of.
     pub(super) table: ResourceTable,
     pub(super) inputs: Inputs,
+    /// Bytes that the host gave to the guest.
+    pub(super) received: usize,
+    /// Bytes that the guest gave to the host.
+    pub(super) sent: usize,
+    /// HTTP requests.
+    pub(super) requests: usize,
+}
+
+/// A host function does not go on: the call ends here, with this limit.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub(super) struct Exceeded {
+    pub(super) row: Limit,
+    pub(super) what: String,
 }
 
 /// What the imports serve. `describe` and `configure` get nothing: they are functions of their argument alone.
@@ -32,7 +46,36 @@ impl Guest {
     pub(super) fn new(limiter: Limiter, voice: Voice, limits: CallLimits, inputs: Inputs) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limiter.limits().handles);
-        Self { limiter, voice, limits, table, inputs }
+        Self { limiter, voice, limits, table, inputs, received: 0, sent: 0, requests: 0 }
+    }
+
+    /// The guest is about to get so many bytes. Asked before they are copied: the engine does not limit this direction.
+    pub(super) fn give(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        self.received = self.received.saturating_add(bytes);
+        let (received, limit) = (self.received, self.limits.received);
+        if received <= limit {
+            return Ok(());
+        }
+        let what = format!("{received} bytes from the host in one call, of {limit} allowed");
+        Err(Exceeded { row: Limit::Received, what })
+    }
+
+    /// The guest sent so many bytes; the engine has limited them.
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_add(bytes);
+    }
+
+    /// The guest sends one more HTTP request.
+    pub(super) fn request(&mut self) -> Result<(), Exceeded> {
+        self.requests += 1;
+        let (requests, limit) = (self.requests, self.limits.requests);
+        if requests <= limit {
+            return Ok(());
+        }
+        Err(Exceeded {
+            row: Limit::Requests,
+            what: format!("{requests} HTTP requests in one call, of {limit} allowed"),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use topoloom_core::plugin::{Retry, StoreLimits};
+use topoloom_core::plugin::{Limit, Retry, StoreLimits};
 use wasmtime::component::Component;
 use wasmtime::component::types::ComponentItem;
 
@@ -24,7 +24,7 @@ pub enum LoadError {
         found: Digest,
     },
     /// The file is larger than it may be.
-    #[error("the plugin has {size} bytes and may have {limit}")]
+    #[error("the plugin has {size} bytes and may have {limit}{}", Limit::File.advice())]
     FileTooLarge {
         /// Bytes.
         size: usize,
@@ -43,7 +43,15 @@ pub enum LoadError {
     /// Not WebAssembly at all.
     #[error("the plugin is not WebAssembly: it does not begin with the magic number")]
     NotWasm,
-    /// The file is malformed or uses a feature that is switched off.
+    /// The file is WebAssembly of a kind that is switched off.
+    #[error("the plugin uses WebAssembly that is switched off, at byte {offset}: {message}")]
+    Feature {
+        /// Where.
+        offset: u64,
+        /// What the validator says.
+        message: String,
+    },
+    /// The file is malformed.
     #[error("the plugin is not valid at byte {offset}: {message}")]
     Invalid {
         /// Where.
@@ -52,8 +60,10 @@ pub enum LoadError {
         message: String,
     },
     /// The file is valid and larger in some way than a plugin may be.
-    #[error("the plugin has {what} of {found}, and {limit} is allowed")]
+    #[error("the plugin has {what} of {found}, and {limit} is allowed{}", row.advice())]
     Bounds {
+        /// Which row of the table.
+        row: Limit,
         /// What was measured.
         what: &'static str,
         /// What was found.
@@ -90,8 +100,10 @@ pub enum LoadError {
         found: String,
     },
     /// The plugin starts with more than it may ever have.
-    #[error("the plugin starts with {found} {what} and may have {limit}")]
+    #[error("the plugin starts with {found} {what} and may have {limit}{}", row.advice())]
     Initial {
+        /// Which row of the table.
+        row: Limit,
         /// Of what.
         what: &'static str,
         /// How much.
@@ -106,7 +118,7 @@ pub enum LoadError {
         message: String,
     },
     /// The compiler needed more than it may.
-    #[error("compiling the plugin exceeded a limit: {limit}")]
+    #[error("compiling the plugin exceeded a limit: {limit}{}", limit.limit().map(Limit::advice).unwrap_or_default())]
     CompileLimit {
         /// Which.
         limit: CompileLimit,
@@ -145,11 +157,20 @@ pub enum CompileLimit {
     Cpu(Duration),
     /// Time by the clock.
     Wall(Duration),
-    /// Memory or something else that ended the process.
+    /// Memory.
+    Memory {
+        /// The limit, bytes; the container may have had less left.
+        limit: usize,
+        /// The signal that ended the process.
+        signal: i32,
+    },
+    /// Something else that ended the process.
     Killed {
         /// The signal.
         signal: i32,
     },
+    /// Time for the scan before it, which its bounds keep far below this.
+    Scan(Duration),
     /// Bytes of the image.
     Image(usize),
 }
@@ -159,8 +180,27 @@ impl std::fmt::Display for CompileLimit {
         match self {
             Self::Cpu(limit) => write!(f, "{limit:?} of processor time"),
             Self::Wall(limit) => write!(f, "{limit:?} by the clock"),
-            Self::Killed { signal } => write!(f, "the compiler ended by signal {signal}, most likely out of memory"),
+            Self::Memory { limit, signal } => {
+                write!(
+                    f,
+                    "{limit} bytes of memory, or what the container has left (the compiler ended by signal {signal})"
+                )
+            }
+            Self::Killed { signal } => write!(f, "the compiler ended by signal {signal}"),
+            Self::Scan(limit) => write!(f, "{limit:?} for reading it"),
             Self::Image(limit) => write!(f, "an image of {limit} bytes"),
+        }
+    }
+}
+
+impl CompileLimit {
+    /// The row of the table. Two have none: they stand behind the bounds of the file, which act first.
+    #[must_use]
+    pub const fn limit(self) -> Option<Limit> {
+        match self {
+            Self::Cpu(_) | Self::Wall(_) => Some(Limit::CompileCpu),
+            Self::Memory { .. } => Some(Limit::CompileMemory),
+            Self::Killed { .. } | Self::Scan(_) | Self::Image(_) => None,
         }
     }
 }
@@ -179,6 +219,7 @@ impl LoadError {
             Self::Precompiled => "Precompiled",
             Self::CoreModule => "CoreModule",
             Self::NotWasm => "NotWasm",
+            Self::Feature { .. } => "FeatureOff",
             Self::Invalid { .. } => "InvalidComponent",
             Self::Bounds { .. } => "ComponentTooLarge",
             Self::ForeignImport { .. } => "ForeignImport",
@@ -192,6 +233,18 @@ impl LoadError {
             Self::Image { .. } => "ImageRefused",
             Self::Link { .. } => "LinkFailed",
             Self::Host(_) => "HostFault",
+        }
+    }
+
+    /// The row of the table that the plugin does not fit into, if it is one.
+    #[must_use]
+    pub const fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::FileTooLarge { .. } => Some(Limit::File),
+            Self::Feature { .. } => Some(Limit::Features),
+            Self::Bounds { row, .. } | Self::Initial { row, .. } => Some(*row),
+            Self::CompileLimit { limit } => limit.limit(),
+            _ => None,
         }
     }
 
@@ -211,15 +264,15 @@ impl LoadError {
 pub(super) fn check_resources(component: &Component, limits: &StoreLimits) -> Result<(), LoadError> {
     // `None`: the component instantiates a module that it imports, and it cannot import one from us.
     let Some(needs) = component.resources_required() else { return Ok(()) };
-    let check = |what, found: u64, limit: usize| {
+    let check = |row, what, found: u64, limit: usize| {
         let limit = limit as u64;
-        if found > limit { Err(LoadError::Initial { what, found, limit }) } else { Ok(()) }
+        if found > limit { Err(LoadError::Initial { row, what, found, limit }) } else { Ok(()) }
     };
     let memory = needs.max_initial_memory_size.unwrap_or(0).saturating_mul(PAGE);
-    check("bytes of memory", memory, limits.memory)?;
-    check("memories", needs.num_memories.into(), limits.memories)?;
-    check("tables", needs.num_tables.into(), limits.tables)?;
-    check("table elements", needs.max_initial_table_size.unwrap_or(0), limits.table_elements)
+    check(Limit::Initial, "bytes of memory", memory, limits.memory)?;
+    check(Limit::Memories, "memories", needs.num_memories.into(), limits.memories)?;
+    check(Limit::Tables, "tables", needs.num_tables.into(), limits.tables)?;
+    check(Limit::TableElements, "table elements", needs.max_initial_table_size.unwrap_or(0), limits.table_elements)
 }
 
 /// Every function that the component imports, as `interface#function`, sorted.

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use futures::FutureExt;
 use tokio::sync::Semaphore;
 use topoloom_core::plugin::grant::Origin;
-use topoloom_core::plugin::{Answer, Description, Limits, Requirements, ScanLimits};
+use topoloom_core::plugin::{Answer, Description, Limit, Limits, Requirements, ScanLimits};
 use wasmtime::Engine;
 
 use super::bindings::{Linkers, Pre};
@@ -22,21 +22,32 @@ use super::compile::Compiler;
 use super::components::{Code, Components};
 use super::engine::{self, Optimise};
 use super::load::{CompileLimit, LoadError};
+use super::metrics::{Metrics, Series};
 use super::scan::{self, Version};
+use super::voice::Speaker;
 use super::{Digest, builtin};
 
 /// Threads for guests that compute longer than one tick of the engine. Two let one plugin's endless loop run into its
 /// deadline while others work, and leave the host's own threads alone.
 const THREADS: usize = 2;
 
-/// Calls in the process at one time: twice the threads, since calls also wait for endpoints.
-pub(super) const CALLS: usize = 4;
-
 /// The longest a scan is waited for; one that is within its bounds takes milliseconds.
 const SCAN: Duration = Duration::from_secs(20);
 
-/// Calls of one plugin at one time: an answer builds on the one before it.
-const CALLS_PER_PLUGIN: usize = 1;
+/// What the operator decides about all plugins together: it belongs to the engine, which they share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// [`Limit::Stack`], bytes.
+    pub stack: usize,
+    /// [`Limit::ProcessCalls`]
+    pub calls: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { stack: Limit::Stack.fixed().size(), calls: Limit::ProcessCalls.fixed().size() }
+    }
+}
 
 /// Why there is no runtime. The process cannot do its work without one.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +78,8 @@ struct Shared {
     threads: Threads,
     turns: Arc<Semaphore>,
     calls: AtomicU64,
+    options: Options,
+    metrics: Metrics,
 }
 
 /// What to load.
@@ -81,33 +94,46 @@ pub struct Load {
 }
 
 impl Runtime {
+    /// Starts engine, ticker and threads, with the defaults, and metrics that nobody reads.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::start_with`].
+    pub fn start(compiler: Compiler) -> Result<Self, StartError> {
+        Self::start_with(compiler, Options::default(), Metrics::default(), None)
+    }
+
     /// Starts engine, ticker and threads.
     ///
     /// # Errors
     ///
     /// When this machine cannot run the engine or has no thread left. Trying again is no use.
-    pub fn start(compiler: Compiler) -> Result<Self, StartError> {
-        Self::start_with(compiler, None)
-    }
-
-    /// As [`start`](Self::start), with a cache for what the compiler makes of foreign plugins.
-    ///
-    /// # Errors
-    ///
-    /// As [`start`](Self::start).
-    pub fn start_with(compiler: Compiler, cache: Option<Cache>) -> Result<Self, StartError> {
-        let engine = engine::start()?;
+    pub fn start_with(
+        compiler: Compiler,
+        options: Options,
+        metrics: Metrics,
+        cache: Option<Cache>,
+    ) -> Result<Self, StartError> {
+        let engine = engine::start(options)?;
         let linkers = Linkers::new(&engine).map_err(|error| StartError::Engine(super::chain(&error)))?;
         let threads = Threads::start()?;
-        let turns = Arc::new(Semaphore::new(CALLS));
-        let (components, calls) = (Components::new(engine.clone(), compiler, cache), AtomicU64::new(0));
-        Ok(Self { shared: Arc::new(Shared { engine, linkers, components, threads, turns, calls }) })
+        let turns = Arc::new(Semaphore::new(options.calls));
+        let components = Components::new(engine.clone(), compiler, cache, metrics.clone());
+        let calls = AtomicU64::new(0);
+        let shared = Shared { engine, linkers, components, threads, turns, calls, options, metrics };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// The cache, if there is one.
     #[must_use]
     pub fn cache(&self) -> Option<&Cache> {
         self.shared.components.cache()
+    }
+
+    /// What its plugins cost.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     /// Makes a plugin of bytes: bounds, scan, compile, link. Runs no code of the plugin.
@@ -120,7 +146,8 @@ impl Runtime {
     /// [`LoadError`], of which [`LoadError::retry`] says whether the same bytes can ever do better.
     pub async fn load(&self, load: Load) -> Result<Plugin, LoadError> {
         let shared = Arc::clone(&self.shared);
-        self.shared.threads.run(async move { shared.load(load).await }).await.map_err(LoadError::Host)?
+        let loaded = self.shared.threads.run(async move { shared.load(load).await }).await.map_err(LoadError::Host)?;
+        loaded.inspect_err(|error| self.shared.metrics.refused(error))
     }
 }
 
@@ -131,7 +158,7 @@ impl Shared {
         let scan = tokio::task::spawn_blocking(move || scan::scan(&bytes, &limits));
         match tokio::time::timeout(SCAN, scan).await {
             Ok(done) => done.map_err(|error| LoadError::Host(error.to_string()))?,
-            Err(_) => Err(LoadError::CompileLimit { limit: CompileLimit::Wall(SCAN) }),
+            Err(_) => Err(LoadError::CompileLimit { limit: CompileLimit::Scan(SCAN) }),
         }
     }
 
@@ -145,15 +172,16 @@ impl Shared {
         let builtin = builtin::of(&digest);
         let origin = if builtin.is_some() { Origin::Embedded } else { Origin::Foreign };
         let code = match builtin {
-            Some(builtin) => self.components.embedded(builtin).await?,
-            None => self.components.foreign(digest, &bytes).await?,
+            Some(builtin) => self.components.embedded(builtin, &limits.compile).await?,
+            None => self.components.foreign(digest, &bytes, &limits.compile).await?,
         };
         // The code may be shared, the limits are those of this load.
         super::load::check_resources(&code.component, &limits.store)?;
         let imports = super::load::imports(&code.component);
         let linked = Linked { pre: self.linkers.link(facts.version, &code.component)?, code };
         let short: Arc<str> = digest.short().into();
-        let turn = Arc::new(Semaphore::new(CALLS_PER_PLUGIN));
+        let turn = Arc::new(Semaphore::new(Limit::PluginCalls.fixed().size()));
+        let series = self.metrics.series(&short);
         let loaded = Loaded {
             bytes,
             digest,
@@ -164,6 +192,7 @@ impl Shared {
             limits,
             linked: ArcSwap::from_pointee(linked),
             turn,
+            series,
         };
         Ok(Plugin { shared: self, loaded: Arc::new(loaded) })
     }
@@ -186,6 +215,7 @@ struct Loaded {
     limits: Limits,
     linked: ArcSwap<Linked>,
     turn: Arc<Semaphore>,
+    series: Series,
 }
 
 /// What calls start from. It holds on to the shared code for as long as any call uses it.
@@ -245,14 +275,12 @@ impl Plugin {
 
     /// Asks the plugin about itself.
     pub async fn describe(&self, source: &Arc<str>) -> Call<Description> {
-        let job = self.job(source, self.loaded.limits.call.cpu_short);
-        self.shared.threads.call(self.begins(), job, Describe).await
+        self.call(source, Limit::CpuShort, Describe, |description| self.loaded.series.named(&description.name)).await
     }
 
     /// Checks a configuration (a JSON object) and says what it needs.
     pub async fn configure(&self, source: &Arc<str>, config: Arc<str>) -> Call<Requirements> {
-        let job = self.job(source, self.loaded.limits.call.cpu_short);
-        self.shared.threads.call(self.begins(), job, Configure(config)).await
+        self.call(source, Limit::CpuShort, Configure(config), |_| {}).await
     }
 
     /// One round. The answer is decoded and has the right shape; whether it is a sound topology is for
@@ -260,8 +288,7 @@ impl Plugin {
     ///
     /// Cancel safe: the guest is stopped within 10 ms of computing.
     pub async fn discover(&self, source: &Arc<str>, round: Round) -> Call<Answer> {
-        let job = self.job(source, self.loaded.limits.call.cpu);
-        self.shared.threads.call(self.begins(), job, round).await
+        self.call(source, Limit::Cpu, round, |_| {}).await
     }
 
     /// Compiles foreign bytes once more, with optimisation, and serves with the result from the next call on. Embedded
@@ -277,12 +304,30 @@ impl Plugin {
         let plugin = self.clone();
         let done = self.shared.threads.run(async move {
             let Self { shared, loaded } = plugin;
-            let code = shared.components.optimised(loaded.digest, &loaded.bytes).await?;
+            let code = shared.components.optimised(loaded.digest, &loaded.bytes, &loaded.limits.compile).await?;
             let pre = shared.linkers.link(loaded.version, &code.component)?;
             loaded.linked.store(Arc::new(Linked { pre, code }));
             Ok(())
         });
-        done.await.map_err(LoadError::Host)?
+        let done = done.await.map_err(LoadError::Host)?;
+        done.inspect_err(|error| self.shared.metrics.refused(error))
+    }
+
+    /// One call, counted however it ends. What is learnt from its answer is learnt before it counts.
+    async fn call<Q: Question>(
+        &self,
+        source: &Arc<str>,
+        budget: Limit,
+        question: Q,
+        learn: impl FnOnce(&Q::Answer),
+    ) -> Call<Q::Answer> {
+        let ending = self.loaded.series.begin();
+        let call = self.shared.threads.call(self.begins(), self.job(source, budget), question).await;
+        if let Ok(answer) = &call.end {
+            learn(answer);
+        }
+        ending.with(call.end.as_ref().err(), &call.usage);
+        call
     }
 
     /// Ours are trusted to be quick or to yield; what a plugin of others makes the host do for it is done on the
@@ -294,14 +339,19 @@ impl Plugin {
         }
     }
 
-    fn job(&self, source: &Arc<str>, cpu: Duration) -> Job {
+    fn job(&self, source: &Arc<str>, budget: Limit) -> Job {
+        let speaker = Speaker {
+            source: Arc::clone(source),
+            plugin: self.loaded.series.name(),
+            digest: Arc::clone(&self.loaded.short),
+            call: self.shared.calls.fetch_add(1, Ordering::Relaxed),
+        };
         let frame = Frame {
             engine: self.shared.engine.clone(),
             limits: self.loaded.limits.clone(),
-            cpu,
-            source: Arc::clone(source),
-            digest: Arc::clone(&self.loaded.short),
-            number: self.shared.calls.fetch_add(1, Ordering::Relaxed),
+            budget,
+            stack: self.shared.options.stack,
+            speaker,
         };
         let (turn, turns) = (Arc::clone(&self.loaded.turn), Arc::clone(&self.shared.turns));
         Job { linked: self.loaded.linked.load_full(), frame, turn, turns }

@@ -4,7 +4,7 @@
 //! file within these bounds cannot keep it busy for long. Reads the names of imports and exports, which say what the
 //! plugin wants and which version of the interface it speaks; a refusal here has better words than a linker's.
 
-use topoloom_core::plugin::ScanLimits;
+use topoloom_core::plugin::{Limit, ScanLimits};
 use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator, WasmFeatures};
 use wasmtime::Engine;
 
@@ -19,15 +19,6 @@ const DISCOVERER: &str = "topoloom:discovery/discoverer";
 
 /// For sentences.
 const SPEAKS: &str = "0.1";
-
-/// Instances of core modules and components in the file. Rust guests have 5, Python more than 32 (measured).
-const INSTANCES: u64 = 256;
-
-/// Imports and exports of all modules and components together. A Rust guest has about 60, Python 400.
-const LINKS: u64 = 10_000;
-
-/// Types, aliases, globals, segments and the like. A Rust guest has a few hundred.
-const ITEMS: u64 = 100_000;
 
 /// The longest part of a name that a message repeats, in bytes.
 const NAME: usize = 200;
@@ -72,8 +63,18 @@ pub(super) fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<Facts, LoadError
     if Parser::is_core_wasm(bytes) {
         return Err(LoadError::CoreModule);
     }
-    let names = walk(bytes, limits)?;
-    names.judge()
+    match walk(bytes, limits, features()) {
+        Ok(names) => names.judge(),
+        Err(LoadError::Invalid { offset, message }) => {
+            // What is valid at this place with everything switched on is not broken, only not for here.
+            let is_off = match walk(bytes, limits, WasmFeatures::all()) {
+                Err(LoadError::Invalid { offset: other, .. }) => other != offset,
+                _ => true,
+            };
+            Err(if is_off { LoadError::Feature { offset, message } } else { LoadError::Invalid { offset, message } })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// What is on: what the engine has on, without what is only for other guests than ours. Beside the engine's own settings
@@ -97,13 +98,13 @@ struct Names {
     exports: Vec<String>,
 }
 
-fn walk(bytes: &[u8], limits: &ScanLimits) -> Result<Names, LoadError> {
+fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures) -> Result<Names, LoadError> {
     let invalid = |error: wasmparser::BinaryReaderError| LoadError::Invalid {
         offset: error.offset() as u64,
         message: text::line(error.message(), NAME),
     };
     let mut names = Names::default();
-    let mut validator = Validator::new_with_features(features());
+    let mut validator = Validator::new_with_features(features);
     let mut allocations = wasmparser::FuncValidatorAllocations::default();
     let (mut depth, mut modules, mut functions) = (0_u64, 0_u64, 0_u64);
     let (mut instances, mut links, mut items) = (0_u64, 0_u64, 0_u64);
@@ -114,32 +115,32 @@ fn walk(bytes: &[u8], limits: &ScanLimits) -> Result<Names, LoadError> {
         // grows with the product.
         let (of_instances, of_links, of_items) = counts(&payload);
         (instances, links, items) = (instances + of_instances, links + of_links, items + of_items);
-        within("a number of instances", instances, INSTANCES)?;
-        within("a number of imports and exports", links, LINKS)?;
-        within("a number of definitions", items, ITEMS)?;
+        within(Limit::FileInstances, "a number of instances", instances, Limit::FileInstances.fixed().number())?;
+        within(Limit::Links, "a number of imports and exports", links, Limit::Links.fixed().number())?;
+        within(Limit::Items, "a number of definitions", items, Limit::Items.fixed().number())?;
         match &payload {
             Payload::Version { encoding, .. } => {
                 depth += 1;
                 // Modules nest too, and do not count as components.
                 let nested = depth - u64::from(*encoding == Encoding::Module);
-                within("nesting", nested, limits.depth.into())?;
+                within(Limit::Depth, "nesting", nested, limits.depth.into())?;
                 if *encoding == Encoding::Module {
                     modules += 1;
-                    within("a number of core modules", modules, limits.modules.into())?;
+                    within(Limit::Modules, "a number of core modules", modules, limits.modules.into())?;
                 }
             }
             Payload::End(_) => depth -= 1,
             Payload::CodeSectionStart { count, .. } => {
                 functions += u64::from(*count);
-                within("a number of functions", functions, limits.functions.into())?;
+                within(Limit::Functions, "a number of functions", functions, limits.functions.into())?;
             }
             Payload::CodeSectionEntry(body) => {
-                within("a function size", body.range().len() as u64, limits.function as u64)?;
+                within(Limit::Function, "a function size", body.range().len() as u64, limits.function as u64)?;
                 let mut locals = 0;
                 for group in body.get_locals_reader().map_err(invalid)? {
                     locals += u64::from(group.map_err(invalid)?.0);
                 }
-                within("a number of locals in one function", locals, limits.locals.into())?;
+                within(Limit::Locals, "a number of locals in one function", locals, limits.locals.into())?;
             }
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section.clone() {
@@ -186,8 +187,8 @@ fn counts(payload: &Payload<'_>) -> (u64, u64, u64) {
     (instances.into(), links.into(), items.into())
 }
 
-fn within(what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
-    if found > limit { Err(LoadError::Bounds { what, found, limit }) } else { Ok(()) }
+fn within(row: Limit, what: &'static str, found: u64, limit: u64) -> Result<(), LoadError> {
+    if found > limit { Err(LoadError::Bounds { row, what, found, limit }) } else { Ok(()) }
 }
 
 impl Names {

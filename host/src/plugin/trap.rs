@@ -1,11 +1,12 @@
 //! From the engine's error to the one word for how a call ended.
 
-use topoloom_core::plugin::{CallError, Transfer, TrapKind, TrapReport};
+use topoloom_core::plugin::{CallError, Limit, Spent, Transfer, TrapKind, TrapReport};
 use wasmtime::component::ResourceTableError;
 use wasmtime::{Trap, WasmBacktrace};
 
 use super::budget::Budget;
-use super::guest::Guest;
+use super::call::Frame;
+use super::guest::{Exceeded, Guest};
 use crate::text;
 
 /// What the engine says when a message is larger than the hostcall fuel. It has no public type (wasmtime 48,
@@ -15,8 +16,10 @@ const FUEL_EXHAUSTED: &str = "fuel allocated for hostcalls has been exhausted";
 /// What it says when a guest has too many handles (wasmtime 48, `vm/component/handle_table.rs`).
 const HANDLES_EXHAUSTED: &str = "store handle limit exceeded";
 
-/// What it says when a store gets more instances, memories or tables than it may.
+/// What it says when a store gets more instances, memories or tables than it may, and which of them.
 const COUNT_EXCEEDED: &str = "resource limit exceeded";
+const COUNTED: [(&str, Limit); 3] =
+    [("instance count", Limit::Instances), ("memory count", Limit::Memories), ("table count", Limit::Tables)];
 
 /// Functions that are named, and the longest name of one: names are the plugin's.
 const FRAMES: usize = 20;
@@ -26,37 +29,58 @@ const FRAME: usize = 200;
 const CAUSE: usize = 1 << 10;
 
 /// Finds out why a guest stopped. The order matters: a deadline or a refusal shows as a trap too.
-pub(super) fn classify(error: &wasmtime::Error, guest: &Guest, budget: &Budget) -> CallError {
-    let report = || TrapReport { message: cause(error), frames: frames(error), log_tail: guest.voice.tail() };
+pub(super) fn classify(error: &wasmtime::Error, guest: &Guest, budget: &Budget, frame: &Frame) -> CallError {
+    let cause = cause(error);
+    let report = || report(cause.clone(), frames(error), guest, budget);
+    let exceeded = |row, what| CallError::LimitExceeded { row, what, report: report() };
     let trap = error.downcast_ref::<Trap>().copied();
     if trap == Some(Trap::Interrupt) {
-        return CallError::CpuDeadline { used: budget.used(), limit: budget.limit(), report: report() };
+        let (used, limit) = (budget.used(), budget.limit());
+        return CallError::CpuDeadline { row: frame.budget, used, limit, report: report() };
     }
-    let cause = cause(error);
+    if let Some(Exceeded { row, what }) = error.downcast_ref::<Exceeded>() {
+        return exceeded(*row, what.clone());
+    }
     if cause.contains(FUEL_EXHAUSTED) {
-        return CallError::TooLarge { what: Transfer::Message, limit: guest.limits.transfer };
+        return CallError::TooLarge { what: Transfer::Message, limit: guest.limits.transfer, report: report() };
     }
-    if let Some(ResourceTableError::Full) = error.downcast_ref::<ResourceTableError>() {
-        return handles(guest);
-    }
-    if trap.is_none() && cause.contains(HANDLES_EXHAUSTED) {
-        return handles(guest);
+    let is_full = matches!(error.downcast_ref::<ResourceTableError>(), Some(ResourceTableError::Full));
+    if is_full || (trap.is_none() && cause.contains(HANDLES_EXHAUSTED)) {
+        let what = format!("more than {} resource handles", guest.limiter.limits().handles);
+        return exceeded(Limit::Handles, what);
     }
     if trap.is_none() && cause.contains(COUNT_EXCEEDED) {
-        return CallError::LimitExceeded { what: cause };
+        let row = COUNTED.into_iter().find(|(words, _)| cause.contains(words));
+        return exceeded(row.map_or(Limit::Instances, |(_, row)| row), cause.clone());
     }
     if let Some(asked) = guest.limiter.refused_memory() {
         return CallError::OutOfMemory { limit: guest.limiter.limits().memory, asked, report: report() };
     }
     if let Some(asked) = guest.limiter.refused_table() {
         let limit = guest.limiter.limits().table_elements;
-        return CallError::LimitExceeded { what: format!("{asked} table elements, of {limit} allowed") };
+        return exceeded(Limit::TableElements, format!("{asked} table elements, of {limit} allowed"));
     }
-    CallError::Trap { kind: kind(trap), report: report() }
+    let kind = kind(trap);
+    let mut report = report();
+    if kind.limit() == Some(Limit::Stack) {
+        report.message = format!("{cause}; the stack has {} bytes", frame.stack);
+    }
+    CallError::Trap { kind, report }
 }
 
-fn handles(guest: &Guest) -> CallError {
-    CallError::LimitExceeded { what: format!("more than {} resource handles", guest.limiter.limits().handles) }
+/// What is known about a call that the clock ended: not where it was.
+pub(super) fn silent(guest: &Guest, budget: &Budget) -> Box<TrapReport> {
+    report(String::new(), Vec::new(), guest, budget)
+}
+
+fn report(message: String, frames: Vec<String>, guest: &Guest, budget: &Budget) -> Box<TrapReport> {
+    let spent = Spent {
+        cpu: budget.used(),
+        cpu_limit: budget.limit(),
+        peak_memory: guest.limiter.peak_memory(),
+        memory_limit: guest.limiter.limits().memory,
+    };
+    Box::new(TrapReport { message, frames, log_tail: guest.voice.tail(), spent })
 }
 
 fn kind(trap: Option<Trap>) -> TrapKind {

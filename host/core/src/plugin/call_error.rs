@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::limits::{Limit, LimitSet};
 use super::model::{Failure, Problem};
 
 /// Why a call has no answer. Complete in itself: printing it prints the whole chain, once.
@@ -15,54 +16,67 @@ pub enum CallError {
     #[error("the configuration has {}: {}", mistakes(.0.len()), join(.0))]
     InvalidConfig(Vec<Problem>),
     /// The guest crashed.
-    #[error("the plugin crashed ({kind}): {report}")]
+    #[error("the plugin crashed ({kind}): {report}{}", way_out(kind.limit()))]
     Trap {
         /// What the engine saw.
         kind: TrapKind,
         /// Where, and what the plugin last said.
-        report: TrapReport,
+        report: Box<TrapReport>,
     },
     /// The guest computed for longer than it may.
-    #[error("the plugin computed for longer than its limit of {limit:?}")]
+    #[error("the plugin computed for longer than its limit of {limit:?}{}{}", report.place(), way_out(Some(*row)))]
     CpuDeadline {
+        /// Which budget it was.
+        row: Limit,
         /// Guest time used, waiting not counted.
         used: Duration,
         /// The limit.
         limit: Duration,
         /// What it was busy with.
-        report: TrapReport,
+        report: Box<TrapReport>,
     },
     /// The call took longer than it may, waiting included.
-    #[error("the call did not end within its limit of {limit:?}")]
+    #[error("the call did not end within its limit of {limit:?}{}{}", report.words(), way_out(Some(Limit::Wall)))]
     WallClock {
         /// Guest time used.
         used: Duration,
         /// The limit.
         limit: Duration,
+        /// What it last said; a call that is ended by the clock has no place where it was.
+        report: Box<TrapReport>,
     },
     /// The guest asked for more memory than it may have and gave up.
-    #[error("the plugin needs more than {limit} bytes of memory (it asked for {asked}): {report}")]
+    #[error(
+        "the plugin needs more than {limit} bytes of memory (it asked for {asked}): {report}{}",
+        way_out(Some(Limit::Memory))
+    )]
     OutOfMemory {
         /// The limit on all memories together.
         limit: usize,
         /// The sum that it asked for.
         asked: usize,
         /// Where.
-        report: TrapReport,
+        report: Box<TrapReport>,
     },
     /// The guest ran into a limit on something other than memory and time.
-    #[error("the plugin exceeded a limit: {what}")]
+    #[error("the plugin exceeded a limit: {what}{}{}", report.place(), way_out(Some(*row)))]
     LimitExceeded {
-        /// Which, with its number.
+        /// Which.
+        row: Limit,
+        /// What it is, with both numbers.
         what: String,
+        /// Where; empty for an answer that is too much.
+        report: Box<TrapReport>,
     },
     /// What the guest sent is larger than it may be.
-    #[error("{what} is larger than {limit} bytes")]
+    #[error("{what} is larger than {limit} bytes{}{}", report.place(), way_out(Some(what.limit())))]
     TooLarge {
         /// What.
         what: Transfer,
         /// The limit.
         limit: usize,
+        /// Where; empty for an answer that is too much.
+        report: Box<TrapReport>,
     },
     /// The answer breaks the rules of its own shape.
     #[error("the answer is not valid: {0}")]
@@ -75,6 +89,11 @@ pub enum CallError {
     Host(String),
 }
 
+/// The end of a sentence about a limit: what an operator can do.
+fn way_out(limit: Option<Limit>) -> String {
+    limit.map(Limit::advice).unwrap_or_default()
+}
+
 /// What was too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transfer {
@@ -82,6 +101,17 @@ pub enum Transfer {
     Message,
     /// The state of an answer.
     State,
+}
+
+impl Transfer {
+    /// The row of the table.
+    #[must_use]
+    pub const fn limit(self) -> Limit {
+        match self {
+            Self::Message => Limit::Transfer,
+            Self::State => Limit::State,
+        }
+    }
 }
 
 impl fmt::Display for Transfer {
@@ -112,9 +142,20 @@ pub enum TrapKind {
     Other,
 }
 
-impl fmt::Display for TrapKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl TrapKind {
+    /// The row of the table, for a crash that is one.
+    #[must_use]
+    pub const fn limit(self) -> Option<Limit> {
+        match self {
+            Self::Stack => Some(Limit::Stack),
+            _ => None,
+        }
+    }
+
+    /// The word for logs and sentences.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
             Self::Unreachable => "unreachable",
             Self::Memory => "memory",
             Self::Stack => "stack",
@@ -122,14 +163,20 @@ impl fmt::Display for TrapKind {
             Self::Table => "table",
             Self::Abi => "abi",
             Self::Other => "other",
-        })
+        }
+    }
+}
+
+impl fmt::Display for TrapKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
     }
 }
 
 /// Functions that a sentence about a crash names.
 const SHOWN_FRAMES: usize = 3;
 
-/// What is known about a crash.
+/// What is known about a guest that stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TrapReport {
     /// The cause: the innermost message of the error chain.
@@ -138,6 +185,48 @@ pub struct TrapReport {
     pub frames: Vec<String>,
     /// The last lines that the plugin wrote, oldest first, at most 5: a Rust panic arrives this way.
     pub log_tail: Vec<String>,
+    /// How far its budget was used.
+    pub spent: Spent,
+}
+
+/// What a guest had used when it stopped, and what it was allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spent {
+    /// Time in which it computed.
+    pub cpu: Duration,
+    /// The limit on that.
+    pub cpu_limit: Duration,
+    /// The most memory that it held, bytes.
+    pub peak_memory: usize,
+    /// The limit on that.
+    pub memory_limit: usize,
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cpu, cpu_limit, peak_memory, memory_limit } = self;
+        write!(
+            f,
+            "it had computed {} ms of {} and held {} KiB of {} at most",
+            cpu.as_millis(),
+            cpu_limit.as_millis(),
+            peak_memory >> 10,
+            memory_limit >> 10
+        )
+    }
+}
+
+impl TrapReport {
+    /// The innermost functions, as the end of a sentence.
+    fn place(&self) -> String {
+        let shown = self.frames.get(..SHOWN_FRAMES).unwrap_or(&self.frames);
+        if shown.is_empty() { String::new() } else { format!("; in {}", shown.join(" < ")) }
+    }
+
+    /// What the plugin said last, as the end of a sentence.
+    fn words(&self) -> String {
+        self.log_tail.last().map(|last| format!("; its last words: {last}")).unwrap_or_default()
+    }
 }
 
 impl fmt::Display for TrapReport {
@@ -147,9 +236,9 @@ impl fmt::Display for TrapReport {
             write!(f, "its last words: {last}; ")?;
         }
         f.write_str(&self.message)?;
-        let shown = self.frames.get(..SHOWN_FRAMES).unwrap_or(&self.frames);
-        if !shown.is_empty() {
-            write!(f, "; in {}", shown.join(" < "))?;
+        f.write_str(&self.place())?;
+        if self.spent != Spent::default() {
+            write!(f, "; {}", self.spent)?;
         }
         Ok(())
     }
@@ -184,6 +273,63 @@ impl CallError {
             Self::InvalidResult(_) => "InvalidResult",
             Self::Start(_) => "StartFailed",
             Self::Host(_) => "HostFault",
+        }
+    }
+
+    /// The word for metrics, from a closed set: coarser than [`Self::reason`].
+    #[must_use]
+    pub const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Failure(Failure::Config(_)) | Self::InvalidConfig(_) => "config",
+            Self::Failure(Failure::Denied(_) | Failure::Unauthorized(_)) => "denied",
+            Self::Failure(Failure::Upstream { .. }) => "upstream",
+            Self::Failure(Failure::Internal(_)) => "fault",
+            Self::Trap { .. } => "trap",
+            Self::CpuDeadline { .. } | Self::WallClock { .. } => "timeout",
+            Self::OutOfMemory { .. } => "memory",
+            Self::LimitExceeded { .. } | Self::TooLarge { .. } => "limit",
+            Self::InvalidResult(_) => "invalid-result",
+            Self::Start(_) | Self::Host(_) => "host",
+        }
+    }
+
+    /// The row of the table that ended the call, if one did.
+    #[must_use]
+    pub const fn limit(&self) -> Option<Limit> {
+        match self {
+            Self::CpuDeadline { row, .. } | Self::LimitExceeded { row, .. } => Some(*row),
+            Self::WallClock { .. } => Some(Limit::Wall),
+            Self::OutOfMemory { .. } => Some(Limit::Memory),
+            Self::TooLarge { what, .. } => Some(what.limit()),
+            Self::Trap { kind, .. } => kind.limit(),
+            Self::Failure(_) | Self::InvalidConfig(_) | Self::InvalidResult(_) | Self::Start(_) | Self::Host(_) => None,
+        }
+    }
+
+    /// Why the guest was stopped in the middle, in one word; nothing when it ended by itself.
+    #[must_use]
+    pub const fn stopped_by(&self) -> Option<&'static str> {
+        match self {
+            Self::CpuDeadline { .. } => Some("interrupt"),
+            Self::WallClock { .. } => Some("clock"),
+            Self::OutOfMemory { .. } => Some("memory"),
+            Self::LimitExceeded { .. } | Self::TooLarge { .. } => Some("host-refused"),
+            Self::Trap { kind, .. } => Some(kind.word()),
+            Self::Failure(_) | Self::InvalidConfig(_) | Self::InvalidResult(_) | Self::Start(_) | Self::Host(_) => None,
+        }
+    }
+
+    /// What is known about a guest that was stopped.
+    #[must_use]
+    pub fn report(&self) -> Option<&TrapReport> {
+        match self {
+            Self::Trap { report, .. }
+            | Self::CpuDeadline { report, .. }
+            | Self::WallClock { report, .. }
+            | Self::OutOfMemory { report, .. }
+            | Self::LimitExceeded { report, .. }
+            | Self::TooLarge { report, .. } => Some(report),
+            Self::Failure(_) | Self::InvalidConfig(_) | Self::InvalidResult(_) | Self::Start(_) | Self::Host(_) => None,
         }
     }
 
@@ -233,6 +379,14 @@ pub struct Usage {
     pub log_lines: usize,
     /// Log lines beyond the limit, not written.
     pub log_dropped: usize,
+    /// Bytes that the host gave to the guest.
+    pub received: usize,
+    /// Bytes that the guest gave to the host, log lines included.
+    pub sent: usize,
+    /// HTTP requests.
+    pub requests: usize,
+    /// Limits that acted without ending the call: it had to wait for its turn, or lost log lines.
+    pub met: LimitSet,
 }
 
 fn mistakes(count: usize) -> String {

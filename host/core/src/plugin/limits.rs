@@ -1,135 +1,296 @@
-//! What a plugin may use. Every number is a default that an entry can lower or, up to the host's ceiling, raise.
+//! What a plugin may use. Every number is a row of one table ([`Limit`]); most are defaults that an entry can lower or,
+//! up to the host's ceiling, raise.
 //!
-//! A limit that is configured and never acts is the commonest fault of plugin hosts, so every field here has a guest in
-//! `tests/component` that runs into it.
+//! A limit that is configured and never acts is the commonest fault of plugin hosts, so every row has a guest in
+//! `tests/component/limits.rs` that runs into it.
+
+pub mod amount;
+pub mod table;
 
 use std::time::Duration;
 
-const KIB: usize = 1 << 10;
-const MIB: usize = 1 << 20;
+pub use amount::{Amount, Unit};
+pub use table::{Limit, Row, Setting};
+
+/// What kind of program a plugin is: it decides about the defaults.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// What a plugin written in Rust needs.
+    #[default]
+    Standard,
+    /// What a language runtime in the plugin needs (Python, JavaScript): opt-in per plugin.
+    Large,
+}
 
 /// All limits of one plugin. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Limits {
     /// What the file may look like, checked before anything compiles it.
     pub scan: ScanLimits,
+    /// What the compiler may take.
+    pub compile: CompileLimits,
     /// What one instance may hold.
     pub store: StoreLimits,
     /// What one call may take.
     pub call: CallLimits,
 }
 
-impl Limits {
-    /// The limits for guests that carry a language runtime (Python, JavaScript): opt-in per plugin.
-    #[must_use]
-    pub fn large() -> Self {
-        Self { scan: ScanLimits::large(), ..Self::default() }
-    }
-}
-
 /// Bounds on the component file. They bound the work of the compiler, which is quadratic in the size of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanLimits {
-    /// The file, unpacked.
+    /// [`Limit::Packed`]; whoever unpacks a file checks it.
+    pub packed: usize,
+    /// [`Limit::File`]
     pub file: usize,
-    /// The body of one function.
+    /// [`Limit::Function`]
     pub function: usize,
-    /// The locals of one function, parameters not counted.
+    /// [`Limit::Locals`]
     pub locals: u32,
-    /// The functions of all core modules together.
+    /// [`Limit::Functions`]
     pub functions: u32,
-    /// Core modules in the file.
+    /// [`Limit::Modules`]
     pub modules: u32,
-    /// Components inside components.
+    /// [`Limit::Depth`]
     pub depth: u32,
 }
 
-impl Default for ScanLimits {
-    fn default() -> Self {
-        Self {
-            // Rust discoverers have 20 to 300 KiB; what needs more is a language runtime.
-            file: 4 * MIB,
-            // Register allocation is quadratic: 60 KiB in one function took 1.3 s, 265 KiB 22.7 s (measured).
-            function: 64 * KIB,
-            // The default of the validator is 50 000; honest Rust functions stay below 300.
-            locals: 1_000,
-            // A 300 KiB Rust guest has under 2 000.
-            functions: 20_000,
-            // An encoded Rust guest has 4: itself, shims, fixups, adapter.
-            modules: 16,
-            // Encoded components contain none; composed ones go one deep. The root counts.
-            depth: 2,
-        }
-    }
-}
-
-impl ScanLimits {
-    fn large() -> Self {
-        Self {
-            // The Python runtime is 17.5 MiB (measured).
-            file: 32 * MIB,
-            function: MIB,
-            locals: 2_000,
-            functions: 200_000,
-            // The Python runtime instantiates more than 32 modules (measured).
-            modules: 64,
-            depth: 4,
-        }
-    }
+/// Bounds on one compile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompileLimits {
+    /// [`Limit::CompileCpu`]
+    pub cpu: Duration,
+    /// [`Limit::CompileMemory`]
+    pub memory: usize,
 }
 
 /// Bounds on what one instance holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// All linear memories together. A 100 000 node round needs 3.5 MiB, a 150 MB fabric document read in pieces 60.
+    /// [`Limit::Memory`], and [`Limit::Initial`]
     pub memory: usize,
-    /// Linear memories. Multi-memory is off; what needs two is not what our tools build.
+    /// [`Limit::Memories`]
     pub memories: usize,
-    /// Core instances: Rust and JavaScript guests need 4 or fewer, Python more than 32 (measured).
+    /// [`Limit::Instances`]
     pub instances: usize,
-    /// Tables.
+    /// [`Limit::Tables`]
     pub tables: usize,
-    /// Elements of all tables together; JavaScript starts with 7 690 (measured).
+    /// [`Limit::TableElements`]
     pub table_elements: usize,
-    /// Live resource handles: a guest holds the two it was given and one per open response.
+    /// [`Limit::Handles`]
     pub handles: usize,
-}
-
-impl Default for StoreLimits {
-    fn default() -> Self {
-        Self { memory: 256 * MIB, memories: 1, instances: 64, tables: 8, table_elements: 20_000, handles: 1_000 }
-    }
 }
 
 /// Bounds on one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallLimits {
-    /// Guest time of `discover`; a round over 100 000 nodes takes 5 to 9 ms. Stops while the guest waits in the host.
+    /// [`Limit::Cpu`]
     pub cpu: Duration,
-    /// Guest time of `describe` and `configure`, which only read their argument.
+    /// [`Limit::CpuShort`]
     pub cpu_short: Duration,
-    /// Time by the clock, waiting in host functions included.
+    /// [`Limit::Wall`]
     pub wall: Duration,
-    /// Bytes from guest to host, per host call and for the answer. 100 000 nodes answer in about 1 MiB.
+    /// [`Limit::Transfer`]
     pub transfer: usize,
-    /// Log lines; what is beyond is counted.
+    /// [`Limit::Received`]
+    pub received: usize,
+    /// [`Limit::Requests`]
+    pub requests: usize,
+    /// [`Limit::LogLines`]
     pub log_lines: usize,
-    /// Bytes of one log line.
+    /// [`Limit::LogLine`]
     pub log_line: usize,
-    /// Bytes of state that an answer carries.
+    /// [`Limit::State`]
     pub state: usize,
+}
+
+impl Limits {
+    /// The defaults of a profile.
+    #[must_use]
+    pub fn of(profile: Profile) -> Self {
+        let size = |limit: Limit| limit.default(profile).size();
+        let small = |limit: Limit| limit.default(profile).small();
+        let time = |limit: Limit| limit.default(profile).time();
+        Self {
+            scan: ScanLimits {
+                packed: size(Limit::Packed),
+                file: size(Limit::File),
+                function: size(Limit::Function),
+                locals: small(Limit::Locals),
+                functions: small(Limit::Functions),
+                modules: small(Limit::Modules),
+                depth: small(Limit::Depth),
+            },
+            compile: CompileLimits { cpu: time(Limit::CompileCpu), memory: size(Limit::CompileMemory) },
+            store: StoreLimits {
+                memory: size(Limit::Memory),
+                memories: size(Limit::Memories),
+                instances: size(Limit::Instances),
+                tables: size(Limit::Tables),
+                table_elements: size(Limit::TableElements),
+                handles: size(Limit::Handles),
+            },
+            call: CallLimits {
+                cpu: time(Limit::Cpu),
+                cpu_short: time(Limit::CpuShort),
+                wall: time(Limit::Wall),
+                transfer: size(Limit::Transfer),
+                received: size(Limit::Received),
+                requests: size(Limit::Requests),
+                log_lines: size(Limit::LogLines),
+                log_line: size(Limit::LogLine),
+                state: size(Limit::State),
+            },
+        }
+    }
+
+    /// The limits for guests that carry a language runtime.
+    #[must_use]
+    pub fn large() -> Self {
+        Self::of(Profile::Large)
+    }
+
+    /// Puts a value in the place of a default. Rows that belong to the host or to nobody stay as they are.
+    pub fn set(&mut self, limit: Limit, amount: Amount) {
+        let Self { scan, compile, store, call } = self;
+        match limit {
+            Limit::Packed => scan.packed = amount.size(),
+            Limit::File => scan.file = amount.size(),
+            Limit::Function => scan.function = amount.size(),
+            Limit::Locals => scan.locals = amount.small(),
+            Limit::CompileCpu => compile.cpu = amount.time(),
+            Limit::CompileMemory => compile.memory = amount.size(),
+            Limit::Memory => store.memory = amount.size(),
+            Limit::TableElements => store.table_elements = amount.size(),
+            Limit::Handles => store.handles = amount.size(),
+            Limit::Cpu => call.cpu = amount.time(),
+            Limit::CpuShort => call.cpu_short = amount.time(),
+            Limit::Wall => call.wall = amount.time(),
+            Limit::Transfer => call.transfer = amount.size(),
+            Limit::Received => call.received = amount.size(),
+            Limit::Requests => call.requests = amount.size(),
+            Limit::LogLines => call.log_lines = amount.size(),
+            // A test sets every row that has a key.
+            _ => {}
+        }
+    }
+}
+
+impl Default for ScanLimits {
+    fn default() -> Self {
+        Limits::of(Profile::Standard).scan
+    }
+}
+
+impl Default for CompileLimits {
+    fn default() -> Self {
+        Limits::of(Profile::Standard).compile
+    }
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Limits::of(Profile::Standard).store
+    }
 }
 
 impl Default for CallLimits {
     fn default() -> Self {
-        Self {
-            cpu: Duration::from_secs(5),
-            cpu_short: Duration::from_secs(1),
-            wall: Duration::from_secs(60),
-            transfer: 64 * MIB,
-            log_lines: 200,
-            log_line: 4 * KIB,
-            state: 8 * MIB,
+        Limits::of(Profile::Standard).call
+    }
+}
+
+/// Some limits, as a value that is cheap to copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitSet(u64);
+
+// One bit each.
+const _: () = assert!(Limit::ALL.len() <= u64::BITS as usize);
+
+impl LimitSet {
+    /// Adds one.
+    pub fn insert(&mut self, limit: Limit) {
+        self.0 |= 1 << limit as u32;
+    }
+
+    /// Whether it is one of them.
+    #[must_use]
+    pub fn contains(self, limit: Limit) -> bool {
+        self.0 & (1 << limit as u32) != 0
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// All of them.
+    pub fn iter(self) -> impl Iterator<Item = Limit> {
+        Limit::ALL.iter().copied().filter(move |limit| self.contains(*limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn words_and_keys_are_unique_and_sentences_are_sentences() {
+        let words: BTreeSet<_> = Limit::ALL.iter().map(|limit| limit.word()).collect();
+        assert_eq!(words.len(), Limit::ALL.len());
+        let own = |limit: &&Limit| matches!(limit.row().setting, Setting::Entry { .. });
+        let keys: BTreeSet<_> = Limit::ALL.iter().filter(own).map(|limit| limit.key()).collect();
+        assert_eq!(keys.len(), Limit::ALL.iter().filter(own).count());
+        for limit in Limit::ALL {
+            let Row { word, meaning, .. } = limit.row();
+            assert!(word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{word}");
+            assert!(meaning.ends_with('.') && meaning.starts_with(' '), "{word}: {meaning}");
         }
+    }
+
+    #[test]
+    fn defaults_have_one_unit_and_lie_in_their_range() {
+        for limit in Limit::ALL {
+            let Row { standard, large, setting, .. } = limit.row();
+            assert_eq!(standard.unit(), large.unit(), "{limit:?}");
+            if let Setting::Entry { low, high, .. } | Setting::Host { low, high, .. } = setting {
+                assert_eq!((low.unit(), high.unit()), (standard.unit(), standard.unit()), "{limit:?}");
+                assert!(low <= standard && standard <= large && large <= high, "{limit:?}");
+            }
+            if let Setting::With(other) = setting {
+                assert_eq!((standard, large), (other.row().standard, other.row().large), "{limit:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_with_a_key_can_be_set() {
+        for limit in Limit::ALL {
+            let Setting::Entry { low, .. } = limit.row().setting else { continue };
+            let mut limits = Limits::default();
+            limits.set(*limit, low);
+            assert_ne!(limits, Limits::default(), "{limit:?}");
+            limits.set(*limit, limit.row().standard);
+            assert_eq!(limits, Limits::default(), "{limit:?}");
+        }
+    }
+
+    #[test]
+    fn a_set_has_what_was_put_into_it() {
+        let mut set = LimitSet::default();
+        set.insert(Limit::ProcessCalls);
+        set.insert(Limit::Packed);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Limit::Packed, Limit::ProcessCalls]);
+        assert!(!set.contains(Limit::Memory));
+    }
+
+    #[test]
+    fn the_way_out_is_part_of_the_row() {
+        let hint = |limit: Limit| limit.hint().unwrap_or_default();
+        assert_eq!(hint(Limit::Memory), "raise `limits.memory` of the entry if the plugin needs it");
+        assert_eq!(hint(Limit::Initial), hint(Limit::Memory));
+        assert_eq!(hint(Limit::Stack), "start the host with a larger `--plugin-stack` if its plugins need it");
+        assert_eq!(hint(Limit::Groups), "");
     }
 }

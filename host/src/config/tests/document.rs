@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::{Load, Location, Standing};
 use std::collections::BTreeMap;
+use topoloom_core::plugin::{Amount, Limit};
 
 const LABEL: &str = "networkTopologyDiscovery:\n- source: label\n  enabled: true\n";
 
@@ -337,8 +338,8 @@ networkTopologyDiscovery:
     assert!(permissions.node_labels[0].matches("acme.example/rack"));
     assert!(!permissions.node_labels[0].matches("acme.example.com/rack"));
     assert_eq!(permissions.endpoints["fabric"].credentials.as_ref().unwrap().name, "acme");
-    assert_eq!(acme.limits.memory.map(|it| it.as_u64()), Some(256 << 20));
-    assert_eq!(acme.limits.timeout.map(|it| it.as_secs()), Some(30));
+    assert_eq!(acme.limits.get(Limit::Memory), Some(Amount::mib(256)));
+    assert_eq!(acme.limits.get(Limit::Wall), Some(Amount::seconds(30)));
 }
 
 #[test]

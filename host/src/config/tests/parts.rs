@@ -5,7 +5,7 @@ use crate::config::endpoint::{AddressRule, CaBundle, Carrier, Endpoint, Network,
 use crate::config::permissions::NodeNames;
 use crate::config::tuning::EmptyResult;
 use crate::config::{PluginOrigin, Profile};
-use topoloom_core::plugin::{KeyPattern, Method};
+use topoloom_core::plugin::{Amount, KeyPattern, Limit, Method, Setting};
 
 fn plugin(lines: &str) -> String {
     let plugin = config(lines).plugin;
@@ -199,16 +199,36 @@ fn networks_contain_their_addresses() {
 #[test]
 fn limits_are_overrides_with_ranges() {
     let limits = config("limits: {memory: 512Mi, cpu: 2s, timeout: 1m, maxResult: 1Mi, profile: large}").limits;
-    assert_eq!(limits.memory.map(|it| it.to_string()), Some("512Mi".to_owned()));
-    assert_eq!((limits.cpu.map(|it| it.as_secs()), limits.profile), (Some(2), Profile::Large));
+    assert_eq!(limits.get(Limit::Memory), Some(Amount::mib(512)));
+    assert_eq!((limits.get(Limit::Cpu), limits.profile), (Some(Amount::seconds(2)), Profile::Large));
+    let applied = limits.applied();
+    assert_eq!((applied.store.memory, applied.call.transfer, applied.scan.file), (512 << 20, 1 << 20, 32 << 20));
     assert_eq!(config("limits: {}").limits, Default::default());
     refused("limits: {memory: 8Gi}", &["limits.memory: must be a size between 1Mi and 4Gi, such as 256Mi"]);
     refused("limits: {memory: lots}", &["limits.memory: must be a size", "\"lots\""]);
     refused("limits: {cpu: 1ms}", &["limits.cpu: must be between 10ms and 10m"]);
     refused("limits: {timeout: 5}", &["limits.timeout", "has no unit"]);
+    refused("limits: {requests: 0}", &["limits.requests: must be an integer between 1 and 100000"]);
+    refused("limits: {compileMemory: 8Gi}", &["limits.compileMemory: must be a size between 16Mi and 4Gi"]);
     refused("limits: {profile: huge}", &["limits.profile: must be standard or large"]);
     refused("limits: {mem: 1Gi}", &["limits.mem: is not known here"]);
     refused("limits: 5", &["limits: must be a mapping, not a number"]);
+}
+
+#[test]
+fn every_limit_with_a_key_is_read() {
+    for limit in Limit::ALL {
+        let Setting::Entry { key, low, high } = limit.row().setting else { continue };
+        for amount in [low, high] {
+            assert_eq!(config(&format!("limits: {{{key}: {amount}}}")).limits.get(*limit), Some(amount), "{key}");
+        }
+        let more = match high {
+            Amount::Bytes(bytes) => Amount::Bytes(bytes + 1),
+            Amount::Time(time) => Amount::Time(time + std::time::Duration::from_secs(1)),
+            other => Amount::Count(other.number() + 1),
+        };
+        refused(&format!("limits: {{{key}: {more}}}"), &[&format!("limits.{key}: must be "), "between"]);
+    }
 }
 
 #[test]

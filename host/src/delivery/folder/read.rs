@@ -82,7 +82,11 @@ impl Seen {
         for _ in 0..TRIES {
             let Some(files) = locate(wanted) else {
                 let same = self.files.replace(Vec::new()).is_some_and(|files| files.is_empty());
-                return if same { Found::Same } else { Found::Nothing(format!("{}: there is no such file", shown(wanted))) };
+                return if same {
+                    Found::Same
+                } else {
+                    Found::Nothing(format!("{}: there is no such file", shown(wanted)))
+                };
             };
             let marks = files.marks();
             if self.files.as_ref() == Some(&marks) {

@@ -59,7 +59,8 @@ impl Loaded<'_> {
             let digest = candidate.digest;
             match &candidate.stage {
                 Stage::Held(comparison) => {
-                    let name = self.ready.as_ref().map_or(String::new(), |(name, version)| format!("{name} {version} "));
+                    let name =
+                        self.ready.as_ref().map_or(String::new(), |(name, version)| format!("{name} {version} "));
                     let message = format!(
                         "plugin {name}({}) waits for a person: {comparison}. If that is right, `topoloom plugin continue \
                          {}` lets it serve; if not, deliver another one{tail}",
@@ -122,7 +123,8 @@ impl Report {
             Says::Nothing => {}
         }
         let rollout = loaded.rollout;
-        self.status.strikes = rollout.serving().map(|serving| i64::from(serving.strikes)).filter(|strikes| *strikes > 0);
+        self.status.strikes =
+            rollout.serving().map(|serving| i64::from(serving.strikes)).filter(|strikes| *strikes > 0);
         self.status.previous = rollout.previous().map(|digest| self.kept(digest)).collect();
         self.status.taken_back = rollout.taken_back().map(|digest| digest.to_string()).collect();
         let digest = rollout.candidate().map(|candidate| candidate.digest);

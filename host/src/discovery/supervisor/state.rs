@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
 use topoloom_api::discovery_source::{
-    ComparisonStatus, Diagnostic, DiscoverySourceStatus, Held, HeldRule, KeptPlugin, NodeCoverage, OnRemoval, PluginStatus, State, TierConflict,
-    TierGroups,
+    ComparisonStatus, Diagnostic, DiscoverySourceStatus, Held, HeldRule, KeptPlugin, NodeCoverage, OnRemoval,
+    PluginStatus, State, TierConflict, TierGroups,
 };
 use topoloom_core::plugin::Digest;
 use topoloom_core::topology::guard::{self, Confirmation, Rule};
@@ -440,7 +440,10 @@ impl Report {
     pub(super) fn removed_on_failure(&mut self, removal: &Removal) {
         self.not_held();
         let message = match &removal.left {
-            None => format!("{} HyperNodes were deleted, since the plugin failed for good (onFailure: remove)", removal.deleted),
+            None => format!(
+                "{} HyperNodes were deleted, since the plugin failed for good (onFailure: remove)",
+                removal.deleted
+            ),
             Some(why) => format!(
                 "the plugin failed for good (onFailure: remove), but not all of its HyperNodes could be deleted: {why}"
             ),
@@ -462,7 +465,8 @@ impl Report {
         let failing = first_bad.as_ref().filter(|condition| {
             // A plugin that waits or was refused takes nothing from the one that serves.
             let is_loading = condition.type_ == ConditionType::Loaded.as_str();
-            condition.reason != Reason::Observing.as_str() && !(is_loading && works && !self.is_false(ConditionType::Discovered))
+            condition.reason != Reason::Observing.as_str()
+                && !(is_loading && works && !self.is_false(ConditionType::Discovered))
         });
         let state = if self.disabled {
             State::Disabled

@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use topoloom_api::condition::{ConditionType, Reason};
-use topoloom_core::plugin::rollout::{self, Call, Candidate, Cause, Event, Failed, Objects, Order, Stage, Step, compare};
+use topoloom_core::plugin::rollout::{
+    self, Call, Candidate, Cause, Event, Failed, Objects, Order, Stage, Step, compare,
+};
 use topoloom_core::plugin::{Answered, CallError, Digest};
 use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::{Forest, Object, ResultHash};
@@ -269,7 +271,8 @@ impl Supervisor {
     fn swap(&mut self, digest: Digest) {
         let Some(new) = self.ready.take_if(|ready| ready.plugin.digest() == digest) else { return };
         let old = self.revision.take();
-        let back = self.rollout.taken_back().next().filter(|bad| old.as_ref().is_some_and(|old| old.plugin.digest() == *bad));
+        let back =
+            self.rollout.taken_back().next().filter(|bad| old.as_ref().is_some_and(|old| old.plugin.digest() == *bad));
         self.refused = None;
         self.candidate_refused = None;
         self.served_last = None;
@@ -294,7 +297,8 @@ impl Supervisor {
     /// Stores what serves, so that it is there after a restart, on whichever node.
     fn keep(&mut self) {
         let Some(revision) = &self.revision else { return };
-        let (shared, source, module) = (Arc::clone(&self.shared), Arc::clone(&self.source), Arc::clone(&revision.module));
+        let (shared, source, module) =
+            (Arc::clone(&self.shared), Arc::clone(&self.source), Arc::clone(&revision.module));
         let waiting = self.rollout.candidate().map(|candidate| candidate.digest);
         let digests: Vec<Digest> = [module.digest].into_iter().chain(self.rollout.previous()).chain(waiting).collect();
         self.keeping.spawn(async move {
@@ -322,7 +326,8 @@ impl Supervisor {
         let serving = self.revision.as_ref().map(named);
         let refused = self.candidate_refused.as_ref();
         let (waits, fault) = (self.waiting_offer(), self.last_fault.as_deref());
-        let ready = self.ready.as_ref().map(|ready| (ready.description.name.clone(), ready.description.version.clone()));
+        let ready =
+            self.ready.as_ref().map(|ready| (ready.description.name.clone(), ready.description.version.clone()));
         let say = super::loaded::Loaded {
             source: &self.source,
             rollout: &self.rollout,

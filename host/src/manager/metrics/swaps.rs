@@ -44,7 +44,11 @@ impl SwapMetrics {
     /// Registers them.
     pub(super) fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        registry.register("plugin_swaps", "Plugins that took over a source, the first one included", metrics.swaps.clone());
+        registry.register(
+            "plugin_swaps",
+            "Plugins that took over a source, the first one included",
+            metrics.swaps.clone(),
+        );
         registry.register("plugin_rollbacks", "Plugins that were taken back", metrics.rollbacks.clone());
         registry.register("plugin_refusals", "Plugins that were refused, by step", metrics.refusals.clone());
         registry.register("plugin_info", "1 for the plugin that serves a source", metrics.info.clone());

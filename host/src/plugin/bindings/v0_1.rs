@@ -4,6 +4,7 @@ mod bounds;
 mod decode;
 mod imports;
 mod requirements;
+mod weigh;
 
 use topoloom_core::plugin::{Answer, CallError, Description, Failure, Problem, Requirements};
 use wasmtime::component::{HasSelf, Linker, Resource};
@@ -53,6 +54,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
 pub(super) async fn describe(pre: &PluginPre<Guest>, store: &mut Store<Guest>) -> Result<Description, NoAnswer> {
     let plugin = pre.instantiate_async(&mut *store).await?;
     let said = plugin.topoloom_discovery_discoverer().call_describe(&mut *store).await?;
+    store.data_mut().take(weigh::description(&said));
     let wit::Description { name, version, vendor, summary, config_schema } = said;
     Ok(Description {
         name: text::line(&name, NAME),
@@ -69,9 +71,14 @@ pub(super) async fn configure(
     config: &str,
 ) -> Result<Requirements, NoAnswer> {
     let plugin = pre.instantiate_async(&mut *store).await?;
+    store.data_mut().give(config.len()).map_err(wasmtime::Error::from)?;
     match plugin.topoloom_discovery_discoverer().call_configure(&mut *store, config).await? {
-        Ok(said) => Ok(requirements::decode(said)?),
+        Ok(said) => {
+            store.data_mut().take(weigh::requirements(&said));
+            Ok(requirements::decode(said)?)
+        }
         Err(problems) => {
+            store.data_mut().take(weigh::problems(&problems));
             let more = problems.len().saturating_sub(PROBLEMS);
             let listed = problems.into_iter().take(PROBLEMS).map(|wit::Problem { path, message }| Problem {
                 path: text::line(&path, SUMMARY),
@@ -93,10 +100,12 @@ pub(super) async fn discover(
     let snapshot = store.data_mut().table.push(Snapshot).map_err(wasmtime::Error::from)?;
     let time = u64::try_from(round.time.as_millisecond()).unwrap_or(0);
     let asked = wit::Round { time, state: round.state.to_vec() };
+    store.data_mut().give(round.config.len() + asked.state.len()).map_err(wasmtime::Error::from)?;
     let lent = Resource::new_borrow(snapshot.rep());
     let said = plugin.topoloom_discovery_discoverer().call_discover(&mut *store, &round.config, lent, &asked).await?;
     match said {
         Ok(answer) => {
+            store.data_mut().take(weigh::answer(&answer));
             let bounds = decode::Bounds {
                 rows: round.nodes.rows(),
                 state: store.data().limits.state,

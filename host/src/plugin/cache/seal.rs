@@ -11,7 +11,6 @@
 use ring::hmac;
 
 use super::super::Digest;
-use super::super::compile::word;
 use super::super::engine::Optimise;
 use super::key::CacheKey;
 use super::trouble::Trouble;
@@ -53,7 +52,7 @@ impl Identity {
     pub(super) fn file_name(&self) -> String {
         let module = self.module.to_string().replace(':', "-");
         let short = |hash: &[u8]| hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>();
-        format!("{module}.{}.{}.{}{SUFFIX}", word(self.optimise), short(&self.engine), short(&self.build))
+        format!("{module}.{}.{}.{}{SUFFIX}", self.optimise.word(), short(&self.engine), short(&self.build))
     }
 
     fn module(&self) -> Vec<u8> {

@@ -9,17 +9,27 @@ const MIB: usize = 1 << 20;
 
 /// Starts a component under these limits and says how that ended.
 async fn start(wat: &str, limits: Limits) -> Result<(), CallError> {
-    let engine = crate::plugin::engine::start().unwrap();
+    let engine = crate::plugin::engine::start(crate::plugin::Options::default()).unwrap();
     let component = Component::new(&engine, wat::parse_str(wat).unwrap()).unwrap();
     let pre: InstancePre<Guest> = Linker::new(&engine).instantiate_pre(&component).unwrap();
-    let cpu = limits.call.cpu;
-    let frame = Frame { engine, limits, cpu, source: "s".into(), digest: "d".into(), number: 0 };
-    let budget = Arc::new(Budget::new(cpu));
+    let stack = crate::plugin::Options::default().stack;
+    let speaker = Speaker { source: "s".into(), plugin: "p".into(), digest: "d".into(), call: 0 };
+    let frame = Frame { engine, limits, budget: Limit::Cpu, stack, speaker };
+    let budget = Arc::new(Budget::new(frame.cpu()));
     let mut store = frame.store(&budget, Inputs::default());
     match budget.meter(pre.instantiate_async(&mut store)).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(trap::classify(&error, store.data(), &budget)),
+        Err(error) => Err(trap::classify(&error, store.data(), &budget, &frame)),
     }
+}
+
+/// The end names this row and says this.
+#[track_caller]
+fn exceeds(end: Result<(), CallError>, row: Limit, words: &str) {
+    let Err(error @ CallError::LimitExceeded { .. }) = end else { panic!("{row:?}: {end:?}") };
+    assert_eq!(error.limit(), Some(row), "{error}");
+    assert!(error.to_string().starts_with(&format!("the plugin exceeded a limit: {words}")), "{error}");
+    assert_eq!(error.stopped_by(), Some("host-refused"));
 }
 
 fn store(store: StoreLimits) -> Limits {
@@ -42,7 +52,7 @@ async fn leaked_handles_are_counted() {
             (start $leak))
         (core instance (instantiate $m (with "" (instance (export "new" (func $new)))))))"#;
     let end = start(leak, Limits::default()).await;
-    assert_eq!(end, Err(CallError::LimitExceeded { what: "more than 1000 resource handles".to_owned() }));
+    exceeds(end, Limit::Handles, "more than 1000 resource handles");
 }
 
 #[tokio::test]
@@ -51,7 +61,7 @@ async fn memories_are_counted_and_summed() {
         (0..3).map(|i| format!("(core module $m{i} (memory 480)) (core instance (instantiate $m{i}))")).collect();
     let three = format!("(component {three})");
     let end = start(&three, Limits::default()).await;
-    assert!(matches!(&end, Err(CallError::LimitExceeded { what }) if what.contains("memory count")), "{end:?}");
+    exceeds(end, Limit::Memories, "resource limit exceeded: memory count too high at 2");
     // 3 times 30 MiB, none of which is above the limit.
     let end = start(&three, store(StoreLimits { memories: 3, memory: 64 * MIB, ..StoreLimits::default() })).await;
     assert!(matches!(&end, Err(CallError::OutOfMemory { asked, .. }) if *asked == 90 * MIB), "{end:?}");
@@ -62,16 +72,16 @@ async fn memories_are_counted_and_summed() {
 async fn instances_and_tables_are_counted() {
     let many: String = (0..70).map(|_| "(core instance (instantiate $m))").collect();
     let end = start(&format!("(component (core module $m) {many})"), Limits::default()).await;
-    assert!(matches!(&end, Err(CallError::LimitExceeded { what }) if what.contains("instance count")), "{end:?}");
+    exceeds(end, Limit::Instances, "resource limit exceeded: instance count too high at 65");
     let tables: String = (0..9).map(|_| "(table 1 funcref)").collect();
     let end = start(&starting(&tables), Limits::default()).await;
-    assert!(matches!(&end, Err(CallError::LimitExceeded { what }) if what.contains("table count")), "{end:?}");
+    exceeds(end, Limit::Tables, "resource limit exceeded: table count too high at 9");
 }
 
 #[tokio::test]
 async fn table_elements_are_summed() {
     let end = start(&starting("(table 15000 funcref) (table 15000 funcref)"), Limits::default()).await;
-    assert_eq!(end, Err(CallError::LimitExceeded { what: "30000 table elements, of 20000 allowed".to_owned() }));
+    exceeds(end, Limit::TableElements, "30000 table elements, of 20000 allowed");
 }
 
 #[tokio::test]

@@ -5,13 +5,6 @@
 
 use wasmtime::{Config, OptLevel, WasmBacktraceDetails};
 
-/// The stack of wasm code. A Rust guest has its own stack of 1 MiB in linear memory and needs little of this one.
-const GUEST_STACK: usize = 512 << 10;
-
-/// The whole stack of a call: what host functions use lies between this and [`GUEST_STACK`], and must never run out,
-/// since an overflow there ends the process.
-const CALL_STACK: usize = 2 << 20;
-
 /// Address space of a linear memory and behind it: so much that no bound has to be checked by code.
 const RESERVED: u64 = 4 << 30;
 const GUARD: u64 = 32 << 20;
@@ -26,6 +19,16 @@ pub(crate) enum Optimise {
     No,
     /// For service.
     Yes,
+}
+
+impl Optimise {
+    /// The word for metrics, and for the compiler process.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::No => "quick",
+            Self::Yes => "optimised",
+        }
+    }
 }
 
 /// How many threads compile.
@@ -56,8 +59,6 @@ pub(crate) fn settings(optimise: Optimise, threads: Threads) -> Config {
     config
         .epoch_interruption(true)
         .concurrency_support(false)
-        .max_wasm_stack(GUEST_STACK)
-        .async_stack_size(CALL_STACK)
         .memory_reservation(RESERVED)
         .memory_guard_size(GUARD)
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(FRAMES))

@@ -9,7 +9,8 @@ use std::hint::black_box;
 
 use topoloom_sdk::prelude::*;
 use topoloom_sdk::{
-    Diagnostic, Group, LabelOperator, LabelRequirement, LabelSelector, Level, Members, Outcome, Packed, Topology, log,
+    Diagnostic, Group, LabelOperator, LabelRequirement, LabelSelector, Level, Members, Outcome, Packed, Tls, Topology,
+    log,
 };
 
 /// What `describe` does: `describe=good` or `describe=loop`. A test replaces the bytes.
@@ -54,6 +55,14 @@ impl Discoverer for Villain {
                 let labels = (0..100_000).map(|i| format!("example.com/{i}"));
                 return Ok(Requirements { node_labels: labels.collect(), ..Requirements::new() });
             }
+            "many-endpoints" => {
+                let endpoints = (0..17).map(|i| Endpoint::new(&i.to_string(), "to be too many"));
+                return Ok(Requirements { endpoints: endpoints.collect(), ..Requirements::new() });
+            }
+            "long-bundle" => {
+                let tls = Tls { ca_bundle: Some("x".repeat(2 << 20)), server_name: None, insecure_skip_verify: false };
+                return Ok(Requirements::new().endpoint(Endpoint::new("a", "to be too long").tls(tls)));
+            }
             "no-label" => return Ok(Requirements::new().node_label("no label\nat all")),
             _ => {}
         }
@@ -77,6 +86,10 @@ impl Discoverer for Villain {
             }
             "flood" => {
                 (0..1_000).for_each(|line| log::info(&format!("line {line}")));
+                good(input)
+            }
+            "long-line" => {
+                log::info(&"x".repeat(10_000));
                 good(input)
             }
             "secret-label" => {

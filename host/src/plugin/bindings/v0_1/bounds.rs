@@ -1,21 +1,33 @@
 //! How much of one thing a guest may say. Checked where it comes in, before anything is copied or compared: what is cheap
 //! to say must not be dear to believe.
 
-use topoloom_core::plugin::CallError;
+use topoloom_core::plugin::{CallError, Limit};
 
-/// The longest text that is looked at further, in bytes. Every rule about a text is stricter and has better words; this
-/// bound keeps the price of those words small.
-pub(super) const TEXT: usize = 4 << 10;
-
-/// Whether there are few enough of something.
-pub(super) fn at_most(what: &str, count: usize, most: usize) -> Result<(), CallError> {
-    if count > most { Err(invalid(format!("it has {count} {what} and may have {most}"))) } else { Ok(()) }
+/// Whether there are few enough of something, in a cluster of so many nodes.
+pub(super) fn at_most(row: Limit, what: &str, count: usize, nodes: usize) -> Result<(), CallError> {
+    let most = row.fixed().of_nodes(nodes);
+    if count <= most {
+        return Ok(());
+    }
+    Err(exceeded(row, format!("it has {count} {what} and may have {most}")))
 }
 
 /// Whether a text is short enough to be looked at.
-pub(super) fn short(what: &str, text: &str, most: usize) -> Result<(), CallError> {
-    let length = text.len();
-    if length > most { Err(invalid(format!("{what} is {length} bytes long, at most {most} are read"))) } else { Ok(()) }
+pub(super) fn short(what: &str, text: &str) -> Result<(), CallError> {
+    no_longer(Limit::Text, what, text)
+}
+
+/// The same for texts that may be longer than others.
+pub(super) fn no_longer(row: Limit, what: &str, text: &str) -> Result<(), CallError> {
+    let (length, most) = (text.len(), row.fixed().size());
+    if length <= most {
+        return Ok(());
+    }
+    Err(exceeded(row, format!("{what} is {length} bytes long, at most {most} are read")))
+}
+
+fn exceeded(row: Limit, what: String) -> CallError {
+    CallError::LimitExceeded { row, what, report: Box::default() }
 }
 
 pub(super) fn invalid(what: impl Into<String>) -> CallError {

@@ -6,39 +6,15 @@
 
 use std::sync::Arc;
 
-use topoloom_core::plugin::{Answer, Answered, CallError, Transfer};
+use topoloom_core::plugin::{Answer, Answered, CallError, Limit, Transfer};
 use topoloom_core::topology::{
     Coverage, Diagnostic, Group, LabelOperator, LabelRequirement, LabelSelector, Members, Subject, Topology,
 };
 
-use super::bounds::{TEXT, at_most, invalid, short};
+use super::bounds::{at_most, invalid, short};
 use super::generated::topoloom::discovery::types;
 use super::wit;
 use crate::text;
-
-/// Groups per node: a path of groups above a node is shared with its neighbours; one group per node and one more is
-/// what the most wasteful honest answer has.
-const GROUPS_PER_NODE: usize = 2;
-
-/// Groups beyond that, so that small clusters can have deep trees.
-const MORE_GROUPS: usize = 100;
-
-/// Diagnostics of one answer: one per node of a large cluster that is wired wrong altogether would say nothing more.
-const DIAGNOSTICS: usize = 10_000;
-
-/// Members of one kind or another, and rows that diagnostics speak of, per node: a node has a place in every tier of
-/// every type of topology, at most.
-const MEMBERS_PER_NODE: usize = 16;
-
-/// Members beyond that: a fabric knows hosts that are no nodes of this cluster.
-const MORE_MEMBERS: usize = 100_000;
-
-/// Labels of one group: a path of tiers has one each.
-const LABELS: usize = 64;
-
-/// Requirements of one selector, and values in all of them.
-const REQUIREMENTS: usize = 64;
-const VALUES: usize = 1_000;
 
 /// The longest detail of a diagnostic that is kept, in bytes.
 const DETAIL: usize = 1 << 10;
@@ -53,21 +29,16 @@ pub(super) struct Bounds {
     pub(super) had_state: bool,
 }
 
-impl Bounds {
-    fn members(&self) -> usize {
-        (self.rows as usize).saturating_mul(MEMBERS_PER_NODE).saturating_add(MORE_MEMBERS)
-    }
-}
-
 /// Decodes an answer.
 ///
 /// # Errors
 ///
-/// [`CallError::TooLarge`] or [`CallError::InvalidResult`], which names the first thing that is wrong.
+/// [`CallError::TooLarge`], [`CallError::LimitExceeded`] or [`CallError::InvalidResult`]: the first thing that is wrong.
 pub(super) fn answer(said: wit::Answer, bounds: &Bounds) -> Result<Answer, CallError> {
     let wit::Answer { outcome, state } = said;
     if state.len() > bounds.state {
-        return Err(CallError::TooLarge { what: Transfer::State, limit: bounds.state });
+        let (what, limit) = (Transfer::State, bounds.state);
+        return Err(CallError::TooLarge { what, limit, report: Box::default() });
     }
     let outcome = match outcome {
         wit::Outcome::Unchanged if bounds.had_state => Answered::Unchanged,
@@ -81,18 +52,17 @@ pub(super) fn answer(said: wit::Answer, bounds: &Bounds) -> Result<Answer, CallE
 
 fn topology(said: types::Topology, bounds: &Bounds) -> Result<Topology, CallError> {
     let types::Topology { coverage, levels, groups, diagnostics } = said;
-    let most = (bounds.rows as usize).saturating_mul(GROUPS_PER_NODE).saturating_add(MORE_GROUPS);
-    at_most("groups", groups.len(), most)?;
-    at_most("levels", levels.len(), most)?;
-    at_most("diagnostics", diagnostics.len(), DIAGNOSTICS)?;
+    let nodes = bounds.rows as usize;
+    at_most(Limit::Groups, "groups", groups.len(), nodes)?;
+    at_most(Limit::Groups, "levels", levels.len(), nodes)?;
+    at_most(Limit::Diagnostics, "diagnostics", diagnostics.len(), nodes)?;
     let levels = levels.into_iter().map(Level::read).collect::<Result<Vec<_>, _>>()?;
-    let members = bounds.members();
-    at_most("members", groups.iter().map(|group| count(&group.members)).sum(), members)?;
+    at_most(Limit::Members, "members", groups.iter().map(|group| count(&group.members)).sum(), nodes)?;
     let spoken_of = |said: &types::Diagnostic| match &said.subject {
         types::Subject::Rows(rows) => rows.len(),
         _ => 0,
     };
-    at_most("rows in diagnostics", diagnostics.iter().map(spoken_of).sum(), members)?;
+    at_most(Limit::Members, "rows in diagnostics", diagnostics.iter().map(spoken_of).sum(), nodes)?;
     let count = groups.len();
     let mut labels = Labels::default();
     let groups = groups
@@ -118,8 +88,8 @@ struct Level {
 impl Level {
     fn read(said: types::Level) -> Result<Self, CallError> {
         let types::Level { tier, tier_name, kind } = said;
-        short("a tier name", tier_name.as_deref().unwrap_or_default(), TEXT)?;
-        short("a kind", kind.as_deref().unwrap_or_default(), TEXT)?;
+        short("a tier name", tier_name.as_deref().unwrap_or_default())?;
+        short("a kind", kind.as_deref().unwrap_or_default())?;
         Ok(Self { tier, tier_name: tier_name.map(Into::into), kind: kind.map(Into::into) })
     }
 }
@@ -171,12 +141,12 @@ fn group(
     let Some(Level { tier, tier_name, kind }) = levels.get(level as usize) else {
         return Err(invalid(format!("group {position} is of level {level} and there are {} levels", levels.len())));
     };
-    short("a group id", &id, TEXT)?;
-    short("a fixed name", fixed_name.as_deref().unwrap_or_default(), TEXT)?;
-    at_most("labels in one group", own.len(), LABELS)?;
+    short("a group id", &id)?;
+    short("a fixed name", fixed_name.as_deref().unwrap_or_default())?;
+    at_most(Limit::Labels, "labels in one group", own.len(), 0)?;
     for (key, value) in &own {
-        short("a label key", key, TEXT)?;
-        short("a label value", value, TEXT)?;
+        short("a label key", key)?;
+        short("a label value", value)?;
     }
     let members = match members {
         types::Members::Rows(rows) => {
@@ -193,7 +163,7 @@ fn group(
         }
         types::Members::Names(names) => {
             let names = unpack(&names).map_err(|what| invalid(format!("the names of group {position}: {what}")))?;
-            let names = names.map(|name| short("a member name", name, TEXT).map(|()| Arc::from(name)));
+            let names = names.map(|name| short("a member name", name).map(|()| Arc::from(name)));
             Members::Names(names.collect::<Result<_, _>>()?)
         }
         types::Members::Selector(said) => Members::Selector(selector(position, said)?),
@@ -211,13 +181,14 @@ fn group(
 
 fn selector(position: usize, said: types::LabelSelector) -> Result<LabelSelector, CallError> {
     let count = said.match_labels.len();
-    at_most("requirements in one selector", count.saturating_add(said.match_expressions.len()), REQUIREMENTS)?;
+    let requirements = count.saturating_add(said.match_expressions.len());
+    at_most(Limit::Selector, "requirements in one selector", requirements, 0)?;
     let values = said.match_expressions.iter().map(|requirement| requirement.values.len()).sum();
-    at_most("values in one selector", values, VALUES)?;
+    at_most(Limit::SelectorValues, "values in one selector", values, 0)?;
     let expressions = said.match_expressions.iter();
     let texts = expressions.flat_map(|requirement| std::iter::once(&requirement.key).chain(&requirement.values));
     for text in said.match_labels.iter().flat_map(|(key, value)| [key, value]).chain(texts) {
-        short("a text of a selector", text, TEXT)?;
+        short("a text of a selector", text)?;
     }
     let match_labels: std::collections::BTreeMap<_, _> = said.match_labels.into_iter().collect();
     if match_labels.len() != count {
@@ -239,7 +210,7 @@ fn selector(position: usize, said: types::LabelSelector) -> Result<LabelSelector
 
 fn diagnostic(said: types::Diagnostic, bounds: &Bounds, groups: usize) -> Result<Diagnostic, CallError> {
     let types::Diagnostic { code, subject, detail } = said;
-    short("a diagnostic code", &code, TEXT)?;
+    short("a diagnostic code", &code)?;
     let detail = text::line(&detail, DETAIL);
     let subject = match subject {
         types::Subject::Source => Subject::Source,

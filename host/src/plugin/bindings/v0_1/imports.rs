@@ -12,7 +12,8 @@ use wasmtime::component::Resource;
 use super::super::super::guest::{Guest, Inputs};
 use super::super::super::voice::Level;
 use super::generated::topoloom::discovery::{applied, http, log, nodes, types};
-use super::{Response, Snapshot, decode};
+use super::{Response, Snapshot, decode, weigh};
+use crate::text;
 
 impl types::Host for Guest {}
 
@@ -29,19 +30,22 @@ impl nodes::HostSnapshot for Guest {
 
     async fn label(&mut self, _snapshot: Resource<Snapshot>, key: String) -> wasmtime::Result<types::Column> {
         let granted = self.inputs.granted.labels.get(key.as_str()).cloned();
-        Ok(column(&self.inputs, granted.map(ColumnKey::Label)))
+        column(self, &key, granted.map(ColumnKey::Label))
     }
 
     async fn annotation(&mut self, _snapshot: Resource<Snapshot>, key: String) -> wasmtime::Result<types::Column> {
         let granted = self.inputs.granted.annotations.get(key.as_str()).cloned();
-        Ok(column(&self.inputs, granted.map(ColumnKey::Annotation)))
+        column(self, &key, granted.map(ColumnKey::Annotation))
     }
 
     async fn names(&mut self, _snapshot: Resource<Snapshot>) -> wasmtime::Result<types::Packed> {
+        self.give(weight(self.inputs.nodes.packed_names()))?;
         Ok(packed(self.inputs.nodes.packed_names()))
     }
 
     async fn find(&mut self, _snapshot: Resource<Snapshot>, names: types::Packed) -> wasmtime::Result<Vec<u32>> {
+        self.take(weigh::packed(&names));
+        self.give(NUMBER * names.ends.len())?;
         let names = decode::unpack(&names).map_err(|what| wasmtime::format_err!("find was given bad names: {what}"))?;
         let nodes = &self.inputs.nodes;
         Ok(names.map(|name| nodes.find(name).map_or(0, |row| row + 1)).collect())
@@ -53,11 +57,24 @@ impl nodes::HostSnapshot for Guest {
     }
 }
 
-fn column(inputs: &Inputs, key: Option<ColumnKey>) -> types::Column {
-    match key.and_then(|key| inputs.nodes.column(&key)) {
+/// The size of a row number or a code.
+const NUMBER: usize = size_of::<u32>();
+
+fn column(guest: &mut Guest, asked: &str, key: Option<ColumnKey>) -> wasmtime::Result<types::Column> {
+    guest.take(asked.len());
+    let weight = match key.as_ref().and_then(|key| guest.inputs.nodes.column(key)) {
+        Some(column) => weight(column.dictionary()) + NUMBER * column.codes().len(),
+        None => NUMBER * guest.inputs.nodes.rows() as usize,
+    };
+    guest.give(weight)?;
+    Ok(match key.and_then(|key| guest.inputs.nodes.column(&key)) {
         Some(column) => filled(column),
-        None => absent(inputs.nodes.rows()),
-    }
+        None => absent(guest.inputs.nodes.rows()),
+    })
+}
+
+fn weight(packed: &Packed) -> usize {
+    packed.text().len() + NUMBER * packed.ends().len()
 }
 
 fn filled(column: &Column) -> types::Column {
@@ -82,7 +99,9 @@ impl applied::Host for Guest {
         }
         let find = |name: &str| nodes.find(name);
         let shown = granted.node_names;
-        Ok(applied.iter().map(|object| applied_group(object, &positions, find, shown)).collect())
+        let groups: Vec<_> = applied.iter().map(|object| applied_group(object, &positions, find, shown)).collect();
+        self.give(weigh::applied(&groups))?;
+        Ok(groups)
     }
 }
 
@@ -164,23 +183,32 @@ impl log::Host for Guest {
             log::Level::Warn => Level::Warn,
             log::Level::Error => Level::Error,
         };
+        self.take(message.len());
         self.voice.say(level, &message);
         Ok(())
     }
 }
 
+/// The longest part of an endpoint's name that a refusal repeats, in bytes.
+const ENDPOINT: usize = 200;
+
 /// No source needs endpoints yet: none is ever reachable, whatever is granted.
-fn denied(endpoint: &str) -> http::Error {
-    http::Error::Denied(format!("this host has no way to the endpoint {endpoint:?}"))
+fn denied(guest: &mut Guest, endpoint: &str) -> wasmtime::Result<http::Error> {
+    let words = format!("this host has no way to the endpoint {:?}", text::line(endpoint, ENDPOINT));
+    guest.give(words.len())?;
+    Ok(http::Error::Denied(words))
 }
 
 impl http::Host for Guest {
     async fn send(&mut self, request: http::Request) -> wasmtime::Result<Result<Resource<Response>, http::Error>> {
-        Ok(Err(denied(&request.endpoint)))
+        self.request()?;
+        self.take(weigh::request(&request));
+        Ok(Err(denied(self, &request.endpoint)?))
     }
 
     async fn credential_of(&mut self, endpoint: String) -> wasmtime::Result<Result<types::Credential, http::Error>> {
-        Ok(Err(denied(&endpoint)))
+        self.take(endpoint.len());
+        Ok(Err(denied(self, &endpoint)?))
     }
 }
 

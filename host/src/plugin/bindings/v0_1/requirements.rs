@@ -4,39 +4,24 @@
 use std::time::Duration;
 
 use topoloom_core::plugin::{
-    CallError, ConfigMapKey, CredentialKind, Endpoint, Location, Method, Requirements, Tls, Trigger,
+    CallError, ConfigMapKey, CredentialKind, Endpoint, Limit, Location, Method, Requirements, Tls, Trigger,
 };
 use topoloom_core::topology::names::is_label_key;
 
-use super::bounds::{TEXT, at_most, invalid, short};
+use super::bounds::{at_most, invalid, no_longer, short};
 use super::generated::topoloom::discovery::types;
 use super::wit;
 use crate::text;
 
-/// Labels, and annotations, of one plugin.
-const KEYS: usize = 64;
-
-/// Endpoints of one plugin.
-const ENDPOINTS: usize = 16;
-
-/// URLs, methods, paths or kinds of credential of one endpoint.
-const PER_ENDPOINT: usize = 64;
-
-/// Triggers of one plugin: there are three kinds.
-const TRIGGERS: usize = 16;
-
-/// The longest bundle of certificates, in bytes.
-const BUNDLE: usize = 1 << 20;
-
 /// # Errors
 ///
-/// [`CallError::InvalidResult`] that names what is too much or no key.
+/// [`CallError::LimitExceeded`] that names what is too much, [`CallError::InvalidResult`] that names what is no key.
 pub(super) fn decode(said: wit::Requirements) -> Result<Requirements, CallError> {
     let wit::Requirements { node_labels, node_annotations, endpoints, triggers } = said;
-    at_most("required node labels", node_labels.len(), KEYS)?;
-    at_most("required node annotations", node_annotations.len(), KEYS)?;
-    at_most("endpoints", endpoints.len(), ENDPOINTS)?;
-    at_most("triggers", triggers.len(), TRIGGERS)?;
+    at_most(Limit::Requirements, "required node labels", node_labels.len(), 0)?;
+    at_most(Limit::Requirements, "required node annotations", node_annotations.len(), 0)?;
+    at_most(Limit::Endpoints, "endpoints", endpoints.len(), 0)?;
+    at_most(Limit::Endpoints, "triggers", triggers.len(), 0)?;
     for key in node_labels.iter().chain(&node_annotations) {
         if let Err(rule) = is_label_key(key) {
             return Err(invalid(format!("it asks for the node label or annotation {:?}: {rule}", text::line(key, 80))));
@@ -59,14 +44,14 @@ fn endpoint(said: wit::Endpoint) -> Result<Endpoint, CallError> {
             namespace.iter().chain([name, key]).collect()
         }
     };
-    at_most("URLs of one endpoint", located.len(), PER_ENDPOINT)?;
-    at_most("methods of one endpoint", methods.len(), PER_ENDPOINT)?;
-    at_most("paths of one endpoint", paths.len(), PER_ENDPOINT)?;
-    at_most("kinds of credential of one endpoint", credentials.len(), PER_ENDPOINT)?;
+    at_most(Limit::Requirements, "URLs of one endpoint", located.len(), 0)?;
+    at_most(Limit::Requirements, "methods of one endpoint", methods.len(), 0)?;
+    at_most(Limit::Requirements, "paths of one endpoint", paths.len(), 0)?;
+    at_most(Limit::Requirements, "kinds of credential of one endpoint", credentials.len(), 0)?;
     for text in located.into_iter().chain(&paths).chain(&tls.server_name).chain([&name]) {
-        short("a text of an endpoint", text, TEXT)?;
+        short("a text of an endpoint", text)?;
     }
-    short("a bundle of certificates", tls.ca_bundle.as_deref().unwrap_or_default(), BUNDLE)?;
+    no_longer(Limit::Bundle, "a bundle of certificates", tls.ca_bundle.as_deref().unwrap_or_default())?;
     Ok(Endpoint {
         name,
         purpose: text::line(&purpose, 200),

@@ -1,0 +1,292 @@
+//! The table of limits: every number that bounds a plugin, once.
+//!
+//! Defaults, ranges of the configuration, metric words and the tables of the documentation are all made from these rows,
+//! and `tests/component/limits.rs` has a guest that runs into each of them.
+
+use super::Profile;
+use super::amount::Amount;
+
+/// Who may change a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    /// The entry, under this key of `limits`.
+    Entry {
+        /// The key.
+        key: &'static str,
+        /// The lowest value with which anything works.
+        low: Amount,
+        /// The host's ceiling.
+        high: Amount,
+    },
+    /// Whoever starts the host, with this flag: it belongs to the engine, which all plugins share.
+    Host {
+        /// The flag.
+        flag: &'static str,
+        /// The lowest value with which anything works.
+        low: Amount,
+        /// The highest that the host's own memory allows.
+        high: Amount,
+    },
+    /// It goes with another limit, and has its value.
+    With(Limit),
+    /// Nobody: what needs more is no discoverer.
+    Fixed,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The word for metrics, from a closed set.
+    pub word: &'static str,
+    /// One sentence.
+    pub meaning: &'static str,
+    /// The default for plugins that are compiled to WebAssembly.
+    pub standard: Amount,
+    /// The default for plugins that carry a language runtime.
+    pub large: Amount,
+    /// Who may change it.
+    pub setting: Setting,
+}
+
+macro_rules! rows {
+    (@large $standard:expr) => { $standard };
+    (@large $standard:expr, $large:expr) => { $large };
+    (@setting) => { Setting::Fixed };
+    (@setting $setting:expr) => { $setting };
+    ($(
+        $(#[doc = $meaning:literal])+
+        $name:ident $word:literal: $standard:expr $(=> $large:expr)? $(; $setting:expr)?,
+    )+) => {
+        /// A limit: one row of the table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Limit { $( $(#[doc = $meaning])+ $name, )+ }
+
+        impl Limit {
+            /// Every row, in the order of a plugin's life.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+
+            /// What is known about it.
+            #[must_use]
+            pub const fn row(self) -> Row {
+                match self {
+                    $(Self::$name => Row {
+                        word: $word,
+                        meaning: concat!($($meaning),+),
+                        standard: $standard,
+                        large: rows!(@large $standard $(, $large)?),
+                        setting: rows!(@setting $($setting)?),
+                    },)+
+                }
+            }
+        }
+    };
+}
+
+const fn entry(key: &'static str, low: Amount, high: Amount) -> Setting {
+    Setting::Entry { key, low, high }
+}
+
+const fn host(flag: &'static str, low: Amount, high: Amount) -> Setting {
+    Setting::Host { flag, low, high }
+}
+
+// Each comment says why this number; "measured" is on two cores with wasmtime 48.
+rows! {
+    /// The file as it is delivered, compressed.
+    // Rust discoverers take 9 to 45 KiB compressed, Python 4.4 MiB (measured); a ConfigMap holds 1 MiB.
+    Packed "packed": Amount::mib(1) => Amount::mib(8);
+        entry("packed", Amount::kib(1), Amount::mib(32)),
+    /// The file, unpacked.
+    // Rust discoverers have 20 to 300 KiB, the Python runtime 17.5 MiB (measured).
+    File "file": Amount::mib(4) => Amount::mib(32);
+        entry("file", Amount::kib(1), Amount::mib(32)),
+    /// The WebAssembly that is switched on.
+    // Rust, Python and JavaScript guests compile with these alone (measured). All else is less compiler to trust.
+    Features "features": Amount::Words(
+        "mutable globals, saturating conversions, sign extension, reference types, multi-value, bulk memory, extended \
+         constants, floats, component model"
+    ),
+    /// The body of one function.
+    // Register allocation is quadratic: 60 KiB in one function took 1.3 s, 265 KiB 22.7 s (measured).
+    Function "function": Amount::kib(64) => Amount::mib(1);
+        entry("function", Amount::Bytes(64), Amount::mib(4)),
+    /// The locals of one function, parameters not counted.
+    // The default of the validator is 50 000; honest Rust functions stay below 300.
+    Locals "locals": Amount::Count(1_000) => Amount::Count(2_000);
+        entry("locals", Amount::Count(1), Amount::Count(50_000)),
+    /// The functions of all core modules together.
+    // A 300 KiB Rust guest has under 2 000.
+    Functions "functions": Amount::Count(20_000) => Amount::Count(200_000),
+    /// Core modules in the file.
+    // An encoded Rust guest has 4: itself, shims, fixups, adapter. Python instantiates more than 32 (measured).
+    Modules "modules": Amount::Count(16) => Amount::Count(64),
+    /// Components inside components, the outermost one counted.
+    // Encoded components contain none; composed ones go one deep.
+    Depth "depth": Amount::Count(2) => Amount::Count(4),
+    /// Instances that the file makes of its modules and components.
+    // Rust guests have 5, Python more than 32 (measured). The validator's work grows with their product with imports.
+    FileInstances "file-instances": Amount::Count(256),
+    /// Imports and exports of all modules and components together.
+    // A Rust guest has about 60, Python 400.
+    Links "links": Amount::Count(10_000),
+    /// Types, aliases, globals, segments and the like.
+    // A Rust guest has a few hundred.
+    Items "items": Amount::Count(100_000),
+    /// Processor time of one compile; six times as long by the clock.
+    // Honest plugins take 16 ms to 5 s (Python), measured (decision P2).
+    CompileCpu "compile-cpu": Amount::seconds(10);
+        entry("compileCpu", Amount::seconds(1), Amount::seconds(60)),
+    /// Address space of one compile; less where the host's container has less than twice as much left.
+    // An honest Rust plugin needs 60 MiB, Python 700 (decision P2).
+    CompileMemory "compile-memory": Amount::gib(1);
+        entry("compileMemory", Amount::mib(16), Amount::gib(4)),
+    /// Memory with which the plugin starts.
+    Initial "initial": Amount::mib(256); Setting::With(Limit::Memory),
+    /// All linear memories of an instance together.
+    // A round over 100 000 nodes needs 3.5 MiB, a 150 MB fabric document read in pieces 60. Below 1 MiB no guest starts,
+    // above 4 GiB no 32-bit guest can grow.
+    Memory "memory": Amount::mib(256);
+        entry("memory", Amount::mib(1), Amount::gib(4)),
+    /// Linear memories of an instance.
+    // Multi-memory is off; what needs two is not what our tools build.
+    Memories "memories": Amount::Count(1),
+    /// Core instances of an instance.
+    // Rust and JavaScript guests need 4 or fewer, Python more than 32 (measured).
+    Instances "instances": Amount::Count(64),
+    /// Tables of an instance.
+    // A Rust guest has 2.
+    Tables "tables": Amount::Count(8),
+    /// Elements of all tables together.
+    // JavaScript starts with 7 690 (measured). The engine's pool has room for twice the default.
+    TableElements "table-elements": Amount::Count(20_000);
+        entry("tableElements", Amount::Count(100), Amount::Count(40_000)),
+    /// Live resource handles of an instance.
+    // A guest holds the two it was given and one per open response.
+    Handles "handles": Amount::Count(1_000);
+        entry("handles", Amount::Count(10), Amount::Count(100_000)),
+    /// The stack of WebAssembly code.
+    // A Rust guest has its own stack of 1 MiB in linear memory and needs little of this one.
+    Stack "stack": Amount::kib(512);
+        host("--plugin-stack", Amount::kib(64), Amount::mib(8)),
+    /// Computing in `discover`; stops while the plugin waits for the host.
+    // A round over 100 000 nodes takes 5 to 9 ms.
+    Cpu "cpu": Amount::seconds(5);
+        entry("cpu", Amount::millis(10), Amount::seconds(600)),
+    /// Computing in `describe` and in `configure`.
+    // Both only read their argument.
+    CpuShort "cpu-short": Amount::seconds(1);
+        entry("cpuShort", Amount::millis(10), Amount::seconds(60)),
+    /// Time of a call by the clock, waiting included.
+    Wall "wall": Amount::seconds(60);
+        entry("timeout", Amount::millis(100), Amount::seconds(3600)),
+    /// What the plugin sends to the host in one piece: the arguments of an import, or the answer.
+    // 100 000 nodes answer in about 1 MiB.
+    Transfer "transfer": Amount::mib(64);
+        entry("maxResult", Amount::kib(1), Amount::gib(1)),
+    /// What the host gives to the plugin in one call: arguments, columns, names, applied groups.
+    // 100 000 nodes with three columns and their names are 4 MiB.
+    Received "received": Amount::mib(256);
+        entry("maxReceived", Amount::kib(1), Amount::gib(4)),
+    /// HTTP requests of one call.
+    // A fabric of 10 000 switches read in pages of 100 takes 100.
+    Requests "requests": Amount::Count(1_000);
+        entry("requests", Amount::Count(1), Amount::Count(100_000)),
+    /// Log lines of one call; what is beyond is counted.
+    LogLines "log-lines": Amount::Count(200);
+        entry("logLines", Amount::Count(1), Amount::Count(10_000)),
+    /// One log line; what is beyond is cut.
+    LogLine "log-line": Amount::kib(4),
+    /// The state of an answer.
+    // It is kept in the host's memory between two rounds of a source.
+    State "state": Amount::mib(8),
+    /// Groups, and levels, of an answer.
+    // A path of groups above a node is shared with its neighbours; the more let small clusters have deep trees.
+    Groups "groups": Amount::PerNode { each: 2, more: 100 },
+    /// Members of all groups of an answer, and rows of its diagnostics.
+    // A node has a place in every tier of every type of topology at most; a fabric knows hosts that are no nodes.
+    Members "members": Amount::PerNode { each: 16, more: 100_000 },
+    /// Diagnostics of an answer.
+    // One per node of a large cluster that is wired wrong altogether would say nothing more.
+    Diagnostics "diagnostics": Amount::Count(10_000),
+    /// Labels of one group.
+    // A path of tiers has one each.
+    Labels "labels": Amount::Count(64),
+    /// Requirements of one selector.
+    Selector "selector": Amount::Count(64),
+    /// Values of one selector.
+    SelectorValues "selector-values": Amount::Count(1_000),
+    /// One text of an answer or of requirements.
+    // Every rule about a text is stricter and has better words; this keeps the price of those words small.
+    Text "text": Amount::kib(4),
+    /// Labels, annotations, or parts of one endpoint, that `configure` asks for.
+    // Each column costs four bytes per node for as long as the source runs.
+    Requirements "requirements": Amount::Count(64),
+    /// Endpoints, and triggers, that `configure` asks for.
+    Endpoints "endpoints": Amount::Count(16),
+    /// A bundle of certificates of one endpoint.
+    Bundle "bundle": Amount::mib(1),
+    /// Calls of one plugin at one time; the others wait.
+    // An answer builds on the one before it.
+    PluginCalls "plugin-calls": Amount::Count(1),
+    /// Calls of all plugins at one time; the others wait.
+    // Twice the threads that plugins run on, since calls also wait for endpoints.
+    ProcessCalls "process-calls": Amount::Count(4);
+        host("--plugin-calls", Amount::Count(1), Amount::Count(32)),
+}
+
+impl Limit {
+    /// The word for metrics.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        self.row().word
+    }
+
+    /// The default.
+    #[must_use]
+    pub const fn default(self, profile: Profile) -> Amount {
+        match profile {
+            Profile::Standard => self.row().standard,
+            Profile::Large => self.row().large,
+        }
+    }
+
+    /// The value, for a limit that is the same for everybody.
+    #[must_use]
+    pub const fn fixed(self) -> Amount {
+        self.row().standard
+    }
+
+    /// The key under `limits` of an entry, if the entry may change it.
+    #[must_use]
+    pub const fn key(self) -> Option<&'static str> {
+        match self.row().setting {
+            Setting::Entry { key, .. } => Some(key),
+            Setting::With(other) => match other.row().setting {
+                Setting::Entry { key, .. } => Some(key),
+                _ => None,
+            },
+            Setting::Host { .. } | Setting::Fixed => None,
+        }
+    }
+
+    /// What an operator can do about it, as the end of a sentence; nothing for a limit that nobody can change.
+    #[must_use]
+    pub fn hint(self) -> Option<String> {
+        let Row { standard, large, setting, .. } = self.row();
+        if let Some(key) = self.key() {
+            let other = if standard == large { "" } else { ", or take `limits.profile: large`," };
+            return Some(format!("raise `limits.{key}` of the entry{other} if the plugin needs it"));
+        }
+        match setting {
+            Setting::Host { flag, .. } => Some(format!("start the host with a larger `{flag}` if its plugins need it")),
+            _ if standard != large => Some("take `limits.profile: large` if the plugin needs it".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The same with its semicolon, for the end of a sentence; empty where there is nothing to do.
+    #[must_use]
+    pub fn advice(self) -> String {
+        self.hint().map(|hint| format!("; {hint}")).unwrap_or_default()
+    }
+}

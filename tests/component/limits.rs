@@ -1,0 +1,227 @@
+//! Every row of the table of limits against a guest that runs into it: the limit acts, the end names its row, the metric
+//! counts it, and the sentence tells the operator what to do.
+//!
+//! [`rows!`] makes one test of each row; a row without a scenario does not compile, and one without a test fails
+//! [`every_row_has_a_test`].
+
+mod beyond;
+mod call;
+mod file;
+mod turns;
+
+use std::sync::Arc;
+
+use topoloom::plugin::{Load, LoadError};
+use topoloom_core::plugin::{Amount, CallError, Limit, Limits, Profile, Setting, Usage};
+
+use crate::guests::{MUTE_VILLAIN, RUNTIME, nodes, round, source};
+
+/// How a row is proved.
+enum Scenario {
+    /// The bytes do not become a plugin.
+    Refused { bytes: Arc<[u8]>, limits: Limits, words: String },
+    /// The call ends.
+    Ends { bytes: Arc<[u8]>, act: Act, limits: Limits, words: String },
+    /// The call goes on, and what it used says that the limit acted.
+    GoesOn { bytes: Arc<[u8]>, act: Act, limits: Limits },
+    /// A call waits for its turn.
+    Waits,
+    /// Whoever delivers bytes acts on it, before the runtime sees them: proved by the tests of delivery.
+    Delivered,
+}
+
+/// What the guest is asked to do.
+#[derive(Clone, Copy)]
+enum Act {
+    Describe,
+    Configure(&'static str),
+    Discover(&'static str),
+}
+
+macro_rules! rows {
+    ($($row:ident $test:ident,)+) => {
+        $(
+            #[tokio::test]
+            async fn $test() {
+                prove(Limit::$row).await;
+            }
+        )+
+
+        #[test]
+        fn every_row_has_a_test() {
+            assert_eq!([$(Limit::$row),+].as_slice(), Limit::ALL);
+        }
+    };
+}
+
+rows! {
+    Packed packed,
+    File file,
+    Features features,
+    Function function,
+    Locals locals,
+    Functions functions,
+    Modules modules,
+    Depth depth,
+    FileInstances file_instances,
+    Links links,
+    Items items,
+    CompileCpu compile_cpu,
+    CompileMemory compile_memory,
+    Initial initial,
+    Memory memory,
+    Memories memories,
+    Instances instances,
+    Tables tables,
+    TableElements table_elements,
+    Handles handles,
+    Stack stack,
+    Cpu cpu,
+    CpuShort cpu_short,
+    Wall wall,
+    Transfer transfer,
+    Received received,
+    Requests requests,
+    LogLines log_lines,
+    LogLine log_line,
+    State state,
+    Groups groups,
+    Members members,
+    Diagnostics diagnostics,
+    Labels labels,
+    Selector selector,
+    SelectorValues selector_values,
+    Text text,
+    Requirements requirements,
+    Endpoints endpoints,
+    Bundle bundle,
+    PluginCalls plugin_calls,
+    ProcessCalls process_calls,
+}
+
+/// The guest of each row.
+fn scenario(row: Limit) -> Scenario {
+    match row {
+        Limit::Packed => Scenario::Delivered,
+        Limit::File
+        | Limit::Features
+        | Limit::Function
+        | Limit::Locals
+        | Limit::Functions
+        | Limit::Modules
+        | Limit::Depth
+        | Limit::FileInstances
+        | Limit::Links
+        | Limit::Items
+        | Limit::CompileCpu
+        | Limit::CompileMemory
+        | Limit::Initial
+        | Limit::Memories
+        | Limit::Tables => file::scenario(row),
+        Limit::Memory
+        | Limit::Instances
+        | Limit::TableElements
+        | Limit::Handles
+        | Limit::Stack
+        | Limit::Cpu
+        | Limit::CpuShort
+        | Limit::Wall
+        | Limit::Transfer
+        | Limit::Received
+        | Limit::Requests
+        | Limit::LogLines
+        | Limit::LogLine
+        | Limit::State
+        | Limit::Groups
+        | Limit::Members
+        | Limit::Diagnostics
+        | Limit::Labels
+        | Limit::Selector
+        | Limit::SelectorValues
+        | Limit::Text
+        | Limit::Requirements
+        | Limit::Endpoints
+        | Limit::Bundle => call::scenario(row),
+        Limit::PluginCalls | Limit::ProcessCalls => Scenario::Waits,
+    }
+}
+
+async fn prove(row: Limit) {
+    let hits = RUNTIME.metrics().hits(row);
+    match scenario(row) {
+        Scenario::Refused { bytes, limits, words } => {
+            let error = refused(bytes, limits).await;
+            assert_eq!(error.limit(), Some(row), "{error}");
+            sentence(row, &error.to_string(), &words);
+        }
+        Scenario::Ends { bytes, act, limits, words } => {
+            let (end, usage) = run(&bytes, act, limits).await;
+            let error = end.expect_err(&words);
+            assert_eq!(error.limit(), Some(row), "{error}");
+            assert!(error.stopped_by().is_some() && error.report().is_some(), "{error:?}");
+            assert!(usage.peak_memory > 0 || usage.cpu.as_nanos() > 0, "{usage:?}");
+            sentence(row, &error.to_string(), &words);
+        }
+        Scenario::GoesOn { bytes, act, limits } => {
+            let (end, usage) = run(&bytes, act, limits).await;
+            end.unwrap();
+            assert!(usage.met.contains(row), "{usage:?}");
+        }
+        Scenario::Waits => return turns::prove(row).await,
+        Scenario::Delivered => {
+            let Setting::Entry { key, .. } = row.row().setting else { panic!("{row:?} cannot be set") };
+            assert_eq!((key, row.row().standard, row.row().large), ("packed", Amount::mib(1), Amount::mib(8)));
+            return;
+        }
+    }
+    assert!(RUNTIME.metrics().hits(row) > hits, "{row:?} was not counted");
+}
+
+/// A sentence names what happened with its number, and the way out of it.
+#[track_caller]
+fn sentence(row: Limit, sentence: &str, words: &str) {
+    assert!(sentence.contains(words), "{row:?}: {sentence}");
+    assert!(sentence.ends_with(&row.advice()), "{row:?}: {sentence}");
+}
+
+async fn refused(bytes: Arc<[u8]>, limits: Limits) -> LoadError {
+    RUNTIME.load(Load { bytes, pinned: None, limits }).await.expect_err("it loaded")
+}
+
+/// Loads a plugin and asks it once.
+async fn run(bytes: &Arc<[u8]>, act: Act, limits: Limits) -> (Result<(), CallError>, Usage) {
+    // Its `describe` never returns, in any configuration.
+    let bytes = if matches!(act, Act::Describe) { &MUTE_VILLAIN } else { bytes };
+    let plugin = RUNTIME.load(Load { bytes: Arc::clone(bytes), pinned: None, limits }).await.unwrap();
+    let source = source();
+    match act {
+        Act::Describe => {
+            let call = plugin.describe(&source).await;
+            (call.end.map(drop), call.usage)
+        }
+        Act::Configure(act) => {
+            let call = plugin.configure(&source, format!(r#"{{"configure": "{act}"}}"#).into()).await;
+            (call.end.map(drop), call.usage)
+        }
+        Act::Discover(act) => {
+            let config = if act.starts_with('{') { act.into() } else { format!(r#"{{"discover": "{act}"}}"#).into() };
+            let round = topoloom::plugin::Round { config, ..round("", nodes(100)) };
+            let call = plugin.discover(&source, round).await;
+            (call.end.map(drop), call.usage)
+        }
+    }
+}
+
+/// The limits of a plugin whose entry sets this one, as an operator would.
+fn lowered(row: Limit, amount: Amount) -> Limits {
+    let Setting::Entry { low, high, .. } = row.row().setting else { panic!("{row:?} cannot be set") };
+    assert!(amount >= low && amount <= high, "{row:?} may not be {amount}");
+    let mut limits = Limits::default();
+    limits.set(row, amount);
+    limits
+}
+
+/// The default of a row as a number, for sentences.
+fn default(row: Limit) -> u64 {
+    row.default(Profile::Standard).number()
+}

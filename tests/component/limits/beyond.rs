@@ -1,0 +1,159 @@
+//! Rows that have more than one way to be met.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use topoloom::plugin::{Compiler, Load, Metrics, Options, Round, Runtime};
+use topoloom_core::plugin::{Amount, CallError, CallLimits, Limit, Limits, Setting, StoreLimits};
+use topoloom_core::topology::{Object, Spec};
+
+use super::{Act, lowered, refused, run, sentence};
+use crate::guests::{GLUTTON, MUTE_VILLAIN, RUNTIME, VILLAIN, bomb, host, load, nodes, round, source, wat};
+
+#[tokio::test]
+async fn each_feature_that_is_off_is_refused_by_that_name() {
+    for feature in [
+        "simd",
+        "relaxed-simd",
+        "two-memories",
+        "memory64",
+        "tail-call",
+        "exceptions",
+        "threads",
+        "gc",
+        "function-references",
+        "wide-arithmetic",
+        "custom-page-sizes",
+        "stack-switching",
+    ] {
+        let error = refused(wat(&format!("{feature}.wat")), Limits::large()).await;
+        assert_eq!((error.limit(), error.reason()), (Some(Limit::Features), "FeatureOff"), "{feature}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn the_small_profile_is_too_small_for_what_the_large_one_takes() {
+    for (row, amount) in [(Limit::Locals, Amount::Count(1)), (Limit::Function, Amount::Bytes(64))] {
+        let error = refused(Arc::clone(&VILLAIN), lowered(row, amount)).await;
+        let way_out = format!("raise `limits.{}` of the entry, or take `limits.profile: large`,", row.key().unwrap());
+        sentence(row, &error.to_string(), &way_out);
+    }
+}
+
+#[tokio::test]
+async fn everything_that_the_host_gives_is_counted() {
+    let object = Arc::new(Object {
+        name: "o".repeat(60_000).into(),
+        uid: "u".into(),
+        resource_version: "1".into(),
+        created: 0,
+        source: None,
+        group_id: None,
+        split_from: None,
+        labels: Default::default(),
+        owned_labels: Default::default(),
+        shared_labels: Default::default(),
+        spec: Spec { tier: 1, tier_name: None, members: Vec::new() },
+    });
+    let plugin = load(&GLUTTON, lowered(Limit::Received, Amount::mib(1))).await;
+    for what in ["labels", "annotations", "absent", "names", "rows", "objects", "credentials"] {
+        let take = |times: &str| Round {
+            config: format!(r#"{{"take": "{what}"{times}}}"#).into(),
+            applied: [Arc::clone(&object)].into(),
+            ..round("", nodes(1_000))
+        };
+        let few = plugin.discover(&source(), take(r#", "times": 3"#)).await;
+        few.end.unwrap();
+        assert!(few.usage.received > 100, "{what}: {:?}", few.usage);
+        let call = plugin.discover(&source(), take("")).await;
+        let error = call.end.unwrap_err();
+        assert_eq!(error.limit(), Some(Limit::Received), "{what}: {error}");
+        assert!(call.usage.received > 1 << 20 && call.usage.received < 2 << 20, "{what}: {:?}", call.usage);
+    }
+}
+
+#[tokio::test]
+async fn what_the_guest_gives_is_counted() {
+    let (end, usage) = run(&VILLAIN, Act::Discover("flood"), Limits::default()).await;
+    end.unwrap();
+    assert_eq!((usage.log_lines, usage.log_dropped), (200, 800));
+    assert!(usage.sent > 1_000 * "line 0".len() && usage.received > 400, "{usage:?}");
+    let (_, usage) = run(&GLUTTON, Act::Discover(r#"{"take": "answers", "times": 7}"#), Limits::default()).await;
+    assert_eq!(usage.requests, 7);
+}
+
+#[tokio::test]
+async fn endless_loops_end_at_their_budget_in_every_export() {
+    let limits = || {
+        let mut limits = lowered(Limit::Cpu, Amount::millis(300));
+        limits.set(Limit::CpuShort, Amount::millis(300));
+        limits
+    };
+    for (act, row) in [
+        (Act::Describe, Limit::CpuShort),
+        (Act::Configure("loop"), Limit::CpuShort),
+        (Act::Discover("loop"), Limit::Cpu),
+    ] {
+        let (end, usage) = run(&VILLAIN, act, limits()).await;
+        let Err(error @ CallError::CpuDeadline { used, limit, .. }) = &end else { panic!("{end:?}") };
+        assert_eq!(
+            (error.limit(), error.stopped_by(), *limit),
+            (Some(row), Some("interrupt"), Duration::from_millis(300))
+        );
+        assert!(used >= limit && usage.cpu >= *limit, "{used:?}");
+        assert!(usage.wall < Duration::from_secs(20), "{usage:?}");
+    }
+}
+
+#[tokio::test]
+async fn memory_is_held_up_to_its_limit_and_no_further() {
+    let store = StoreLimits { memory: 32 << 20, ..StoreLimits::default() };
+    let (end, usage) = run(&VILLAIN, Act::Discover("grow"), Limits { store, ..Limits::default() }).await;
+    let Err(CallError::OutOfMemory { limit, asked, report }) = end else { panic!("{end:?}") };
+    assert!(limit == 32 << 20 && asked > limit, "{asked}");
+    assert!(usage.peak_memory <= limit && usage.peak_memory > 16 << 20, "{usage:?}");
+    assert_eq!((report.spent.peak_memory, report.spent.memory_limit), (usage.peak_memory, limit));
+}
+
+#[tokio::test]
+async fn what_is_cheap_to_say_and_dear_to_believe_is_refused_at_the_door() {
+    for (act, row, words) in [
+        ("same-row", Limit::Members, "it has 8000000 rows in diagnostics and may have 101600"),
+        ("long-kind", Limit::Text, "a kind is 31457280 bytes long, at most 4096 are read"),
+    ] {
+        let error = run(&VILLAIN, Act::Discover(act), Limits::default()).await.0.expect_err(act);
+        assert_eq!(error.limit(), Some(row), "{act}: {error}");
+        sentence(row, &error.to_string(), words);
+    }
+}
+
+#[tokio::test]
+async fn the_host_may_have_another_stack_and_fewer_turns() {
+    let Setting::Host { low, .. } = Limit::Stack.row().setting else { panic!() };
+    let options = Options { stack: low.size(), calls: 1 };
+    let runtime = Runtime::start_with(Compiler::Child { exe: host() }, options, Metrics::default(), None).unwrap();
+    // One call at a time, which is as long as it may be.
+    let call = CallLimits { cpu: Duration::from_millis(300), ..CallLimits::default() };
+    let load = |bytes: &Arc<[u8]>| {
+        let limits = Limits { call: call.clone(), ..Limits::default() };
+        runtime.load(Load { bytes: Arc::clone(bytes), pinned: None, limits })
+    };
+    let (villain, mute) = (load(&VILLAIN).await.unwrap(), load(&MUTE_VILLAIN).await.unwrap());
+    let error = villain.discover(&source(), round("recurse-deep", nodes(1))).await.end.unwrap_err();
+    assert_eq!(error.limit(), Some(Limit::Stack));
+    sentence(Limit::Stack, &error.to_string(), "the stack has 65536 bytes");
+    villain.discover(&source(), round("good", nodes(1))).await.end.unwrap();
+    let source = source();
+    let calls = [&villain, &mute].map(|plugin| plugin.discover(&source, round("loop", nodes(1))));
+    let calls = futures::future::join_all(calls).await;
+    assert_eq!(calls.iter().filter(|call| call.usage.met.contains(Limit::ProcessCalls)).count(), 1);
+}
+
+#[tokio::test]
+async fn an_optimised_compile_has_the_same_limits_and_is_counted() {
+    // The scan lets it pass, and the first compile already does not end.
+    let hits = RUNTIME.metrics().hits(Limit::CompileCpu);
+    let error = refused(bomb(), lowered(Limit::CompileCpu, Amount::seconds(2))).await;
+    sentence(Limit::CompileCpu, &error.to_string(), "2s of processor time");
+    assert!(RUNTIME.metrics().hits(Limit::CompileCpu) > hits);
+}

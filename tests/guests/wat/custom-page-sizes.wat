@@ -1,0 +1,1 @@
+(component (core module (memory 1 (pagesize 1))))

@@ -1,0 +1,1 @@
+(component (core module (type $f (func)) (func (param (ref $f)))))

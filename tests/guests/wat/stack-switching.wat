@@ -1,0 +1,1 @@
+(component (core module (type $f (func)) (type $c (cont $f))))
