@@ -104,6 +104,7 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
     let shared = Arc::new(Shared {
         runtime,
         supply,
+        trust: options.trust,
         nodes: Arc::clone(&nodes),
         hyper_nodes: Arc::clone(&hyper_nodes),
         writer: Writer {

@@ -133,7 +133,8 @@ fn replace_plugin(document: &mut Document, plugin: &Path, only: Option<&str>) ->
     match entries.as_mut_slice() {
         [entry] => {
             let digest = entry.plugin.digest;
-            entry.plugin = PluginRef { origin: PluginOrigin::File(plugin.to_owned()), digest, expected_name: None };
+            entry.plugin =
+                PluginRef { origin: PluginOrigin::File(plugin.to_owned()), digest, trust: None, expected_name: None };
             Ok(())
         }
         [] => anyhow::bail!("--plugin: no enabled entry of the configuration uses it"),

@@ -3,6 +3,7 @@
 use super::endpoint::{KeyRef, key_ref};
 use super::read::{At, Fields, Report};
 use crate::plugin::Digest;
+use crate::plugin::trust::Trust;
 use std::path::PathBuf;
 use topoloom_api::rules::is_dns_label;
 
@@ -13,6 +14,8 @@ pub struct PluginRef {
     pub origin: PluginOrigin,
     /// What the bytes must hash to. A pin wins over everything else that names a digest.
     pub digest: Option<Digest>,
+    /// What the bytes have to bring; nothing where the entry does not say.
+    pub trust: Option<Trust>,
     /// What the plugin must call itself; nothing where the entry does not say.
     pub expected_name: Option<String>,
 }
@@ -50,10 +53,13 @@ pub(super) fn read(fields: &mut Fields<'_>, source: &str, report: &mut Report) -
     let mut plugin = PluginRef {
         origin: PluginOrigin::Installed(discoverer.clone().unwrap_or_else(|| source.to_owned())),
         digest: None,
+        trust: None,
         expected_name: discoverer.clone(),
     };
     if let Some(origin) = fields.section("plugin", report, |fields, report| {
         plugin.digest = fields.read("digest", report, digest);
+        let words = [("none", Trust::None), ("digest", Trust::Digest), ("signature", Trust::Signature)];
+        plugin.trust = fields.read("trust", report, |at| at.one_of(&words));
         read_origin(fields, report)
     }) {
         plugin.origin = origin.unwrap_or(plugin.origin);

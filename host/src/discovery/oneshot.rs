@@ -11,7 +11,7 @@ use topoloom_core::snapshot::{ColumnKey, Store, View};
 use topoloom_core::topology::{Object, TierNames, guard};
 
 use super::decide::{Decision, Inputs, accept, decide};
-use super::revision::{Revision, prepare};
+use super::revision::{Revision, Vouchers, prepare};
 use super::supervisor::safety;
 use crate::config::{Document, EntryConfig};
 use crate::delivery::Supply;
@@ -62,7 +62,7 @@ impl Prepared {
                 None => supply.fetch(&entry).await,
             };
             let revision = match module {
-                Ok(module) => prepare(runtime, Arc::clone(&entry), module, None).await,
+                Ok(module) => prepare(runtime, Arc::clone(&entry), module, None, Vouchers::Desk).await,
                 Err(refused) => Err(refused),
             };
             let revision = revision.map_err(|refused| refused.message);

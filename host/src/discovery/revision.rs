@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use topoloom_api::condition::{ConditionType, Reason};
-use topoloom_core::plugin::grant::Origin;
+use topoloom_api::discovery_source::PluginOrigin as Origin;
+use topoloom_core::plugin::grant::Origin as GrantOrigin;
 use topoloom_core::plugin::rollout::{Failed, Step};
 use topoloom_core::plugin::{
-    CallError, Description, EndpointPermission, Granted, Permissions, Problem, Requirements, Retry, grant,
+    CallError, Description, EndpointPermission, Granted, Limit, Permissions, Problem, Requirements, Retry, grant,
 };
 use topoloom_core::snapshot::ColumnKey;
 
@@ -19,7 +20,8 @@ use crate::config;
 use crate::config::EntryConfig;
 use crate::config::permissions::NodeNames;
 use crate::delivery::Module;
-use crate::plugin::{Load, LoadError, Plugin, Runtime};
+use crate::plugin::trust::{Signed, Trust, TrustOptions};
+use crate::plugin::{Load, LoadError, Plugin, Runtime, builtin};
 use crate::text;
 
 /// The longest message in bytes: a condition has room for 32 KiB.
@@ -91,9 +93,19 @@ pub async fn prepare(
     entry: Arc<EntryConfig>,
     module: Arc<Module>,
     running: Option<Plugin>,
+    trust: Vouchers<'_>,
 ) -> Result<Revision, Refused> {
     let source: Arc<str> = entry.source.as_str().into();
     let limits = entry.limits.applied();
+    if let Some(packed) = module.packed.filter(|packed| *packed > limits.scan.packed) {
+        runtime.metrics().limit(Limit::Packed);
+        let message = format!(
+            "the packed module has {packed} bytes and may have {}; raise `limits.packed` of the entry if the plugin needs it",
+            limits.scan.packed
+        );
+        return Err(Refused::loading(Step::Receive, Reason::PluginInvalid, message, Failed::ForGood));
+    }
+    let signed = vouched(&entry, &module, trust)?;
     let running = running.filter(|plugin| plugin.digest() == module.digest && *plugin.limits() == limits);
     let plugin = match running {
         Some(plugin) => plugin,
@@ -108,6 +120,15 @@ pub async fn prepare(
     if let Some((name, who)) = declared.into_iter().chain(expected).find(|(name, _)| **name != description.name) {
         let message = format!("the plugin calls itself {:?}, {name:?} {who}", description.name);
         return Err(Refused::loading(Step::Describe, Reason::PluginInvalid, message, Failed::ForGood));
+    }
+    if let Some(signed) = &signed
+        && (signed.name != description.name || signed.version != description.version)
+    {
+        let message = format!(
+            "the plugin calls itself {} {}, and the signature is for {} {}",
+            description.name, description.version, signed.name, signed.version
+        );
+        return Err(Refused::loading(Step::Trust, Reason::Untrusted, message, Failed::ForGood));
     }
     let config: Arc<str> = entry.config.to_string().into();
     let requirements = plugin.configure(&source, Arc::clone(&config)).await.end.map_err(|error| match error {
@@ -127,6 +148,52 @@ pub async fn prepare(
     let keys = labels.chain(annotations).collect();
     let rhythm = Rhythm::new(&requirements.triggers, entry.interval, entry.settle, !requirements.endpoints.is_empty());
     Ok(Revision { entry, config, plugin, description, module, requirements, granted: Arc::new(granted), keys, rhythm })
+}
+
+/// Whom to ask about bytes.
+#[derive(Debug, Clone, Copy)]
+pub enum Vouchers<'a> {
+    /// The policy of a host and its keys.
+    Host(&'a TrustOptions),
+    /// Nobody: what runs at a desk harms nobody else.
+    Desk,
+}
+
+/// Whether the bytes bring what the policy asks for; the stricter one of the host's and the entry's counts. What a
+/// signature says is compared with what the plugin says later.
+fn vouched(entry: &EntryConfig, module: &Module, trust: Vouchers<'_>) -> Result<Option<Signed>, Refused> {
+    let Vouchers::Host(host) = trust else { return Ok(None) };
+    if builtin::all().iter().any(|builtin| builtin.digest == module.digest) {
+        return Ok(None);
+    }
+    let usual = if module.origin == Origin::ConfigMap { Trust::Digest } else { Trust::None };
+    let needed = entry.plugin.trust.unwrap_or(usual).max(host.least);
+    let refused = |message| Err(Refused::loading(Step::Trust, Reason::Untrusted, message, Failed::ForGood));
+    match needed {
+        Trust::None => Ok(None),
+        Trust::Digest => {
+            // What is kept was asked for by its digest.
+            let known = module.declared.is_some() || module.origin == Origin::Kept;
+            match known || entry.plugin.digest == Some(module.digest) {
+                true => Ok(None),
+                false => refused(format!(
+                    "nobody says which bytes are meant: put a `.yaml` with `name` and `digest: {0}` beside the module \
+                     (`topoloom plugin push` does), or pin it in the entry with `plugin: {{digest: \"{0}\"}}`",
+                    module.digest
+                )),
+            }
+        }
+        Trust::Signature => match &module.signature {
+            None => refused(format!(
+                "plugin {} has no signature: put the `.sig` that `topoloom plugin sign` writes beside the module",
+                module.digest
+            )),
+            Some(signature) => match host.keys.verify(signature, module.digest) {
+                Ok(signed) => Ok(Some(signed)),
+                Err(error) => refused(error.to_string()),
+            },
+        },
+    }
 }
 
 fn load_refused(error: &LoadError) -> Refused {
@@ -159,7 +226,7 @@ fn granted(
     entry: &EntryConfig,
 ) -> Result<Granted, Refused> {
     let visible = entry.permissions.as_ref().is_some_and(|given| given.node_names == NodeNames::Visible);
-    let shown = visible || plugin.origin() == Origin::Embedded;
+    let shown = visible || plugin.origin() == GrantOrigin::Embedded;
     let asks = plugin.imports().iter().any(|import| NAMING.iter().any(|function| import.contains(function)));
     let granted = grant(requirements, given, plugin.origin());
     let mut refusals = granted.as_ref().err().cloned().unwrap_or_default();

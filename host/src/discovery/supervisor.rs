@@ -52,6 +52,7 @@ use crate::config::{EntryConfig, Mode, OnFailure};
 use crate::delivery::{Offer, Subscription, Supply};
 use crate::manager::metrics::RoundMetrics;
 use crate::plugin::Runtime;
+use crate::plugin::trust::TrustOptions;
 use crate::topology::apply::Writer;
 use crate::topology::observe::HyperNodes;
 pub use outcome::safety;
@@ -67,6 +68,8 @@ pub struct Shared {
     pub runtime: Runtime,
     /// Where plugins come from.
     pub supply: Supply,
+    /// What they have to bring.
+    pub trust: TrustOptions,
     /// The Nodes.
     pub nodes: Arc<Nodes>,
     /// The HyperNodes.

@@ -20,7 +20,7 @@ use super::{Shared, Supervisor};
 use crate::cluster::events::Urgency;
 use crate::delivery::Offer;
 use crate::discovery::decide::{accept, as_objects};
-use crate::discovery::revision::{Refused, Revision, call_failed, call_reason, prepare};
+use crate::discovery::revision::{Refused, Revision, Vouchers, call_failed, call_reason, prepare};
 use crate::plugin::Round;
 
 /// What a task of this room brings back.
@@ -144,7 +144,7 @@ impl Supervisor {
                 None => shared.supply.pinned(digest, &offer).await,
             };
             let result = match module {
-                Ok(module) => prepare(&shared.runtime, entry, module, running).await,
+                Ok(module) => prepare(&shared.runtime, entry, module, running, Vouchers::Host(&shared.trust)).await,
                 Err(refused) => Err(refused),
             };
             Done::Prepared(digest, Box::new(result))
