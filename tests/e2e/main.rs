@@ -19,4 +19,5 @@ mod harness;
 mod names;
 mod plugins;
 mod schema;
+mod swaps;
 mod verbs;

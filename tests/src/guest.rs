@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, ensure};
 
@@ -49,4 +50,27 @@ pub fn file(package: &str, folder: &Path) -> Result<PathBuf> {
 fn folder() -> Result<PathBuf> {
     let binary = crate::host::binary()?;
     Ok(binary.ancestors().nth(2).context("the binary lies in a folder of the target directory")?.join("guests"))
+}
+
+/// One version of the guest `topoloom-guest-versions`: what it does, and which version it says.
+///
+/// # Errors
+/// When it does not build, or has no such marks any more.
+pub fn version(act: &str, version: &str) -> Result<Vec<u8>> {
+    static MODULE: LazyLock<Result<Vec<u8>, String>> =
+        LazyLock::new(|| module("topoloom-guest-versions").map_err(|error| format!("{error:#}")));
+    let mut module = MODULE.clone().map_err(anyhow::Error::msg)?;
+    replace(&mut module, b"act=good      ", format!("act={act:<10}").as_bytes())?;
+    replace(&mut module, b"version=1.0.0", format!("version={version}").as_bytes())?;
+    component(&module)
+}
+
+fn replace(module: &mut [u8], old: &[u8], new: &[u8]) -> Result<()> {
+    ensure!(old.len() == new.len(), "{:?} is not as long as the mark", String::from_utf8_lossy(new));
+    let at = module.windows(old.len()).position(|bytes| bytes == old);
+    let at = at.with_context(|| format!("the guest has no mark {:?}", String::from_utf8_lossy(old)))?;
+    if let Some(mark) = module.get_mut(at..at + old.len()) {
+        mark.copy_from_slice(new);
+    }
+    Ok(())
 }

@@ -27,7 +27,7 @@ const CONFIG_MAP: &str = "volcano-controller-configmap";
 const KEY: &str = "volcano-controller.conf";
 
 /// How long a change may take to show; a test that needs it all has failed.
-const PATIENCE: Duration = Duration::from_secs(45);
+pub const PATIENCE: Duration = Duration::from_secs(45);
 
 /// The two levels of the worked examples, as one entry.
 pub const RACKS: &str = "

@@ -14,8 +14,8 @@ use topoloom_core::topology::Object;
 use super::ClusterArgs;
 use crate::cluster::{Reason, Refusal};
 use crate::config::{Document, Entry, Load, Problem, Standing};
-use crate::delivery::{Delivery, Modules, Sites, Supply};
-use crate::discovery::oneshot::{ConfigHashes, Prepared, Shot};
+use crate::delivery::{Delivery, Module, Modules, Sites, Supply};
+use crate::discovery::oneshot::{Compared, ConfigHashes, Prepared, Shot};
 use crate::plugin::{Compiler, Digest, Runtime};
 use crate::topology::convert;
 
@@ -80,6 +80,16 @@ impl Live {
             super::print::error(&format!("topoloom: warning: {warning}"));
         }
         let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
+        let prepared = self.prepared(&runtime, only).await;
+        self.nodes(&prepared.keys()).await?;
+        let objects = self.objects();
+        let mut shots = prepared.round(&self.store, &objects, &self.applied()).await;
+        shots.extend(invalid(&self.document, only));
+        Ok(shots)
+    }
+
+    /// Every enabled entry (or one) with the bytes that serve it.
+    async fn prepared(&self, runtime: &Runtime, only: Option<&str>) -> Prepared {
         let supply = Supply {
             delivery: Delivery::new(Some(self.client.clone()), Sites::at(&self.namespace)),
             modules: Modules::new(Some(self.client.clone()), &self.namespace, None),
@@ -88,17 +98,31 @@ impl Live {
             let digest = Digest::parse(&source.status.plugin.as_ref()?.digest)?;
             Some((source.status.source.clone(), digest))
         });
-        let prepared = Prepared::new(&runtime, &supply, &self.document, only, &serving.collect()).await;
-        self.nodes(&prepared.keys()).await?;
-        let applied: ConfigHashes = self
-            .sources
-            .iter()
-            .filter_map(|source| Some((source.status.source.clone(), source.status.config_hash.clone()?)))
-            .collect();
-        let objects = self.objects();
-        let mut shots = prepared.round(&self.store, &objects, &applied).await;
-        shots.extend(invalid(&self.document, only));
-        Ok(shots)
+        Prepared::new(runtime, &supply, &self.document, only, &serving.collect()).await
+    }
+
+    /// The configurations that the objects in the cluster came from.
+    fn applied(&self) -> ConfigHashes {
+        let hash = |source: &DiscoverySource| Some((source.status.source.clone(), source.status.config_hash.clone()?));
+        self.sources.iter().filter_map(hash).collect()
+    }
+
+    /// Another plugin beside the one that serves a source: both answer about the nodes as they are now. Writes nothing.
+    pub(super) async fn compare(&mut self, source: &str, module: Module) -> anyhow::Result<Compared> {
+        let Standing::Enabled(entry) = self.document.standing(source) else {
+            return Err(not_enabled(source, &self.document));
+        };
+        let entry = Arc::new(entry.clone());
+        let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
+        let serving = self.prepared(&runtime, Some(source)).await;
+        let candidate = Prepared::one(&runtime, entry, Arc::new(module)).await;
+        let keys = [serving.keys(), candidate.keys()].concat();
+        self.nodes(&keys).await?;
+        let (objects, applied) = (self.objects(), self.applied());
+        let serving = serving.round(&self.store, &objects, &applied).await.pop().context("there is no such source")?;
+        let candidate =
+            candidate.round(&self.store, &objects, &applied).await.pop().context("there is no candidate")?;
+        Ok(Compared::of(&serving, &candidate, &objects, &self.store.view(&keys)))
     }
 
     /// Reads the nodes, page by page.

@@ -1,16 +1,29 @@
-//! `topoloom plugin`: what can be done with a plugin file at a desk, before it sees a cluster. One file per verb.
+//! `topoloom plugin`: plugin files at a desk, on their way into a cluster, and in service there. One file per verb.
 
+mod diff;
 mod file;
+mod push;
 mod sandbox;
+mod serving;
 mod sign;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
-/// Verbs about plugin files.
+/// Verbs about plugins.
 #[derive(Debug, Subcommand)]
 pub(super) enum PluginVerb {
+    /// Show which plugin serves which source, which waits, and which served before
+    List(serving::ListArgs),
+    /// Go back to a plugin that served before
+    Rollback(serving::RollbackArgs),
+    /// Let the plugin go on that waits, or end a rollback
+    Continue(serving::ContinueArgs),
+    /// Put a plugin file into a ConfigMap
+    Push(push::PushArgs),
+    /// Compare a plugin file with what serves a source, on the live cluster; writes nothing
+    Diff(diff::DiffArgs),
     /// Sign a plugin: write FILE.sig beside it, for hosts that ask for signatures
     Sign(sign::SignArgs),
 }
@@ -18,6 +31,11 @@ pub(super) enum PluginVerb {
 /// Does what the verb says.
 pub(super) async fn run(verb: PluginVerb) -> anyhow::Result<ExitCode> {
     match verb {
+        PluginVerb::List(args) => serving::show(args).await,
+        PluginVerb::Rollback(args) => serving::rollback(args).await,
+        PluginVerb::Continue(args) => serving::go_on(args).await,
+        PluginVerb::Push(args) => push::run(args).await,
+        PluginVerb::Diff(args) => diff::run(args).await,
         PluginVerb::Sign(args) => sign::run(args).await,
     }
 }

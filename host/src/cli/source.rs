@@ -27,7 +27,7 @@ use crate::topology::observe::HyperNodes;
 const CONCURRENCY: usize = 8;
 
 /// The field manager of what a person does with this command line.
-const OPERATOR: &str = "topoloom-cli";
+pub(super) const OPERATOR: &str = "topoloom-cli";
 
 /// Flags of `confirm`.
 #[derive(Debug, Args)]
@@ -234,14 +234,19 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn get(api: &Api<DiscoverySource>, source: &str) -> anyhow::Result<DiscoverySource> {
+pub(super) async fn get(api: &Api<DiscoverySource>, source: &str) -> anyhow::Result<DiscoverySource> {
     match api.get_opt(&object_name(source)).await.map_err(|error| Refusal::of(&error))? {
         Some(object) => Ok(object),
         None => bail!("there is no source {source:?} (`topoloom source list` shows all)"),
     }
 }
 
-async fn annotate(api: &Api<DiscoverySource>, source: &str, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+pub(super) async fn annotate(
+    api: &Api<DiscoverySource>,
+    source: &str,
+    key: &str,
+    value: Option<&str>,
+) -> anyhow::Result<()> {
     get(api, source).await?;
     let body = json!({"metadata": {"annotations": {key: value}}});
     let parameters = PatchParams { field_manager: Some(OPERATOR.into()), ..PatchParams::default() };

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use topoloom_core::plugin::rollout::{Comparison, Objects, compare};
 use topoloom_core::snapshot::{ColumnKey, Store, View};
 use topoloom_core::topology::{Object, TierNames, guard};
 
@@ -14,7 +15,7 @@ use super::decide::{Decision, Inputs, accept, decide};
 use super::revision::{Revision, Vouchers, prepare};
 use super::supervisor::safety;
 use crate::config::{Document, EntryConfig};
-use crate::delivery::Supply;
+use crate::delivery::{Module, Supply};
 use crate::plugin::{Digest, Round, Runtime};
 
 /// One entry's round.
@@ -71,6 +72,12 @@ impl Prepared {
         Self { entries }
     }
 
+    /// One entry with these bytes.
+    pub async fn one(runtime: &Runtime, entry: Arc<EntryConfig>, module: Arc<Module>) -> Self {
+        let revision = prepare(runtime, Arc::clone(&entry), module, None, Vouchers::Desk).await;
+        Self { entries: vec![(entry, revision.map_err(|refused| refused.message))] }
+    }
+
     /// The columns that all entries read together.
     #[must_use]
     pub fn keys(&self) -> Vec<ColumnKey> {
@@ -107,6 +114,65 @@ impl Prepared {
             shots.push(shot);
         }
         shots
+    }
+}
+
+/// What another plugin would change.
+pub struct Compared {
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// What serves, in words.
+    pub serving: String,
+    /// What would, in words.
+    pub candidate: String,
+    /// How far their answers lie apart, or why the candidate has none.
+    pub comparison: Result<Comparison, String>,
+    /// What would be written with the candidate.
+    pub changes: Vec<String>,
+}
+
+impl Compared {
+    /// Of two rounds over the same nodes. Where what serves has no answer, the objects of the source stand for it.
+    #[must_use]
+    pub fn of(serving: &Shot, candidate: &Shot, stored: &[Arc<Object>], view: &View) -> Self {
+        let found = |shot: &'_ Shot| shot.result.as_ref().ok().map(|found| found.decision.named.objects.clone());
+        let (before, after) = (found(serving), found(candidate));
+        let before: Objects<'_> = match &before {
+            Some(before) => before.iter().map(|(name, object)| (name, &object.spec)).collect(),
+            None => {
+                let own = stored.iter().filter(|object| object.source.as_ref() == Some(&serving.source));
+                own.map(|object| (&object.name, &object.spec)).collect()
+            }
+        };
+        let comparison = match &after {
+            Some(after) => {
+                let after: Objects<'_> = after.iter().map(|(name, object)| (name, &object.spec)).collect();
+                Ok(compare(&before, &after, view))
+            }
+            None => Err(candidate.result.as_ref().err().cloned().unwrap_or_default()),
+        };
+        let changes = candidate.result.as_ref().map(|found| found.decision.plan.to_string()).unwrap_or_default();
+        Self {
+            nodes: view.rows(),
+            serving: words(serving),
+            candidate: words(candidate),
+            comparison,
+            changes: changes.lines().map(str::to_owned).collect(),
+        }
+    }
+}
+
+fn words(shot: &Shot) -> String {
+    let plugin = shot.revision.as_ref().map(|revision| {
+        let description = &revision.description;
+        format!("{} {} ({})", description.name, description.version, revision.plugin.digest())
+    });
+    match (plugin, &shot.result) {
+        (Some(plugin), Ok(_)) => plugin,
+        (plugin, Err(message)) => {
+            format!("{}{message}", plugin.map(|plugin| format!("{plugin}: ")).unwrap_or_default())
+        }
+        (None, Ok(_)) => String::new(),
     }
 }
 

@@ -8,16 +8,18 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use crate::delivery::parcel::beside;
+use crate::delivery::unpack::{PACKED, UNPACKED, is_packed, unpack};
+
 /// The largest file that is read; the host's own bounds are lower and give better sentences.
 const MOST: u64 = 64 << 20;
-
-/// How a file that was packed with zstd begins (RFC 8878).
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A plugin file.
 pub(super) struct PluginFile {
     /// The component.
     pub(super) bytes: Arc<[u8]>,
+    /// Bytes of the file, where it is packed.
+    pub(super) packed: Option<usize>,
 }
 
 impl PluginFile {
@@ -25,15 +27,14 @@ impl PluginFile {
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let named = || path.display().to_string();
         let bytes = read_bounded(path, MOST).with_context(named)?;
-        unpack(bytes).with_context(named)
+        unpacked(bytes).with_context(named)
     }
 }
 
-/// The signature that lies beside a plugin file: `FILE.sig`.
+/// The signature that lies beside a plugin file: `acme.sig` beside `acme.wasm`, where the host looks for it.
 pub(super) fn signature_path(plugin: &Path) -> PathBuf {
-    let mut path = plugin.as_os_str().to_owned();
-    path.push(".sig");
-    path.into()
+    let name = plugin.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    plugin.with_file_name(beside(&name).1)
 }
 
 /// A whole regular file, if it is no longer than that. Opening a pipe would wait for its other end.
@@ -48,7 +49,7 @@ pub(super) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The component in a file, which may be packed.
-fn unpack(bytes: Vec<u8>) -> anyhow::Result<PluginFile> {
-    anyhow::ensure!(!bytes.starts_with(&ZSTD), "it is packed with zstd; unpack it first: unzstd FILE");
-    Ok(PluginFile { bytes: bytes.into() })
+fn unpacked(bytes: Vec<u8>) -> anyhow::Result<PluginFile> {
+    let packed = is_packed(&bytes).then_some(bytes.len());
+    Ok(PluginFile { bytes: unpack(&bytes, PACKED, UNPACKED)?.into(), packed })
 }

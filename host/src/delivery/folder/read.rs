@@ -45,14 +45,26 @@ pub(super) struct Seen {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mark {
     path: PathBuf,
-    about: Option<(u64, u64, u64, (i64, i64), (i64, i64))>,
+    about: Option<About>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct About {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
 }
 
 impl Mark {
     fn of(path: &Path) -> Self {
-        let about = std::fs::metadata(path).ok().map(|about| {
-            let (modified, changed) = ((about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec()));
-            (about.dev(), about.ino(), about.size(), modified, changed)
+        let about = std::fs::metadata(path).ok().map(|about| About {
+            device: about.dev(),
+            inode: about.ino(),
+            size: about.size(),
+            modified: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
         });
         Self { path: path.to_owned(), about }
     }

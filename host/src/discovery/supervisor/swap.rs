@@ -136,6 +136,7 @@ impl Supervisor {
             Offer::Module(module) if module.digest == digest => Some(Arc::clone(module)),
             _ => serving.map(|revision| Arc::clone(&revision.module)),
         };
+        tracing::debug!(source = &*self.source, %digest, "a plugin is prepared");
         self.work = JoinSet::new();
         self.worked_on = Some(digest);
         self.work.spawn(async move {
@@ -163,6 +164,7 @@ impl Supervisor {
             last: self.forest.clone().filter(|_| self.answered),
         };
         let shared = Arc::clone(&self.shared);
+        tracing::debug!(source = &*self.source, %digest, "a plugin is tried in the shadow");
         self.work = JoinSet::new();
         self.worked_on = Some(digest);
         self.work.spawn(async move { Done::Shadowed(digest, Box::new(asked.shadow(&shared).await)) });

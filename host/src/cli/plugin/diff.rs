@@ -1,0 +1,64 @@
+//! `topoloom plugin diff`: the shadow round of a swap, from the operator's desk. Nothing is written.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use topoloom_api::discovery_source::PluginOrigin;
+use topoloom_core::plugin::rollout::Rails;
+
+use super::file::PluginFile;
+use crate::cli::live::Live;
+use crate::cli::{ClusterArgs, print};
+use crate::delivery::Module;
+
+/// Exit code for a plugin that would wait for a person.
+const HELD: u8 = 3;
+
+/// Flags of `plugin diff`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DiffArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// The plugin: a component, packed with zstd or not
+    file: PathBuf,
+    /// The source that it would serve, with its entry as it is in the cluster
+    #[arg(long)]
+    source: String,
+}
+
+pub(super) async fn run(args: DiffArgs) -> anyhow::Result<ExitCode> {
+    let file = PluginFile::read(&args.file)?;
+    let module = Module { packed: file.packed, ..Module::plain(file.bytes, PluginOrigin::File) };
+    let mut live = Live::look(&args.cluster).await?;
+    let compared = live.compare(&args.source, module).await.context("comparing")?;
+    let mut text = String::new();
+    let _ =
+        writeln!(text, "source {}, {} nodes, as the cluster is now; nothing was written", args.source, compared.nodes);
+    let _ = writeln!(text, "serving:   {}", compared.serving);
+    let _ = writeln!(text, "candidate: {}", compared.candidate);
+    let comparison = match &compared.comparison {
+        Ok(comparison) => comparison,
+        Err(message) => {
+            print::out(&text);
+            bail!("the candidate would be refused: {message}")
+        }
+    };
+    let _ = writeln!(text, "\n{comparison}");
+    for (tier, (old, new)) in &comparison.groups {
+        let _ = writeln!(text, "  tier {tier}: {old} groups now, {new} with the candidate");
+    }
+    for line in &compared.changes {
+        let _ = writeln!(text, "  {line}");
+    }
+    let held = Rails::default().hold(comparison);
+    let verdict = match held {
+        true => "a host would let it wait for `topoloom plugin continue`",
+        false => "a host would let it take over",
+    };
+    let _ = writeln!(text, "{verdict}");
+    print::out(&text);
+    Ok(if held { ExitCode::from(HELD) } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,126 @@
+//! Ways of delivery: torn, gone, by folder, and by the swap of a mounted volume.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use anyhow::Result;
+use kube::api::DeleteParams;
+use topoloom_tests::host::Host;
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_of_an_update_waits_for_its_other_half_and_a_map_that_is_gone_takes_nothing_away() -> Result<()> {
+    let (scene, host) = serving().await?;
+    let (old, new) = (guest::version("good", "1.0.0")?, guest::version("good", "2.0.0")?);
+    deliver(&scene, &new, Some(&Digest::of(&old).to_string())).await?;
+    let message = scene.until_condition("fabric", "Loaded", "False", "DigestMismatch").await;
+    assert!(message.contains("half written") && message.contains(&Digest::of(&new).to_string()), "{message}");
+    deliver(&scene, &new, Some(&Digest::of(&new).to_string())).await?;
+    until_serving(&scene, "2.0.0").await;
+    until_quiet(&scene).await;
+
+    let maps: Api<ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);
+    maps.delete(MAP, &DeleteParams::default()).await?;
+    let message = scene.until_condition("fabric", "Loaded", "False", "PluginNotFound").await;
+    assert!(message.contains("there is no such ConfigMap"), "{message}");
+    scene.plane.relabel("n09", "example.com/rack", "b").await?;
+    let moved = [
+        "tier 1 example.com/rack=a (9): n00 n01 n02 n03 n04 n05 n06 n07 n08",
+        "tier 1 example.com/rack=b (11): n09 n10 n11 n12 n13 n14 n15 n16 n17 n18 n19",
+    ];
+    scene.until(&moved).await;
+    // Not even a restart: what served is kept.
+    host.stop().await?;
+    let host = scene.host().await?;
+    scene.plane.relabel("n09", "example.com/rack", "a").await?;
+    scene.until(&RACKS).await;
+    until_serving(&scene, "2.0.0").await;
+    push(&scene, "good", "3.0.0").await?;
+    until_serving(&scene, "3.0.0").await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pin_wins_over_what_is_delivered() -> Result<()> {
+    let (scene, host) = serving().await?;
+    let (first, second) = (guest::version("good", "1.0.0")?, guest::version("good", "2.0.0")?);
+    let pinned = |bytes: &[u8]| {
+        let digest = Digest::of(bytes);
+        ENTRY.replace("key: plugin.wasm}", &format!("key: plugin.wasm}}, digest: \"{digest}\""))
+    };
+    scene.configure(&pinned(&first)).await?;
+    push(&scene, "good", "2.0.0").await?;
+    let message = scene.until_condition("fabric", "Loaded", "True", "Ok").await;
+    assert!(!message.is_empty());
+    until_status(&scene, "the delivered one waits", |status| {
+        let loaded = status.conditions.iter().find(|condition| condition.type_ == "Loaded");
+        loaded.is_some_and(|loaded| loaded.message.contains("the entry pins") && loaded.status == "True")
+    })
+    .await;
+    assert_eq!(until_serving(&scene, "1.0.0").await.candidate, None);
+    scene.configure(&pinned(&second)).await?;
+    until_serving(&scene, "2.0.0").await;
+    // Back by the pin alone: what it names is kept, though another one is delivered.
+    scene.configure(&pinned(&first)).await?;
+    until_serving(&scene, "1.0.0").await;
+    host.stop().await
+}
+
+/// A volume as the kubelet mounts one: the files are links through `..data`, which is swapped by a rename.
+struct Volume<'a> {
+    folder: &'a Path,
+    revision: usize,
+}
+
+impl Volume<'_> {
+    fn swap(&mut self, files: &[(&str, Vec<u8>)]) -> Result<()> {
+        self.revision += 1;
+        let revision = format!("..2026_11_21_{}", self.revision);
+        let inner = self.folder.join(&revision);
+        std::fs::create_dir_all(&inner)?;
+        for (name, bytes) in files {
+            std::fs::write(inner.join(name), bytes)?;
+            let link = self.folder.join(name);
+            if link.symlink_metadata().is_err() {
+                symlink(Path::new("..data").join(name), link)?;
+            }
+        }
+        let (temporary, data) = (self.folder.join("..data_tmp"), self.folder.join("..data"));
+        let old = std::fs::read_link(&data).ok();
+        symlink(&revision, &temporary)?;
+        std::fs::rename(temporary, data)?;
+        if let Some(old) = old {
+            std::fs::remove_dir_all(self.folder.join(old))?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mounted_volume_is_followed_and_an_installed_plugin_is_found_by_name() -> Result<()> {
+    let scene = scene().await?;
+    let folder = scene.plane.folder().join("plugins");
+    let mounted = folder.join("versions");
+    std::fs::create_dir_all(&mounted)?;
+    let files = |version: &str| -> Result<[(&'static str, Vec<u8>); 2]> {
+        let bytes = guest::version("good", version)?;
+        let declaration = format!("name: versions\ndigest: {}\n", Digest::of(&bytes));
+        Ok([("plugin.wasm", bytes), ("plugin.yaml", declaration.into_bytes())])
+    };
+    let mut volume = Volume { folder: &mounted, revision: 0 };
+    volume.swap(&files("1.0.0")?)?;
+    scene
+        .configure(
+            &ENTRY.replace("plugin: {configMap: {name: versions-plugin, key: plugin.wasm}}", "discoverer: versions"),
+        )
+        .await?;
+    let host = Host::start(&scene.plane.kubeconfig(), &["--plugin-dir", &folder.to_string_lossy()]).await?;
+    scene.until(&RACKS).await;
+    volume.swap(&files("2.0.0")?)?;
+    until_serving(&scene, "2.0.0").await;
+    volume.swap(&files("3.0.0")?)?;
+    let status = until_serving(&scene, "3.0.0").await;
+    assert_eq!(status.previous.len(), 2);
+    host.stop().await
+}

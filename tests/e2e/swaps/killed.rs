@@ -1,0 +1,85 @@
+//! A host that is killed at every step of a swap comes back with the last good revision.
+
+use anyhow::Result;
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::host::Host;
+
+use super::*;
+
+/// Pushes a version, kills the host as soon as its log has `line`, starts another one, and waits until `version` serves.
+async fn killed_at(line: &str, act: &str, serves: &str) -> Result<(Scene, Host)> {
+    let (scene, host) = serving().await?;
+    push(&scene, act, "2.0.0").await?;
+    eventually(&format!("the log has {line:?}"), PATIENCE, async || {
+        if host.log().iter().any(|entry| entry.contains(line)) { Ok(()) } else { Err(String::new()) }
+    })
+    .await;
+    host.kill().await?;
+    let host = scene.host().await?;
+    until_serving(&scene, serves).await;
+    // It really serves.
+    scene.plane.relabel("n09", "example.com/rack", "b").await?;
+    eventually("the node is followed", PATIENCE, async || {
+        let lines = scene.topology().await.map_err(|error| error.to_string())?;
+        let followed = lines.iter().any(|line| line.contains("rack=b") && line.contains("n09"));
+        if followed { Ok(()) } else { Err(format!("{lines:#?}")) }
+    })
+    .await;
+    Ok((scene, host))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_candidate_is_prepared() -> Result<()> {
+    let (_scene, host) = killed_at("a plugin is prepared", "good", "2.0.0").await?;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_it_is_in_the_shadow() -> Result<()> {
+    let (_scene, host) = killed_at("a plugin is tried in the shadow", "good", "2.0.0").await?;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_it_waits_for_a_person() -> Result<()> {
+    let (scene, host) = killed_at("a plugin answered in the shadow", "some", "1.0.0").await?;
+    scene.until_condition("fabric", "Loaded", "False", "CanaryHeld").await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_it_was_refused() -> Result<()> {
+    let (scene, host) = killed_at("a plugin is refused", "crash", "1.0.0").await?;
+    scene.until_condition("fabric", "Loaded", "False", "Trap").await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_the_moment_of_the_swap() -> Result<()> {
+    let (_scene, host) = killed_at("serves from now on in place of", "good", "2.0.0").await?;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_it_was_taken_back() -> Result<()> {
+    let (scene, host) = serving().await?;
+    let bad = push(&scene, "third", "2.0.0").await?;
+    until_serving(&scene, "2.0.0").await;
+    for node in ["n08", "n09"] {
+        scene.plane.relabel(node, "example.com/rack", "b").await?;
+        eventually("a round follows the node", PATIENCE, async || {
+            let lines = scene.topology().await.map_err(|error| error.to_string())?;
+            let followed = lines.iter().any(|line| line.contains("rack=b") && line.contains(node));
+            if followed { Ok(()) } else { Err(format!("{lines:#?}")) }
+        })
+        .await;
+    }
+    scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
+    until_status(&scene, "it is remembered", |status| status.taken_back == [bad.to_string()]).await;
+    host.kill().await?;
+    let host = scene.host().await?;
+    until_serving(&scene, "1.0.0").await;
+    scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
+    assert_eq!(until_serving(&scene, "1.0.0").await.taken_back, [bad.to_string()]);
+    host.stop().await
+}
