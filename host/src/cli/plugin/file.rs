@@ -18,6 +18,8 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub(super) struct PluginFile {
     /// The component.
     pub(super) bytes: Arc<[u8]>,
+    /// The size of the file, where it is packed.
+    pub(super) packed: Option<u64>,
 }
 
 impl PluginFile {
@@ -50,5 +52,5 @@ pub(super) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
 /// The component in a file, which may be packed.
 fn unpack(bytes: Vec<u8>) -> anyhow::Result<PluginFile> {
     anyhow::ensure!(!bytes.starts_with(&ZSTD), "it is packed with zstd; unpack it first: unzstd FILE");
-    Ok(PluginFile { bytes: bytes.into() })
+    Ok(PluginFile { bytes: bytes.into(), packed: None })
 }
