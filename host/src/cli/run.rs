@@ -44,6 +44,8 @@ enum StatusScope {
 
 /// Runs the host until a signal.
 pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+    // Before the cluster is asked for anything: what is wrong with these is wrong everywhere.
+    let (cache, trust) = (args.plugins.cache()?, args.plugins.trust()?);
     let client = args.cluster.connect().await?;
     let options = Options {
         location: args.cluster.location(),
@@ -55,8 +57,8 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         concurrency: usize::from(args.concurrency),
         admin: args.admin_address,
         executable: super::executable(),
-        cache: args.plugins.cache()?,
-        trust: args.plugins.trust()?,
+        cache,
+        trust,
     };
     let stop = CancellationToken::new();
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
