@@ -49,7 +49,7 @@ enum Verb {
     /// List, delete, run or pause sources
     #[command(subcommand)]
     Source(source::SourceVerb),
-    /// Sign a plugin file
+    /// Inspect or sign a plugin file, before it sees a cluster
     #[command(subcommand)]
     Plugin(plugin::PluginVerb),
     /// Print the CustomResourceDefinitions, to be piped into kubectl apply --server-side -f -

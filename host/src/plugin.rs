@@ -20,6 +20,7 @@
 //! thread back every 10 ms, so it cannot keep others from theirs; one that waits is ended by the clock. The compiler
 //! runs in a process of its own, so what breaks it breaks that process. A [`cache`] that is broken costs a compile.
 
+mod anatomy;
 mod bindings;
 mod budget;
 pub mod builtin;
@@ -39,11 +40,12 @@ mod trap;
 pub mod trust;
 mod voice;
 
+pub use anatomy::{Anatomy, anatomy};
 pub use call::{Call, Round};
 pub use compile::Compiler;
 pub use topoloom_core::plugin::Digest;
 
-pub use load::LoadError;
+pub use load::{LoadError, Needs};
 pub use metrics::Metrics;
 pub use runtime::{Load, Options, Plugin, Runtime, StartError};
 

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use topoloom::plugin::Digest;
+use serde_json::{Value, json};
 use topoloom::plugin::trust::TrustKeys;
+use topoloom::plugin::{Digest, builtin};
+use topoloom_tests::guest;
 
-use crate::guests::{VILLAIN, host, wat};
+use crate::guests::{MUTE_VILLAIN, VILLAIN, host, wat};
 
 /// Made by openssl for these tests.
 const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----
@@ -92,4 +94,171 @@ fn nothing_is_signed_with_what_is_no_private_key() {
     let end = desk.run(&["sign", "villain.wasm", "--key", "public.pem"]);
     assert_eq!(end.code, Some(1));
     assert!(end.error.contains(r#"begins a "PUBLIC KEY", and a "PRIVATE KEY" is needed"#), "{}", end.error);
+}
+
+/// What `inspect -o json` says.
+fn inspect(desk: &Desk, words: &[&str]) -> (Option<i32>, Value) {
+    let end = desk.run(&[&["inspect", "-o", "json"], words].concat());
+    let said = serde_json::from_str(&end.out);
+    (end.code, said.unwrap_or_else(|error| panic!("{error}: {}{}", end.out, end.error)))
+}
+
+#[test]
+fn a_plugin_is_shown_with_all_that_it_is() {
+    let desk = Desk::new();
+    desk.put("villain.wasm", &*VILLAIN);
+    desk.put("config.yaml", "discover: good\n");
+    let end = desk.run(&["inspect", "villain.wasm", "--config", "config.yaml"]);
+    assert_eq!((end.code, end.error.as_str()), (Some(0), ""));
+    let digest = Digest::of(&VILLAIN).to_string();
+    for words in [
+        digest.as_str(),
+        &format!("{} bytes", VILLAIN.len()),
+        "plugin        villain 0.1.0",
+        "summary       Does what it is told",
+        "interface     topoloom:discovery/discoverer@0.1.0",
+        "topoloom:discovery/nodes@0.1.0: [method]snapshot.label, [method]snapshot.rows",
+        " bytes of memory; memories 1, tables 2 (",
+        "language: Rust",
+        "signature     none",
+        "labels        example.com/rack",
+        "when a label or annotation changes",
+        "To grant what it asks for, add to the entry:\n\npermissions:\n  nodeLabels: [\"example.com/rack\"]\n",
+    ] {
+        assert!(end.out.contains(words), "{words:?} is not in\n{}", end.out);
+    }
+    let (code, said) = inspect(&desk, &["villain.wasm", "--config", "config.yaml"]);
+    assert_eq!((code, &said["digest"], &said["name"]), (Some(0), &json!(digest), &json!("villain")));
+    assert_eq!(said["requires"]["nodeLabels"], json!(["example.com/rack"]));
+    assert_eq!((&said["start"]["memories"], &said["refused"]), (&json!(1), &json!([])));
+    assert!(said["start"]["memory"].as_u64().unwrap() > 1 << 20 && said["start"]["coreInstances"].as_u64() > Some(1));
+    // Without a configuration nobody knows what it reads.
+    let end = desk.run(&["inspect", "villain.wasm"]);
+    assert!(end.code == Some(0) && end.out.contains("give one with --config"), "{}", end.out);
+}
+
+#[test]
+fn what_the_host_would_refuse_is_refused_by_name_after_what_could_be_read() {
+    let desk = Desk::new();
+    for (guest, reason, words) in [
+        ("wasi.wat", "ForeignImport", "plugin imports wasi:cli/stdout@0.2.0; topoloom plugins use no WASI"),
+        ("unknown.wat", "UnknownImport", "plugin imports topoloom:weather/forecast@0.1.0"),
+        ("newer.wat", "InterfaceVersion", "plugin needs topoloom:discovery 0.3, this host speaks 0.1"),
+        ("core.wat", "CoreModule", "the plugin is a core WebAssembly module, not a component"),
+        ("empty.wat", "WrongWorld", "plugin exports no discoverer"),
+        ("nested.wat", "ComponentTooLarge", "the plugin has nesting of"),
+        ("memory.wat", "InitialSize", "the plugin starts with 1073741824 bytes of memory"),
+        ("hollow.wat", "LinkFailed", "the plugin does not fit its interface"),
+        ("simd.wat", "InvalidComponent", "the plugin is not valid at byte"),
+    ] {
+        let bytes = wat(guest);
+        desk.put(guest, &bytes);
+        let end = desk.run(&["inspect", guest]);
+        assert_eq!(end.code, Some(1), "{guest}");
+        assert!(end.error.starts_with(&format!("topoloom: refused: {words}")), "{guest}: {}", end.error);
+        assert!(end.out.contains(&Digest::of(&bytes).to_string()), "{guest}: {}", end.out);
+        let (code, said) = inspect(&desk, &[guest]);
+        assert_eq!((code, &said["refused"][0]["reason"]), (Some(1), &json!(reason)), "{guest}");
+    }
+    assert!(desk.run(&["inspect", "wasi.wat"]).out.contains("imports    wasi:cli/stdout@0.2.0"));
+    let (_, said) = inspect(&desk, &["newer.wat"]);
+    assert_eq!(said["imports"], json!({"topoloom:discovery/nodes@0.3.1": []}));
+}
+
+#[test]
+fn no_file_is_too_odd_to_be_refused_in_words() {
+    let desk = Desk::new();
+    let half = &VILLAIN[..VILLAIN.len() / 2];
+    let flipped: Vec<u8> = VILLAIN.iter().enumerate().map(|(at, byte)| byte ^ u8::from(at % 1_000 == 999)).collect();
+    for (bytes, reason) in [
+        (&b""[..], "NotWasm"),
+        (b"\x7fELF\x02\x01\x01", "NotWasm"),
+        (b"\0asm", "InvalidComponent"),
+        (b"\0asm\x0d\0\x01\0", "WrongWorld"),
+        (&[0xff; 5_000_000], "FileTooLarge"),
+        (half, "InvalidComponent"),
+        (&flipped, "InvalidComponent"),
+    ] {
+        desk.put("odd", bytes);
+        let (code, said) = inspect(&desk, &["odd"]);
+        assert_eq!((code, &said["refused"][0]["reason"]), (Some(1), &json!(reason)), "{} bytes", bytes.len());
+        assert_eq!(said["size"], json!(bytes.len()));
+    }
+    desk.put("packed", b"\x28\xb5\x2f\xfd");
+    for (path, words) in [(".", "it is no regular file"), ("nowhere", "No such file"), ("packed", "packed with zstd")] {
+        let end = desk.run(&["inspect", path]);
+        assert!(end.code == Some(1) && end.error.contains(words), "{path}: {}", end.error);
+    }
+}
+
+#[test]
+fn a_plugin_that_does_not_answer_is_refused() {
+    let desk = Desk::new();
+    desk.put("mute.wasm", &*MUTE_VILLAIN);
+    let (code, said) = inspect(&desk, &["mute.wasm"]);
+    assert_eq!((code, &said["refused"][0]["reason"]), (Some(1), &json!("CpuDeadline")), "{said}");
+    assert_eq!((&said["name"], &said["embedded"]), (&Value::Null, &json!(false)));
+}
+
+#[test]
+fn an_entry_is_judged_as_in_the_host() {
+    let desk = Desk::new();
+    desk.put("scripted.wasm", guest::component(&guest::module("topoloom-guest-scripted").unwrap()).unwrap());
+    let judged = |more: &str| {
+        let entry = format!("source: x\nenabled: true\nplugin: {{file: /elsewhere}}\nconfig: {{answers: []}}\n{more}");
+        desk.put("entry.yaml", entry);
+        let (code, said) = inspect(&desk, &["scripted.wasm", "--config", "entry.yaml"]);
+        assert_eq!(code == Some(0), said["refused"] == json!([]), "{said}");
+        assert_eq!(said["permissions"], json!("permissions:\n  nodeLabels: [\"example.com/round\"]\n"));
+        said["refused"][0]["reason"].as_str().map(str::to_owned)
+    };
+    assert_eq!(judged("permissions: {nodeLabels: [example.com/round]}"), None);
+    assert_eq!(judged("").as_deref(), Some("PermissionDenied"));
+    let granted = "permissions: {nodeLabels: [\"example.com/*\"]}\n";
+    assert_eq!(judged(&format!("{granted}discoverer: acme")).as_deref(), Some("PluginInvalid"));
+    let config = |text: &str| {
+        desk.put("config", text);
+        desk.run(&["inspect", "scripted.wasm", "--config", "config"])
+    };
+    let end = config("answers: 7\n");
+    assert!(end.code == Some(1) && end.error.contains("refused: configure: "), "{}", end.error);
+    let end = config("source: x\ninterval: 5\nenabled: true\n");
+    assert!(end.code == Some(1) && end.error.contains("line 2: "), "{}", end.error);
+}
+
+#[test]
+fn a_builtin_plugin_needs_no_grants() {
+    let desk = Desk::new();
+    desk.put("label.wasm", &*builtin::find("label").unwrap().bytes);
+    let (code, said) = inspect(&desk, &["label.wasm"]);
+    assert_eq!((code, &said["embedded"], &said["permissions"]), (Some(0), &json!(true), &Value::Null));
+}
+
+#[test]
+fn the_signature_beside_a_plugin_is_judged() {
+    let desk = Desk::new();
+    desk.put("villain.wasm", &*VILLAIN);
+    desk.put("key.pem", PRIVATE);
+    desk.put("public.pem", PUBLIC);
+    let sign = |more: &[&str]| {
+        let end = desk.run(&[&["sign", "villain.wasm", "--key", "key.pem"], more].concat());
+        assert_eq!(end.code, Some(0), "{}", end.error);
+    };
+    let judged = |keys: &[&str]| {
+        let (code, said) = inspect(&desk, &[&["villain.wasm"], keys].concat());
+        let signature = &said["signature"];
+        assert_eq!(code == Some(0), signature["problem"] == Value::Null, "{said}");
+        (signature["verified"] == json!(true), signature["problem"].as_str().unwrap_or_default().to_owned())
+    };
+    let trusting = ["--trust-key", "public.pem"];
+    sign(&[]);
+    assert_eq!(judged(&trusting), (true, String::new()));
+    assert_eq!(judged(&[]), (false, String::new()));
+    sign(&["--version", "9.9"]);
+    let words = "the signature is for villain 9.9 and the plugin calls itself villain 0.1.0";
+    assert_eq!(judged(&trusting), (true, words.to_owned()));
+    desk.put("villain.wasm", &*MUTE_VILLAIN);
+    desk.put("villain.wasm.sig", "name: x");
+    let (code, said) = inspect(&desk, &["villain.wasm"]);
+    assert_eq!((code, said["refused"].as_array().unwrap().len()), (Some(1), 2), "{said}");
 }

@@ -2,6 +2,7 @@
 
 mod diff;
 mod file;
+mod inspect;
 mod push;
 mod sandbox;
 mod serving;
@@ -24,6 +25,8 @@ pub(super) enum PluginVerb {
     Push(push::PushArgs),
     /// Compare a plugin file with what serves a source, on the live cluster; writes nothing
     Diff(diff::DiffArgs),
+    /// Show what a plugin is, what it asks for, and whether the host would take it
+    Inspect(inspect::InspectArgs),
     /// Sign a plugin: write FILE.sig beside it, for hosts that ask for signatures
     Sign(sign::SignArgs),
 }
@@ -36,6 +39,7 @@ pub(super) async fn run(verb: PluginVerb) -> anyhow::Result<ExitCode> {
         PluginVerb::Continue(args) => serving::go_on(args).await,
         PluginVerb::Push(args) => push::run(args).await,
         PluginVerb::Diff(args) => diff::run(args).await,
+        PluginVerb::Inspect(args) => inspect::run(args).await,
         PluginVerb::Sign(args) => sign::run(args).await,
     }
 }

@@ -74,6 +74,8 @@ enum StatusScope {
 
 /// Runs the host until a signal.
 pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
+    // Before the cluster is asked for anything: what is wrong with these is wrong everywhere.
+    let (cache, trust) = (args.plugins.cache()?, args.plugins.trust()?);
     let client = args.cluster.connect().await?;
     let options = Options {
         location: args.cluster.location(),
@@ -88,8 +90,8 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         plugins: args.plugins.folder(),
         poll: args.plugins.poll(),
         modules: args.plugins.modules(),
-        cache: args.plugins.cache()?,
-        trust: args.plugins.trust()?,
+        cache,
+        trust,
         runtime: plugin::Options {
             stack: args.plugin_stack.as_usize(),
             calls: usize::try_from(args.plugin_calls).unwrap_or(usize::MAX),

@@ -27,9 +27,6 @@ use crate::text;
 /// The longest message in bytes: a condition has room for 32 KiB.
 const MESSAGE: usize = 8 << 10;
 
-/// Functions of the interface that show names of Nodes.
-const NAMING: [&str; 2] = ["snapshot.names", "snapshot.find"];
-
 /// What a source runs with.
 #[derive(Debug)]
 pub struct Revision {
@@ -227,7 +224,7 @@ fn granted(
 ) -> Result<Granted, Refused> {
     let visible = entry.permissions.as_ref().is_some_and(|given| given.node_names == NodeNames::Visible);
     let shown = visible || plugin.origin() == GrantOrigin::Embedded;
-    let asks = plugin.imports().iter().any(|import| NAMING.iter().any(|function| import.contains(function)));
+    let asks = plugin.reads_node_names();
     let granted = grant(requirements, given, plugin.origin());
     let mut refusals = granted.as_ref().err().cloned().unwrap_or_default();
     if asks && !shown {

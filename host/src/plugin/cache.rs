@@ -2,10 +2,10 @@
 //!
 //! Loading an image is running native code, and the engine checks its version and settings but not its bytes: of 83
 //! single bits that were turned over in an image, it accepted 81 (measured). So an image is taken only from a folder
-//! that nobody else may write, under a name that says exactly what it is, and after its [`seal`] was verified; what is
+//! that nobody else may write, under a name that says exactly what it is, and after its seal was verified; what is
 //! verified is loaded, without reading the file again.
 //!
-//! Owns the [`folder`], the key, and the decision whether a file is what it should be. Never compiles, never keeps an
+//! Owns the folder, the key, and the decision whether a file is what it should be. Never compiles, never keeps an
 //! embedded plugin (its image is part of the binary), never takes an image from anywhere else. A key that is made when
 //! the process starts dies with it: such a cache serves a plugin that goes and comes back, and nobody else. One that
 //! outlives the process needs a key that does.

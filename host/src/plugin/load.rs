@@ -260,19 +260,49 @@ impl LoadError {
     }
 }
 
+/// What a plugin has from its first moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// Bytes of its largest memory.
+    pub memory: u64,
+    /// Memories.
+    pub memories: u32,
+    /// Tables.
+    pub tables: u32,
+    /// Elements of its largest table.
+    pub table_elements: u64,
+}
+
+/// `None`: the component instantiates a module that it imports, and it cannot import one from us.
+pub(super) fn needs(component: &Component) -> Option<Needs> {
+    let needs = component.resources_required()?;
+    Some(Needs {
+        memory: needs.max_initial_memory_size.unwrap_or(0).saturating_mul(PAGE),
+        memories: needs.num_memories,
+        tables: needs.num_tables,
+        table_elements: needs.max_initial_table_size.unwrap_or(0),
+    })
+}
+
+/// Functions of the interface that show names of Nodes.
+const NAMING: [&str; 2] = ["snapshot.names", "snapshot.find"];
+
+/// Whether one of these functions shows names of Nodes.
+pub(super) fn reads_node_names(imports: &[String]) -> bool {
+    imports.iter().any(|import| NAMING.iter().any(|function| import.contains(function)))
+}
+
 /// Refuses what could not even start. The limiter would refuse it too, but in every call anew.
 pub(super) fn check_resources(component: &Component, limits: &StoreLimits) -> Result<(), LoadError> {
-    // `None`: the component instantiates a module that it imports, and it cannot import one from us.
-    let Some(needs) = component.resources_required() else { return Ok(()) };
+    let Some(needs) = needs(component) else { return Ok(()) };
     let check = |row, what, found: u64, limit: usize| {
         let limit = limit as u64;
         if found > limit { Err(LoadError::Initial { row, what, found, limit }) } else { Ok(()) }
     };
-    let memory = needs.max_initial_memory_size.unwrap_or(0).saturating_mul(PAGE);
-    check(Limit::Initial, "bytes of memory", memory, limits.memory)?;
-    check(Limit::Memories, "memories", needs.num_memories.into(), limits.memories)?;
-    check(Limit::Tables, "tables", needs.num_tables.into(), limits.tables)?;
-    check(Limit::TableElements, "table elements", needs.max_initial_table_size.unwrap_or(0), limits.table_elements)
+    check(Limit::Initial, "bytes of memory", needs.memory, limits.memory)?;
+    check(Limit::Memories, "memories", needs.memories.into(), limits.memories)?;
+    check(Limit::Tables, "tables", needs.tables.into(), limits.tables)?;
+    check(Limit::TableElements, "table elements", needs.table_elements, limits.table_elements)
 }
 
 /// Every function that the component imports, as `interface#function`, sorted.

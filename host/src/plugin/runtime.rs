@@ -21,7 +21,7 @@ use super::call::{Call, Configure, Describe, Frame, Job, Question, Round};
 use super::compile::Compiler;
 use super::components::{Code, Components};
 use super::engine::{self, Optimise};
-use super::load::{CompileLimit, LoadError};
+use super::load::{CompileLimit, LoadError, Needs};
 use super::metrics::{Metrics, Series};
 use super::scan::{self, Version};
 use super::voice::Speaker;
@@ -265,6 +265,18 @@ impl Plugin {
     #[must_use]
     pub fn imports(&self) -> &[String] {
         &self.loaded.imports
+    }
+
+    /// Whether it can read names of Nodes, which plugins of others may do only with the operator's word.
+    #[must_use]
+    pub fn reads_node_names(&self) -> bool {
+        super::load::reads_node_names(&self.loaded.imports)
+    }
+
+    /// What it has from its first moment, as far as that is known.
+    #[must_use]
+    pub fn needs(&self) -> Option<Needs> {
+        super::load::needs(&self.loaded.linked.load().code.component)
     }
 
     /// What it may use.

@@ -5,9 +5,10 @@
 //! plugin wants and which version of the interface it speaks; a refusal here has better words than a linker's.
 
 use topoloom_core::plugin::{Limit, ScanLimits};
-use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator, WasmFeatures};
+use wasmparser::{Encoding, Instance, KnownCustom, Parser, Payload, ValidPayload, Validator, WasmFeatures};
 use wasmtime::Engine;
 
+use super::anatomy::Anatomy;
 use super::load::LoadError;
 use crate::text;
 
@@ -21,7 +22,7 @@ const DISCOVERER: &str = "topoloom:discovery/discoverer";
 const SPEAKS: &str = "0.1";
 
 /// The longest part of a name that a message repeats, in bytes.
-const NAME: usize = 200;
+pub(super) const NAME: usize = 200;
 
 /// Exports that a message lists.
 const EXPORTS: usize = 5;
@@ -51,6 +52,11 @@ pub(super) struct Facts {
 ///
 /// The first thing that is wrong with it.
 pub(super) fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<Facts, LoadError> {
+    look(bytes, limits, &mut Anatomy::default())
+}
+
+/// As [`scan`], and fills in what it sees on its way.
+pub(super) fn look(bytes: &[u8], limits: &ScanLimits, seen: &mut Anatomy) -> Result<Facts, LoadError> {
     if bytes.len() > limits.file {
         return Err(LoadError::FileTooLarge { size: bytes.len(), limit: limits.file });
     }
@@ -63,11 +69,11 @@ pub(super) fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<Facts, LoadError
     if Parser::is_core_wasm(bytes) {
         return Err(LoadError::CoreModule);
     }
-    match walk(bytes, limits, features()) {
-        Ok(names) => names.judge(),
+    match walk(bytes, limits, features(), seen) {
+        Ok(()) => seen.judge(),
         Err(LoadError::Invalid { offset, message }) => {
             // What is valid at this place with everything switched on is not broken, only not for here.
-            let is_off = match walk(bytes, limits, WasmFeatures::all()) {
+            let is_off = match walk(bytes, limits, WasmFeatures::all(), &mut Anatomy::default()) {
                 Err(LoadError::Invalid { offset: other, .. }) => other != offset,
                 _ => true,
             };
@@ -91,19 +97,11 @@ fn features() -> WasmFeatures {
         | WasmFeatures::COMPONENT_MODEL
 }
 
-/// Names of the outermost component.
-#[derive(Default)]
-struct Names {
-    imports: Vec<String>,
-    exports: Vec<String>,
-}
-
-fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures) -> Result<Names, LoadError> {
+fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures, seen: &mut Anatomy) -> Result<(), LoadError> {
     let invalid = |error: wasmparser::BinaryReaderError| LoadError::Invalid {
         offset: error.offset() as u64,
         message: text::line(error.message(), NAME),
     };
-    let mut names = Names::default();
     let mut validator = Validator::new_with_features(features);
     let mut allocations = wasmparser::FuncValidatorAllocations::default();
     let (mut depth, mut modules, mut functions) = (0_u64, 0_u64, 0_u64);
@@ -144,23 +142,37 @@ fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures) -> Result<Nam
             }
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section.clone() {
-                    names.imports.push(text::line(import.map_err(invalid)?.name.name, NAME));
+                    seen.imports.push(text::line(import.map_err(invalid)?.name.name, NAME));
                 }
             }
             Payload::ComponentExportSection(section) if depth == 1 => {
                 for export in section.clone() {
-                    names.exports.push(text::line(export.map_err(invalid)?.name.name, NAME));
+                    seen.exports.push(text::line(export.map_err(invalid)?.name.name, NAME));
+                }
+            }
+            Payload::InstanceSection(section) => {
+                let instances = section.clone().into_iter().map_while(Result::ok);
+                seen.core_instances +=
+                    instances.filter(|instance| matches!(instance, Instance::Instantiate { .. })).count() as u64;
+            }
+            Payload::CustomSection(section) => {
+                if let KnownCustom::Producers(producers) = section.as_known() {
+                    seen.read_producers(producers);
                 }
             }
             _ => {}
         }
-        if let ValidPayload::Func(function, body) = validator.payload(&payload).map_err(invalid)? {
-            let mut function = function.into_validator(std::mem::take(&mut allocations));
-            function.validate(&body).map_err(invalid)?;
-            allocations = function.into_allocations();
+        match validator.payload(&payload).map_err(invalid)? {
+            ValidPayload::Func(function, body) => {
+                let mut function = function.into_validator(std::mem::take(&mut allocations));
+                function.validate(&body).map_err(invalid)?;
+                allocations = function.into_allocations();
+            }
+            ValidPayload::End(types) if depth == 0 => seen.read_functions(types.as_ref()),
+            _ => {}
         }
     }
-    Ok(names)
+    Ok(())
 }
 
 /// Instances, imports and exports, and definitions of other kinds that a payload brings.
@@ -191,9 +203,9 @@ fn within(row: Limit, what: &'static str, found: u64, limit: u64) -> Result<(), 
     if found > limit { Err(LoadError::Bounds { row, what, found, limit }) } else { Ok(()) }
 }
 
-impl Names {
+impl Anatomy {
     /// Imports first: a component of another world should hear what it wants too much before what it lacks.
-    fn judge(self) -> Result<Facts, LoadError> {
+    fn judge(&self) -> Result<Facts, LoadError> {
         if let Some(import) = self.imports.iter().find(|import| !import.starts_with("topoloom:")) {
             return Err(LoadError::ForeignImport { import: import.clone() });
         }

@@ -6,13 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use topoloom_api::discovery_source::PluginOrigin;
 use topoloom_core::plugin::rollout::Rails;
 
 use super::file::PluginFile;
 use crate::cli::live::Live;
 use crate::cli::{ClusterArgs, print};
-use crate::delivery::Module;
 
 /// Exit code for a plugin that would wait for a person.
 const HELD: u8 = 3;
@@ -31,9 +29,8 @@ pub(in crate::cli) struct DiffArgs {
 
 pub(super) async fn run(args: DiffArgs) -> anyhow::Result<ExitCode> {
     let file = PluginFile::read(&args.file)?;
-    let module = Module { packed: file.packed, ..Module::plain(file.bytes, PluginOrigin::File) };
     let mut live = Live::look(&args.cluster).await?;
-    let compared = live.compare(&args.source, module).await.context("comparing")?;
+    let compared = live.compare(&args.source, file.module()).await.context("comparing")?;
     let mut text = String::new();
     let _ =
         writeln!(text, "source {}, {} nodes, as the cluster is now; nothing was written", args.source, compared.nodes);

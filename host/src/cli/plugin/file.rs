@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
+use topoloom_api::discovery_source::PluginOrigin as Origin;
 
+use crate::delivery::Module;
 use crate::delivery::parcel::beside;
 use crate::delivery::unpack::{PACKED, UNPACKED, is_packed, unpack};
 
@@ -23,6 +25,11 @@ pub(super) struct PluginFile {
 }
 
 impl PluginFile {
+    /// As it would be delivered.
+    pub(super) fn module(&self) -> Module {
+        Module { packed: self.packed, ..Module::plain(Arc::clone(&self.bytes), Origin::File) }
+    }
+
     /// Reads a file and unpacks it.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let named = || path.display().to_string();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use topoloom_core::plugin::{Description, Limits};
 
-use crate::plugin::{Compiler, Digest, Load, LoadError, Plugin, Runtime};
+use crate::config::Profile;
+use crate::plugin::{Compiler, Load, LoadError, Plugin, Runtime};
 
 /// Which limits hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -14,6 +15,15 @@ pub(super) enum ProfileArg {
     Standard,
     /// For plugins that carry a language runtime, as `limits.profile: large` in an entry
     Large,
+}
+
+impl From<Profile> for ProfileArg {
+    fn from(profile: Profile) -> Self {
+        match profile {
+            Profile::Standard => Self::Standard,
+            Profile::Large => Self::Large,
+        }
+    }
 }
 
 impl ProfileArg {
@@ -39,19 +49,19 @@ impl Sandbox {
         Ok(Self { runtime, source: verb.into() })
     }
 
+    /// What stands in the place of a source.
+    pub(super) fn source(&self) -> &Arc<str> {
+        &self.source
+    }
+
     /// Loads a plugin as the host would.
-    pub(super) async fn load(
-        &self,
-        bytes: &Arc<[u8]>,
-        pinned: Option<Digest>,
-        limits: Limits,
-    ) -> Result<Plugin, LoadError> {
-        self.runtime.load(Load { bytes: Arc::clone(bytes), pinned, limits }).await
+    pub(super) async fn load(&self, bytes: &Arc<[u8]>, limits: Limits) -> Result<Plugin, LoadError> {
+        self.runtime.load(Load { bytes: Arc::clone(bytes), pinned: None, limits }).await
     }
 
     /// What a plugin says about itself.
     pub(super) async fn describe(&self, bytes: &Arc<[u8]>, limits: Limits) -> anyhow::Result<Description> {
-        let plugin = self.load(bytes, None, limits).await?;
+        let plugin = self.load(bytes, limits).await?;
         Ok(plugin.describe(&self.source).await.end?)
     }
 }

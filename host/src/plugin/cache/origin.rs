@@ -15,7 +15,7 @@ const PIECE: usize = 64 << 10;
 ///
 /// Every input of a build ends there: the version, but also a compiler of another revision, its flags, a patched engine
 /// that kept its version. A version alone would be the same for all builds between two releases. Reading 30 MiB takes
-/// about 50 ms, once per process, and only where there is a cache. It is the executable that runs, also when an upgrade
+/// tens of milliseconds, once per process, and only where there is a cache. It is the executable that runs, also when an upgrade
 /// has put another file in its place.
 pub(super) fn build() -> io::Result<[u8; 32]> {
     static BUILD: OnceLock<[u8; 32]> = OnceLock::new();

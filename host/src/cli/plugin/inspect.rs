@@ -1,0 +1,221 @@
+//! `topoloom plugin inspect`: what a plugin file is, and whether the host would take it.
+//!
+//! The plugin goes the way that it would go in a host, with the same bounds, compiler process and sandbox, and what is
+//! known is printed before what stopped it. An entry is even prepared by the very function that a running host uses.
+
+mod config;
+mod report;
+mod signature;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use topoloom_core::plugin::grant::{Origin, Refusal};
+use topoloom_core::plugin::{CallError, Description, Permissions, Requirements, grant};
+
+use super::file::PluginFile;
+use super::sandbox::{ProfileArg, Sandbox};
+use crate::cli::print;
+use crate::config::EntryConfig;
+use crate::discovery::revision::{self, Vouchers};
+use crate::plugin::trust::TrustKeys;
+use crate::plugin::{Anatomy, Digest, LoadError, Needs, Plugin, anatomy};
+use crate::text;
+use config::Given;
+use signature::Signature;
+
+/// The longest line of a refusal, in bytes: it may list what a plugin asks for.
+const LINE: usize = 4 << 10;
+
+/// Flags of `plugin inspect`.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct InspectArgs {
+    /// The plugin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// What it would run with: its configuration, an entry, or the document that stands in the ConfigMap
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The entry of the document
+    #[arg(long, value_name = "NAME", requires = "config")]
+    source: Option<String>,
+    /// The limits; default: those of the entry, or the standard ones
+    #[arg(long, value_enum)]
+    profile: Option<ProfileArg>,
+    /// Public keys that may sign plugins: FILE.sig is checked with them; may be repeated
+    #[arg(long, value_name = "FILE")]
+    trust_key: Vec<PathBuf>,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// Everything that was found out.
+struct Report {
+    file: String,
+    digest: Digest,
+    size: usize,
+    packed: Option<usize>,
+    anatomy: Anatomy,
+    origin: Option<Origin>,
+    needs: Option<Needs>,
+    description: Option<Description>,
+    wishes: Option<Wishes>,
+    signature: Option<Signature>,
+    refusals: Vec<Refused>,
+}
+
+/// What a plugin asks for.
+struct Wishes {
+    /// For the configuration that was given; nothing is known without one.
+    requirements: Option<Requirements>,
+    /// Whether it reads names of Nodes, whatever its configuration.
+    node_names: bool,
+    /// The lines that grant it all.
+    grants: Option<String>,
+}
+
+/// Why a host would not take it.
+struct Refused {
+    reason: String,
+    message: String,
+}
+
+impl Refused {
+    fn new(reason: &str, message: impl Into<String>) -> Self {
+        Self { reason: reason.to_owned(), message: message.into() }
+    }
+}
+
+impl From<LoadError> for Refused {
+    fn from(error: LoadError) -> Self {
+        let source = std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
+        Self::new(error.reason(), format!("{error}{source}"))
+    }
+}
+
+/// Prints what a plugin is; fails when a host would refuse it.
+pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
+    let keys = TrustKeys::load(&args.trust_key)?;
+    let file = PluginFile::read(&args.file)?;
+    let given = args.config.as_deref().map(|path| config::read(path, args.source.as_deref())).transpose()?;
+    let mut report = examine(&args, &file, given.as_ref()).await?;
+    report.signature = Signature::beside(&args.file, &keys, report.digest, report.description.as_ref())?;
+    if let Some(problem) = report.signature.as_ref().and_then(|signature| signature.problem.as_ref()) {
+        report.refusals.push(Refused::new("Signature", problem.clone()));
+    }
+    match args.output {
+        Output::Text => print::out(&report.text()),
+        Output::Json => print::out(&format!("{}\n", serde_json::to_string_pretty(&report.json())?)),
+    }
+    for refused in &report.refusals {
+        print::error(&format!("topoloom: refused: {}", harmless(&refused.message)));
+    }
+    Ok(if report.refusals.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn examine(args: &InspectArgs, file: &PluginFile, given: Option<&Given>) -> anyhow::Result<Report> {
+    let entry = given.and_then(Given::entry);
+    let profile = args.profile.or_else(|| entry.map(|entry| entry.limits.profile.into()));
+    let limits = profile.unwrap_or(ProfileArg::Standard).limits();
+    let mut report = Report {
+        file: args.file.display().to_string(),
+        digest: Digest::of(&file.bytes),
+        size: file.bytes.len(),
+        packed: file.packed,
+        anatomy: anatomy(&file.bytes, &limits.scan),
+        origin: None,
+        needs: None,
+        description: None,
+        wishes: None,
+        signature: None,
+        refusals: Vec::new(),
+    };
+    let sandbox = Sandbox::start("inspect")?;
+    let plugin = match sandbox.load(&file.bytes, limits).await {
+        Ok(plugin) => plugin,
+        Err(error) => {
+            report.refusals.push(error.into());
+            return Ok(report);
+        }
+    };
+    report.origin = Some(plugin.origin());
+    report.needs = plugin.needs();
+    match plugin.describe(sandbox.source()).await.end {
+        Ok(description) => report.description = Some(description),
+        Err(error) => report.refusals.push(call_refused("describe", &error)),
+    }
+    report.ask(&sandbox, &plugin, given).await;
+    // A host would say the same of the entry once more.
+    if let Some(entry) = entry.filter(|_| report.refusals.is_empty()) {
+        report.refusals.extend(prepare(&sandbox, file, entry).await.err());
+    }
+    Ok(report)
+}
+
+fn call_refused(step: &str, error: &CallError) -> Refused {
+    Refused::new(error.reason(), format!("{step}: {error}"))
+}
+
+impl Report {
+    /// Asks the plugin what it needs, with a configuration if there is one.
+    async fn ask(&mut self, sandbox: &Sandbox, plugin: &Plugin, given: Option<&Given>) {
+        let mut wishes = Wishes { requirements: None, node_names: plugin.reads_node_names(), grants: None };
+        if let Some(given) = given {
+            let config: Arc<str> = given.config().to_string().into();
+            match plugin.configure(sandbox.source(), config).await.end {
+                Ok(requirements) => wishes.requirements = Some(requirements),
+                Err(error) => self.refusals.push(call_refused("configure", &error)),
+            }
+        }
+        wishes.grants = wishes.grants(plugin.origin());
+        self.wishes = Some(wishes);
+    }
+}
+
+impl Wishes {
+    /// What an operator would have to write down. What is embedded needs nothing.
+    fn grants(&self, origin: Origin) -> Option<String> {
+        if origin == Origin::Embedded {
+            return None;
+        }
+        let nothing = Permissions::default();
+        let asked = self.requirements.as_ref().and_then(|asked| grant(asked, &nothing, origin).err());
+        let mut refusals = asked.unwrap_or_default();
+        refusals.extend(self.node_names.then_some(Refusal::NodeNames));
+        (!refusals.is_empty()).then(|| Refusal::yaml(&refusals))
+    }
+}
+
+/// What a host makes of the entry with this file in it: the pinned digest, the name that is expected, the grants.
+async fn prepare(sandbox: &Sandbox, file: &PluginFile, entry: &EntryConfig) -> Result<(), Refused> {
+    let module = file.module();
+    if let Some(pinned) = entry.plugin.digest.filter(|pinned| *pinned != module.digest) {
+        return Err(LoadError::Digest { pinned, found: module.digest }.into());
+    }
+    let prepared =
+        revision::prepare(&sandbox.runtime, Arc::new(entry.clone()), Arc::new(module), None, Vouchers::Desk).await;
+    match prepared {
+        Ok(_) => Ok(()),
+        Err(refused) => Err(Refused::new(refused.reason.as_str(), refused.message)),
+    }
+}
+
+/// Lines that may repeat what a plugin said, fit for a terminal.
+fn harmless(message: &str) -> String {
+    message.lines().map(|line| text::line(line, LINE)).collect::<Vec<_>>().join("\n")
+}
+
+/// A value for JSON: absent things are `null`.
+fn or_null<T: Into<Value>>(value: Option<T>) -> Value {
+    value.map_or(Value::Null, Into::into)
+}

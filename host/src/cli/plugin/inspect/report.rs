@@ -1,0 +1,206 @@
+//! What was found out about a plugin, for people and for programs.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use topoloom_core::plugin::grant::Origin;
+use topoloom_core::plugin::model::{Endpoint, Location, Trigger};
+
+use super::{Report, Wishes, or_null};
+use crate::cli::print;
+use crate::text;
+
+/// The longest description of an endpoint, in bytes: some URLs and paths.
+const ENDPOINT: usize = 2 << 10;
+
+impl Report {
+    /// Everything that is known, in two columns; last the lines to paste.
+    pub(super) fn text(&self) -> String {
+        let mut rows = vec![
+            row("file", &self.file),
+            row("digest", &self.digest.to_string()),
+            row(
+                "size",
+                &match self.packed {
+                    Some(packed) => format!("{} bytes, packed {packed}", self.size),
+                    None => format!("{} bytes", self.size),
+                },
+            ),
+        ];
+        if let Some(said) = &self.description {
+            rows.push(row("plugin", &format!("{} {}", said.name, said.version)));
+            rows.push(row("vendor", &said.vendor));
+            rows.push(row("summary", &said.summary));
+        }
+        if let Some(interface) = self.interface() {
+            rows.push(row("interface", interface));
+        }
+        rows.extend(list(
+            "imports",
+            self.imports().into_iter().map(|(interface, functions)| {
+                if functions.is_empty() {
+                    interface.to_owned()
+                } else {
+                    format!("{interface}: {}", functions.join(", "))
+                }
+            }),
+        ));
+        if let Some(needs) = self.needs {
+            let (tables, elements, instances) = (needs.tables, needs.table_elements, self.anatomy.core_instances);
+            let memory = format!("{} bytes of memory; memories {}", needs.memory, needs.memories);
+            let tables = format!("tables {tables} (up to {elements} elements), core instances {instances}");
+            rows.push(row("starts with", &format!("{memory}, {tables}")));
+        }
+        rows.extend(list(
+            "made by",
+            self.anatomy
+                .producers
+                .iter()
+                .map(|[field, name, version]| format!("{field}: {name} {version}").trim_end().to_owned()),
+        ));
+        rows.push(row(
+            "signature",
+            &match &self.signature {
+                Some(signature) => signature.text(),
+                None => "none".to_owned(),
+            },
+        ));
+        if let Some(wishes) = &self.wishes {
+            rows.extend(wishes.rows(self.origin));
+        }
+        let mut text = print::table(&rows);
+        if let Some(grants) = self.wishes.as_ref().and_then(|wishes| wishes.grants.as_ref()) {
+            text.push_str("\nTo grant what it asks for, add to the entry:\n\n");
+            text.push_str(grants);
+        }
+        text
+    }
+
+    /// The same for programs. Keys are always there; what is not known is `null`.
+    pub(super) fn json(&self) -> Value {
+        let said = self.description.as_ref();
+        json!({
+            "file": self.file,
+            "digest": self.digest.to_string(),
+            "size": self.size,
+            "packedSize": or_null(self.packed),
+            "name": or_null(said.map(|said| said.name.as_str())),
+            "version": or_null(said.map(|said| said.version.as_str())),
+            "vendor": or_null(said.map(|said| said.vendor.as_str())),
+            "summary": or_null(said.map(|said| said.summary.as_str())),
+            "embedded": or_null(self.origin.map(|origin| origin == Origin::Embedded)),
+            "interface": or_null(self.interface()),
+            "imports": self.imports(),
+            "exports": self.anatomy.exports,
+            "start": self.needs.map(|needs| json!({
+                "memory": needs.memory,
+                "memories": needs.memories,
+                "tables": needs.tables,
+                "tableElements": needs.table_elements,
+                "coreInstances": self.anatomy.core_instances,
+            })),
+            "producers": self.anatomy.producers.iter().map(|[field, name, version]| {
+                json!({"field": field, "name": name, "version": version})
+            }).collect::<Vec<_>>(),
+            "requires": self.wishes.as_ref().map(Wishes::json),
+            "permissions": or_null(self.wishes.as_ref().and_then(|wishes| wishes.grants.as_deref())),
+            "signature": self.signature.as_ref().map(super::Signature::json),
+            "refused": self.refusals.iter().map(|refused| {
+                json!({"reason": refused.reason, "message": refused.message})
+            }).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The interface that it is written against, with its version.
+    fn interface(&self) -> Option<&str> {
+        let names = self.anatomy.exports.iter().chain(&self.anatomy.imports);
+        names.map(String::as_str).find(|name| name.starts_with("topoloom:"))
+    }
+
+    /// Interfaces, each with the functions that are used of it.
+    fn imports(&self) -> BTreeMap<&str, Vec<&str>> {
+        let mut imports: BTreeMap<&str, Vec<&str>> =
+            self.anatomy.imports.iter().map(|import| (import.as_str(), Vec::new())).collect();
+        for (interface, function) in self.anatomy.functions.iter().filter_map(|name| name.split_once('#')) {
+            imports.entry(interface).or_default().push(function);
+        }
+        imports
+    }
+}
+
+impl Wishes {
+    fn rows(&self, origin: Option<Origin>) -> Vec<Vec<String>> {
+        let mut rows = Vec::new();
+        match &self.requirements {
+            None => rows.push(row("reads", "depends on its configuration: give one with --config")),
+            Some(asked) => {
+                rows.extend(list("labels", asked.node_labels.iter().cloned()));
+                rows.extend(list("annotations", asked.node_annotations.iter().cloned()));
+                rows.extend(list("endpoints", asked.endpoints.iter().map(endpoint)));
+                rows.extend(list("rounds start", asked.triggers.iter().map(trigger)));
+            }
+        }
+        if self.node_names {
+            rows.push(row("node names", "are read"));
+        }
+        if origin == Some(Origin::Embedded) {
+            rows.push(row("grants", "none needed: these bytes are part of this binary"));
+        }
+        rows
+    }
+
+    fn json(&self) -> Value {
+        let asked = self.requirements.as_ref();
+        json!({
+            "nodeLabels": asked.map(|asked| &asked.node_labels),
+            "nodeAnnotations": asked.map(|asked| &asked.node_annotations),
+            "nodeNames": self.node_names,
+            "endpoints": asked.map(|asked| asked.endpoints.iter().map(|endpoint| json!({
+                "name": endpoint.name,
+                "purpose": endpoint.purpose,
+                "methods": endpoint.methods.iter().map(|method| method.as_str()).collect::<Vec<_>>(),
+                "paths": endpoint.paths,
+                "location": location(&endpoint.location),
+            })).collect::<Vec<_>>()),
+            "triggers": asked.map(|asked| asked.triggers.iter().map(trigger).collect::<Vec<_>>()),
+        })
+    }
+}
+
+fn endpoint(endpoint: &Endpoint) -> String {
+    let methods = endpoint.methods.iter().map(|method| method.as_str()).collect::<Vec<_>>().join(", ");
+    let paths = if endpoint.paths.is_empty() { "all paths".to_owned() } else { endpoint.paths.join(", ") };
+    let whole =
+        format!("{}: {methods} {paths} at {} ({})", endpoint.name, location(&endpoint.location), endpoint.purpose);
+    // All of this is what the plugin says.
+    text::line(&whole, ENDPOINT)
+}
+
+fn location(location: &Location) -> String {
+    match location {
+        Location::Granted => "what the grant says".to_owned(),
+        Location::Urls(urls) => urls.join(", "),
+        Location::ConfigMap(at) => {
+            let namespace = at.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+            format!("ConfigMap {namespace}{} key {}", at.name, at.key)
+        }
+    }
+}
+
+fn trigger(trigger: &Trigger) -> String {
+    let (what, apart) = match trigger {
+        Trigger::Columns(apart) => ("when a label or annotation changes", apart),
+        Trigger::Names(apart) => ("when a node comes or goes", apart),
+        Trigger::Timer(apart) => ("by the interval of the entry", apart),
+    };
+    if apart.is_zero() { what.to_owned() } else { format!("{what}, {apart:?} apart") }
+}
+
+fn row(name: &str, value: &str) -> Vec<String> {
+    vec![name.to_owned(), value.to_owned()]
+}
+
+/// One row for each, of which the first one has the name.
+fn list(name: &str, values: impl Iterator<Item = String>) -> Vec<Vec<String>> {
+    values.enumerate().map(|(at, value)| row(if at == 0 { name } else { "" }, &value)).collect()
+}

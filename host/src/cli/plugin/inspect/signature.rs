@@ -1,0 +1,79 @@
+//! The signature that lies beside a plugin file.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+use topoloom_core::plugin::Description;
+
+use super::or_null;
+use crate::cli::plugin::file::{read_bounded, signature_path};
+use crate::plugin::Digest;
+use crate::plugin::trust::{self, Claim, MAX_SIGNATURE_FILE, TrustKeys};
+
+/// What was found out about it.
+pub(super) struct Signature {
+    file: String,
+    claim: Option<Claim>,
+    /// Whether a key that was given made it.
+    is_verified: bool,
+    /// Why a host that asks for a signature would not take this one. Nobody is blamed for a key that was not given.
+    pub(super) problem: Option<String>,
+}
+
+impl Signature {
+    /// Looks for `FILE.sig` and judges it.
+    pub(super) fn beside(
+        plugin: &Path,
+        keys: &TrustKeys,
+        digest: Digest,
+        description: Option<&Description>,
+    ) -> anyhow::Result<Option<Self>> {
+        let path = signature_path(plugin);
+        if matches!(std::fs::metadata(&path), Err(error) if error.kind() == ErrorKind::NotFound) {
+            return Ok(None);
+        }
+        let file = path.display().to_string();
+        // One byte more, so that what is too large is told so by the one who judges it.
+        let bytes = read_bounded(&path, MAX_SIGNATURE_FILE as u64 + 1).with_context(|| file.clone())?;
+        let mut found = Self { file, claim: trust::claim(&bytes).ok(), is_verified: false, problem: None };
+        match keys.verify(&bytes, digest) {
+            Ok(_) => found.is_verified = true,
+            Err(trust::TrustError::UnknownKey { .. }) if keys.is_empty() => {}
+            Err(error) => found.problem = Some(error.to_string()),
+        }
+        if let (None, Some(claim), Some(said)) = (&found.problem, &found.claim, description)
+            && (&claim.name, &claim.version) != (&said.name, &said.version)
+        {
+            let Claim { name, version, .. } = claim;
+            let is = format!("{} {}", said.name, said.version);
+            found.problem = Some(format!("the signature is for {name} {version} and the plugin calls itself {is}"));
+        }
+        Ok(Some(found))
+    }
+
+    /// In one line.
+    pub(super) fn text(&self) -> String {
+        let Some(claim) = &self.claim else { return format!("{}: not readable", self.file) };
+        let verdict = match (self.is_verified, &self.problem) {
+            (_, Some(_)) => "refused",
+            (true, None) => "holds",
+            (false, None) => "not checked: name the keys with --trust-key",
+        };
+        format!("{} {} by the key {}, {verdict}", claim.name, claim.version, claim.key)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let claim = self.claim.as_ref();
+        json!({
+            "file": self.file,
+            "name": or_null(claim.map(|claim| claim.name.as_str())),
+            "version": or_null(claim.map(|claim| claim.version.as_str())),
+            "digest": or_null(claim.map(|claim| claim.digest.as_str())),
+            "key": or_null(claim.map(|claim| claim.key.as_str())),
+            "verified": self.is_verified,
+            "problem": or_null(self.problem.as_deref()),
+        })
+    }
+}
