@@ -8,7 +8,7 @@ use topoloom_core::plugin::{Amount, CallError, CallLimits, Limit, Limits, Settin
 use topoloom_core::topology::{Object, Spec};
 
 use super::{Act, lowered, refused, run, sentence};
-use crate::guests::{GLUTTON, MUTE_VILLAIN, RUNTIME, VILLAIN, bomb, host, load, nodes, round, source, wat};
+use crate::guests::{GLUTTON, MUTE_VILLAIN, VILLAIN, host, load, nodes, round, source, wat};
 
 #[tokio::test]
 async fn each_feature_that_is_off_is_refused_by_that_name() {
@@ -147,13 +147,4 @@ async fn the_host_may_have_another_stack_and_fewer_turns() {
     let calls = [&villain, &mute].map(|plugin| plugin.discover(&source, round("loop", nodes(1))));
     let calls = futures::future::join_all(calls).await;
     assert_eq!(calls.iter().filter(|call| call.usage.met.contains(Limit::ProcessCalls)).count(), 1);
-}
-
-#[tokio::test]
-async fn an_optimised_compile_has_the_same_limits_and_is_counted() {
-    // The scan lets it pass, and the first compile already does not end.
-    let hits = RUNTIME.metrics().hits(Limit::CompileCpu);
-    let error = refused(bomb(), lowered(Limit::CompileCpu, Amount::seconds(2))).await;
-    sentence(Limit::CompileCpu, &error.to_string(), "2s of processor time");
-    assert!(RUNTIME.metrics().hits(Limit::CompileCpu) > hits);
 }
