@@ -29,7 +29,9 @@ pub fn renewed(text: &str, reader: Reader) -> Option<String> {
 
 fn table(reader: Reader) -> String {
     let mut text = String::from(match reader {
-        Reader::Operator => "| limit | default | `large` | set with | range |\n| --- | --- | --- | --- | --- |\n",
+        Reader::Operator => {
+            "| limit | default | `large` | key of `limits` | range |\n| --- | --- | --- | --- | --- |\n"
+        }
         Reader::Author => "| limit | default | `large` |\n| --- | --- | --- |\n",
     });
     for limit in Limit::ALL {
@@ -40,9 +42,9 @@ fn table(reader: Reader) -> String {
         let _ = write!(text, "| {meaning} (`{}`) | {standard} | {large} |", row.word);
         if reader == Reader::Operator {
             let (key, range) = match row.setting {
-                Setting::Entry { key, low, high } => (format!("`limits.{key}`"), format!("{low} to {high}")),
-                Setting::Host { flag, low, high } => (format!("`run {flag}`"), format!("{low} to {high}")),
-                Setting::With(other) => (format!("`limits.{}`", other.key().unwrap_or_default()), String::new()),
+                Setting::Entry { key, low, high } => (format!("`{key}`"), format!("{low} to {high}")),
+                Setting::Host { flag, low, high } => (format!("(host: `{flag}`)"), format!("{low} to {high}")),
+                Setting::With(other) => (format!("`{}`", other.key().unwrap_or_default()), String::new()),
                 Setting::Fixed => (String::new(), String::new()),
             };
             let _ = write!(text, " {key} | {range} |");
@@ -61,7 +63,7 @@ mod tests {
         let text = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
         let new = renewed(&text, Reader::Operator).unwrap();
         assert!(new.starts_with("before\n") && new.ends_with("\nafter\n") && !new.contains("old"), "{new}");
-        assert!(new.contains("(`memory`) | 256Mi |  | `limits.memory` | 1Mi to 4Gi |"), "{new}");
+        assert!(new.contains("(`memory`) | 256Mi |  | `memory` | 1Mi to 4Gi |"), "{new}");
         assert_eq!(renewed(&new, Reader::Operator).as_ref(), Some(&new));
         assert_eq!(renewed("no marks", Reader::Author), None);
     }
