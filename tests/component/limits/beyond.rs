@@ -8,7 +8,7 @@ use topoloom_core::plugin::{Amount, CallError, CallLimits, Limit, Limits, Settin
 use topoloom_core::topology::{Object, Spec};
 
 use super::{Act, lowered, refused, run, sentence};
-use crate::guests::{GLUTTON, MUTE_VILLAIN, VILLAIN, host, load, nodes, round, source, wat};
+use crate::guests::{GLUTTON, MUTE_VILLAIN, VILLAIN, grafted, host, load, nodes, round, source, wat};
 
 #[tokio::test]
 async fn each_feature_that_is_off_is_refused_by_that_name() {
@@ -29,6 +29,14 @@ async fn each_feature_that_is_off_is_refused_by_that_name() {
         let error = refused(wat(&format!("{feature}.wat")), Limits::large()).await;
         assert_eq!((error.limit(), error.reason()), (Some(Limit::Features), "FeatureOff"), "{feature}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_second_memory_is_refused_however_small_it_is() {
+    let bytes = grafted("(component (core module $m (memory 0)) (core instance (instantiate $m)))");
+    let error = refused(bytes, Limits::default()).await;
+    assert_eq!(error.limit(), Some(Limit::Memories));
+    sentence(Limit::Memories, &error.to_string(), "the plugin starts with 2 memories and may have 1");
 }
 
 #[tokio::test]
