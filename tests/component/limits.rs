@@ -158,7 +158,8 @@ async fn prove(row: Limit) {
             let (end, usage) = run(&bytes, act, limits).await;
             let error = end.expect_err(&words);
             assert_eq!(error.limit(), Some(row), "{error}");
-            assert!(error.stopped_by().is_some() && error.report().is_some(), "{error:?}");
+            let report = error.report().unwrap_or_else(|| panic!("{error:?}"));
+            assert!(error.stopped_by().is_some() && !report.spent.cpu_limit.is_zero(), "{error:?}");
             assert!(usage.peak_memory > 0 || usage.cpu.as_nanos() > 0, "{usage:?}");
             sentence(row, &error.to_string(), &words);
         }

@@ -17,4 +17,5 @@ mod ends;
 mod guests;
 mod limits;
 mod load;
+mod metrics;
 mod neighbours;

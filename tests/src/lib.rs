@@ -11,4 +11,5 @@
 pub mod controlplane;
 pub mod guest;
 pub mod host;
+pub mod limits;
 pub mod scene;

@@ -114,3 +114,30 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         _ = interrupt.recv() => Ok(ExitCode::FAILURE),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    #[test]
+    fn flags_that_are_limits_have_the_ranges_of_the_table() {
+        let help = <Command as clap::CommandFactory>::command().render_long_help().to_string();
+        for limit in Limit::ALL {
+            let Setting::Host { flag, low, high } = limit.row().setting else { continue };
+            assert!(help.contains(flag) && help.contains(&format!("({low} to {high})")), "{help}");
+            for (value, is_good) in [(low.to_string(), true), (high.to_string(), true), ("0".to_owned(), false)] {
+                let parsed = Command::try_parse_from(["run", flag, &value]);
+                assert_eq!(parsed.is_ok(), is_good, "{flag} {value}: {parsed:?}");
+            }
+        }
+        let command = Command::try_parse_from(["run", "--plugin-stack", "1Mi", "--plugin-calls", "2"]).unwrap();
+        assert_eq!((command.run.plugin_stack.as_u64(), command.run.plugin_calls), (1 << 20, 2));
+    }
+}

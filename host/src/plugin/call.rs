@@ -184,7 +184,7 @@ impl Job {
         let asking = budget.meter(question.ask(&self.linked.pre, &mut store));
         let end = match tokio::time::timeout(wall, asking).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(NoAnswer::Known(error))) => Err(error),
+            Ok(Err(NoAnswer::Known(error))) => Err(error.reported(|| trap::silent(store.data(), &budget))),
             Ok(Err(NoAnswer::Stopped(error))) => Err(trap::classify(&error, store.data(), &budget, frame)),
             Err(_elapsed) => {
                 let report = trap::silent(store.data(), &budget);

@@ -19,7 +19,7 @@ use wasmtime::component::Component;
 
 use super::builtin::Builtin;
 use super::cache::Verified;
-use super::compile_child::{SUBCOMMAND, seconds};
+use super::compile_child::{OUT_OF_MEMORY, SUBCOMMAND, seconds};
 use super::engine::Optimise;
 use super::load::{CompileLimit, LoadError};
 
@@ -37,7 +37,7 @@ const COMPLAINT: u64 = 4 << 10;
 const SIGXCPU: i32 = 24;
 
 /// The signals of a process that gets no more memory: its own, and that of the kernel when there is none left at all.
-const OUT_OF_MEMORY: [i32; 2] = [6, 9];
+const KILLED_FOR_MEMORY: [i32; 2] = [6, 9];
 
 /// Where foreign bytes are compiled.
 #[derive(Debug, Clone)]
@@ -131,10 +131,9 @@ fn judge(status: ExitStatus, complaint: &str, bounds: &CompileLimits) -> Result<
     match status.signal() {
         _ if status.success() => Ok(()),
         Some(SIGXCPU) => exceeded(CompileLimit::Cpu(Duration::from_secs(seconds(bounds.cpu)))),
-        Some(signal) if OUT_OF_MEMORY.contains(&signal) => {
-            exceeded(CompileLimit::Memory { limit: bounds.memory, signal })
-        }
+        Some(signal) if KILLED_FOR_MEMORY.contains(&signal) => exceeded(CompileLimit::Memory { limit: bounds.memory }),
         Some(signal) => exceeded(CompileLimit::Killed { signal }),
+        None if status.code() == Some(OUT_OF_MEMORY.into()) => exceeded(CompileLimit::Memory { limit: bounds.memory }),
         None if complaint.is_empty() => {
             Err(LoadError::Compile { message: format!("the compiler ended with {status}") })
         }

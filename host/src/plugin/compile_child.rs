@@ -16,6 +16,9 @@ use super::engine::{Optimise, Threads, settings};
 /// The hidden subcommand of the binary that ends in [`main`].
 pub const SUBCOMMAND: &str = "compile-plugin";
 
+/// The exit code when memory ran out (`ENOMEM`).
+pub(super) const OUT_OF_MEMORY: u8 = 12;
+
 /// Politeness: compiling waits for everything else.
 const NICE: i32 = 19;
 
@@ -27,9 +30,16 @@ pub fn main(arguments: &[String]) -> ExitCode {
         Err(error) => {
             // The one reader is the process that started us.
             let _ = writeln!(io::stderr(), "{}", super::chain(&error));
-            ExitCode::FAILURE
+            if is_out_of_memory(&error) { ExitCode::from(OUT_OF_MEMORY) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Memory runs out in three ways: where the compiler notices it, where the standard library does, and where nobody does,
+/// which ends the process by a signal.
+fn is_out_of_memory(error: &wasmtime::Error) -> bool {
+    error.downcast_ref::<wasmtime::error::OutOfMemory>().is_some()
+        || error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
 }
 
 fn compile(arguments: &[String]) -> wasmtime::Result<()> {

@@ -161,8 +161,6 @@ pub enum CompileLimit {
     Memory {
         /// The limit, bytes; the container may have had less left.
         limit: usize,
-        /// The signal that ended the process.
-        signal: i32,
     },
     /// Something else that ended the process.
     Killed {
@@ -180,12 +178,7 @@ impl std::fmt::Display for CompileLimit {
         match self {
             Self::Cpu(limit) => write!(f, "{limit:?} of processor time"),
             Self::Wall(limit) => write!(f, "{limit:?} by the clock"),
-            Self::Memory { limit, signal } => {
-                write!(
-                    f,
-                    "{limit} bytes of memory, or what the container has left (the compiler ended by signal {signal})"
-                )
-            }
+            Self::Memory { limit } => write!(f, "{limit} bytes of memory, or half of what the container has left"),
             Self::Killed { signal } => write!(f, "the compiler ended by signal {signal}"),
             Self::Scan(limit) => write!(f, "{limit:?} for reading it"),
             Self::Image(limit) => write!(f, "an image of {limit} bytes"),

@@ -7,8 +7,9 @@ use topoloom::plugin::{Compiler, Load, Metrics, Options, Round, Runtime};
 use topoloom_core::plugin::{Amount, CallError, CallLimits, Limit, Limits, Setting, StoreLimits};
 use topoloom_core::topology::{Object, Spec};
 
+use super::call::leak;
 use super::{Act, lowered, refused, run, sentence};
-use crate::guests::{GLUTTON, MUTE_VILLAIN, RUNTIME, VILLAIN, bomb, host, load, nodes, round, source, wat};
+use crate::guests::{GLUTTON, MUTE_VILLAIN, VILLAIN, grafted, host, load, nodes, round, source, wat};
 
 #[tokio::test]
 async fn each_feature_that_is_off_is_refused_by_that_name() {
@@ -29,6 +30,14 @@ async fn each_feature_that_is_off_is_refused_by_that_name() {
         let error = refused(wat(&format!("{feature}.wat")), Limits::large()).await;
         assert_eq!((error.limit(), error.reason()), (Some(Limit::Features), "FeatureOff"), "{feature}: {error}");
     }
+}
+
+#[tokio::test]
+async fn a_second_memory_is_refused_however_small_it_is() {
+    let bytes = grafted("(component (core module $m (memory 0)) (core instance (instantiate $m)))");
+    let error = refused(bytes, Limits::default()).await;
+    assert_eq!(error.limit(), Some(Limit::Memories));
+    sentence(Limit::Memories, &error.to_string(), "the plugin starts with 2 memories and may have 1");
 }
 
 #[tokio::test]
@@ -128,6 +137,44 @@ async fn what_is_cheap_to_say_and_dear_to_believe_is_refused_at_the_door() {
 }
 
 #[tokio::test]
+async fn as_many_handles_as_are_allowed_may_be_held() {
+    // It holds one of its own: the snapshot.
+    let (end, usage) = run(&leak(super::default(Limit::Handles) - 1), Act::Discover("good"), Limits::default()).await;
+    assert!(end.is_ok(), "{end:?} {usage:?}");
+}
+
+/// Calls itself so many times when it starts, and comes back.
+fn deep(calls: u32) -> Arc<[u8]> {
+    grafted(&format!(
+        "(component (core module $m
+            (func $deep (param i32) (result i32)
+                (if (result i32) (local.get 0)
+                    (then (i32.add (i32.const 1) (call $deep (i32.sub (local.get 0) (i32.const 1)))))
+                    (else (i32.const 0))))
+            (func $start (drop (call $deep (i32.const {calls}))))
+            (start $start))
+            (core instance (instantiate $m)))"
+    ))
+}
+
+#[tokio::test]
+async fn the_stack_is_as_deep_as_the_host_says() {
+    let Setting::Host { low, high, .. } = Limit::Stack.row().setting else { panic!() };
+    // A frame of this guest takes at least 32 bytes and at most 160 without optimisation.
+    for (stack, fits, does_not) in [(low, 300, 3_000), (Limit::Stack.fixed(), 3_000, 30_000), (high, 30_000, 300_000)] {
+        let options = Options { stack: stack.size(), ..Options::default() };
+        let runtime = Runtime::start_with(Compiler::Child { exe: host() }, options, Metrics::default()).unwrap();
+        for (calls, limit) in [(fits, None), (does_not, Some(Limit::Stack))] {
+            let load = Load { bytes: deep(calls), pinned: None, limits: Limits::default() };
+            let plugin = runtime.load(load).await.unwrap();
+            let end = plugin.discover(&source(), round("good", nodes(1))).await.end;
+            assert_eq!(end.as_ref().err().and_then(CallError::limit), limit, "{stack} {calls}: {end:?}");
+            assert_eq!(end.is_ok(), limit.is_none(), "{stack} {calls}: {end:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_host_may_have_another_stack_and_fewer_turns() {
     let Setting::Host { low, .. } = Limit::Stack.row().setting else { panic!() };
     let options = Options { stack: low.size(), calls: 1 };
@@ -147,13 +194,4 @@ async fn the_host_may_have_another_stack_and_fewer_turns() {
     let calls = [&villain, &mute].map(|plugin| plugin.discover(&source, round("loop", nodes(1))));
     let calls = futures::future::join_all(calls).await;
     assert_eq!(calls.iter().filter(|call| call.usage.met.contains(Limit::ProcessCalls)).count(), 1);
-}
-
-#[tokio::test]
-async fn an_optimised_compile_has_the_same_limits_and_is_counted() {
-    // The scan lets it pass, and the first compile already does not end.
-    let hits = RUNTIME.metrics().hits(Limit::CompileCpu);
-    let error = refused(bomb(), lowered(Limit::CompileCpu, Amount::seconds(2))).await;
-    sentence(Limit::CompileCpu, &error.to_string(), "2s of processor time");
-    assert!(RUNTIME.metrics().hits(Limit::CompileCpu) > hits);
 }

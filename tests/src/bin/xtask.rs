@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use topoloom_tests::limits::{self, Reader};
 
 fn main() -> ExitCode {
     let verb = std::env::args().nth(1).unwrap_or_default();
@@ -34,6 +35,19 @@ fn check() -> Result<()> {
     orphans()
 }
 
+/// Everything that is generated, by file name.
+fn files() -> Result<Vec<(PathBuf, String)>> {
+    let mut files = definitions()?;
+    for (name, reader) in [("docs/operators/plugins.md", Reader::Operator), ("wit/README.md", Reader::Author)] {
+        let path = root()?.join(name);
+        let text = std::fs::read_to_string(&path).with_context(|| name.to_owned())?;
+        let text =
+            limits::renewed(&text, reader).with_context(|| format!("{name} has no place for its table of limits"))?;
+        files.push((path, text));
+    }
+    Ok(files)
+}
+
 /// What stands under deploy/crds, by file name.
 fn definitions() -> Result<Vec<(PathBuf, String)>> {
     let folder = root()?.join("deploy/crds");
@@ -49,7 +63,7 @@ fn definitions() -> Result<Vec<(PathBuf, String)>> {
 }
 
 fn generate() -> Result<()> {
-    for (path, text) in definitions()? {
+    for (path, text) in files()? {
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
         println!("wrote {}", path.display());
     }
@@ -57,7 +71,7 @@ fn generate() -> Result<()> {
 }
 
 fn generated() -> Result<()> {
-    for (path, text) in definitions()? {
+    for (path, text) in files()? {
         let stored = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         if stored != text {
             bail!(

@@ -65,7 +65,7 @@ pub enum CallError {
         row: Limit,
         /// What it is, with both numbers.
         what: String,
-        /// Where; empty for an answer that is too much.
+        /// Where; without functions for an answer that is too much.
         report: Box<TrapReport>,
     },
     /// What the guest sent is larger than it may be.
@@ -75,7 +75,7 @@ pub enum CallError {
         what: Transfer,
         /// The limit.
         limit: usize,
-        /// Where; empty for an answer that is too much.
+        /// Where; without functions for an answer that is too much.
         report: Box<TrapReport>,
     },
     /// The answer breaks the rules of its own shape.
@@ -331,6 +331,17 @@ impl CallError {
             | Self::TooLarge { report, .. } => Some(report),
             Self::Failure(_) | Self::InvalidConfig(_) | Self::InvalidResult(_) | Self::Start(_) | Self::Host(_) => None,
         }
+    }
+
+    /// The same, with what is known about the guest, for an answer that turned out to be too much after it had ended.
+    #[must_use]
+    pub fn reported(mut self, known: impl FnOnce() -> Box<TrapReport>) -> Self {
+        if let Self::LimitExceeded { report, .. } | Self::TooLarge { report, .. } = &mut self
+            && **report == TrapReport::default()
+        {
+            *report = known();
+        }
+        self
     }
 
     /// What trying again is good for. A discoverer is a function of its inputs, but those include the world behind its

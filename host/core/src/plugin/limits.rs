@@ -293,4 +293,38 @@ mod tests {
         assert_eq!(hint(Limit::Stack), "start the host with a larger `--plugin-stack` if its plugins need it");
         assert_eq!(hint(Limit::Groups), "");
     }
+    #[test]
+    fn the_defaults_are_those_that_were_agreed() {
+        for (limit, standard, large) in [
+            (Limit::Packed, Amount::mib(1), Amount::mib(8)),
+            (Limit::File, Amount::mib(4), Amount::mib(32)),
+            (Limit::Function, Amount::kib(64), Amount::mib(1)),
+            (Limit::Locals, Amount::Count(1_000), Amount::Count(2_000)),
+            (Limit::CompileCpu, Amount::seconds(10), Amount::seconds(10)),
+            (Limit::CompileMemory, Amount::gib(1), Amount::gib(1)),
+            (Limit::Memory, Amount::mib(256), Amount::mib(256)),
+            (Limit::Memories, Amount::Count(1), Amount::Count(1)),
+            (Limit::Instances, Amount::Count(64), Amount::Count(64)),
+            (Limit::Tables, Amount::Count(8), Amount::Count(8)),
+            (Limit::TableElements, Amount::Count(20_000), Amount::Count(20_000)),
+            (Limit::Cpu, Amount::seconds(5), Amount::seconds(5)),
+            (Limit::CpuShort, Amount::seconds(1), Amount::seconds(1)),
+            (Limit::Wall, Amount::seconds(60), Amount::seconds(60)),
+            (Limit::Stack, Amount::kib(512), Amount::kib(512)),
+            (Limit::Transfer, Amount::mib(64), Amount::mib(64)),
+            (Limit::Received, Amount::mib(256), Amount::mib(256)),
+            (Limit::Handles, Amount::Count(1_000), Amount::Count(1_000)),
+            (Limit::LogLines, Amount::Count(200), Amount::Count(200)),
+            (Limit::LogLine, Amount::kib(4), Amount::kib(4)),
+            (Limit::PluginCalls, Amount::Count(1), Amount::Count(1)),
+            (Limit::ProcessCalls, Amount::Count(4), Amount::Count(4)),
+            (Limit::Requests, Amount::Count(1_000), Amount::Count(1_000)),
+        ] {
+            assert_eq!(
+                (limit.default(Profile::Standard), limit.default(Profile::Large)),
+                (standard, large),
+                "{limit:?}"
+            );
+        }
+    }
 }

@@ -16,11 +16,8 @@ pub use problem::{Problem, SelectorProblem, Violation, Violations};
 
 use super::forest::{Domain, Forest, Overlaps};
 use super::model::{Members, Topology};
+use crate::plugin::Limit;
 use group::GroupChecks;
-
-/// Groups that are allowed beside two per node: a fabric has switches above its nodes, and an empty cluster may have a
-/// skeleton.
-const SPARE_GROUPS: usize = 100;
 
 /// What an answer is checked against.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +38,7 @@ pub struct ValidateInput<'a> {
 pub fn validate(topology: &Topology, input: &ValidateInput<'_>) -> Result<Forest, Violations> {
     let mut violations = Violations::default();
     let (groups, nodes) = (topology.groups.len(), input.nodes.len());
-    let max = nodes.saturating_mul(2).saturating_add(SPARE_GROUPS);
+    let max = Limit::Groups.fixed().of_nodes(nodes);
     if groups > max {
         // The count alone refuses the answer; looking further would spend time on what is too much already.
         violations.push(None, Problem::TooManyGroups { is: groups, nodes, max });

@@ -357,7 +357,8 @@ fn the_page_for_operators_knows_every_key() {
     for key in crate::config::entry::KEYS {
         assert!(page.contains(&format!("`{key}`")), "docs/operators/plugins.md does not mention {key}");
     }
-    for key in ["memory", "cpu", "timeout", "maxResult", "profile", "nodeLabels", "nodeAnnotations", "nodeNames"] {
+    let limits = Limit::ALL.iter().filter_map(|limit| limit.key());
+    for key in limits.chain(["profile", "nodeLabels", "nodeAnnotations", "nodeNames"]) {
         assert!(page.contains(&format!("`{key}`")), "docs/operators/plugins.md does not mention {key}");
     }
 }

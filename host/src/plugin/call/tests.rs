@@ -97,3 +97,54 @@ async fn a_start_function_has_the_budget_of_a_call() {
     let end = start(&starting("(func $s (loop $l (br $l))) (start $s)"), Limits { call, ..Limits::default() }).await;
     assert!(matches!(end, Err(CallError::CpuDeadline { .. })), "{end:?}");
 }
+
+/// What was logged, as text.
+#[derive(Clone, Default)]
+struct Written(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_call_has_a_span_and_a_guest_that_was_stopped_a_report() {
+    let written = Written::default();
+    let writer = written.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    // A builtin plugin begins its calls on the thread that asks, and ends the short ones there: all is seen here.
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let compiler = crate::plugin::Compiler::Child { exe: "/nowhere".into() };
+    let runtime = crate::plugin::Runtime::start(compiler).unwrap();
+    let bytes = Arc::clone(&crate::plugin::builtin::find("label").unwrap().bytes);
+    let mut limits = Limits::default();
+    limits.call.received = 1;
+    let plugin = runtime.load(crate::plugin::Load { bytes, pinned: None, limits }).await.unwrap();
+    let source = "fabric".into();
+    plugin.describe(&source).await.end.unwrap();
+    let end = plugin.configure(&source, "{}".into()).await.end;
+    assert_eq!(end.unwrap_err().limit(), Some(Limit::Received));
+    let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    let digest = plugin.digest().short();
+    let line =
+        |words: &str| text.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}\n{text}"));
+    let span = format!(
+        r#"call{{function="configure" source="fabric" plugin="label" digest="{digest}" call=1 generation=0 rows=0}}"#
+    );
+    let report = line("a plugin was stopped");
+    for words in [&span, r#"stopped_by="host-refused" limit="received""#, "frames=[", "log_tail=[", "of 1000 and held"]
+    {
+        assert!(report.contains(words), "{words}\n{report}");
+    }
+    assert!(line("outcome=\"ok\"").contains(r#"function="describe""#), "{text}");
+}

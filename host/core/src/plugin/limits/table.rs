@@ -200,7 +200,8 @@ rows! {
     // It is kept in the host's memory between two rounds of a source.
     State "state": Amount::mib(8),
     /// Groups, and levels, of an answer.
-    // A path of groups above a node is shared with its neighbours; the more let small clusters have deep trees.
+    // A path of groups above a node is shared with its neighbours; the more let small clusters have deep trees, and an
+    // empty one a skeleton.
     Groups "groups": Amount::PerNode { each: 2, more: 100 },
     /// Members of all groups of an answer, and rows of its diagnostics.
     // A node has a place in every tier of every type of topology at most; a fabric knows hosts that are no nodes.
