@@ -18,7 +18,7 @@ fn text(registry: &Registry) -> String {
 fn start() -> (Registry, Runtime) {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
-    let runtime = Runtime::start_with(Compiler::Child { exe: host() }, Options::default(), metrics).unwrap();
+    let runtime = Runtime::start_with(Compiler::Child { exe: host() }, Options::default(), metrics, None).unwrap();
     (registry, runtime)
 }
 

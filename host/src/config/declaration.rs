@@ -63,7 +63,7 @@ mod tests {
             ("- a", "it must be a mapping with name and digest"),
             ("name: A b\n", "line 1: digest: is missing; line 1: name: must be a plugin's name"),
             ("name: acme\ndigest: sha256:1\n", "line 2: digest: must be `sha256:` and 64 hexadecimal digits"),
-            ("name: [", "line 1"),
+            ("name: [", "line 2"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(words), "{text:?}: {error}");

@@ -163,7 +163,7 @@ async fn the_stack_is_as_deep_as_the_host_says() {
     // A frame of this guest takes at least 32 bytes and at most 160 without optimisation.
     for (stack, fits, does_not) in [(low, 300, 3_000), (Limit::Stack.fixed(), 3_000, 30_000), (high, 30_000, 300_000)] {
         let options = Options { stack: stack.size(), ..Options::default() };
-        let runtime = Runtime::start_with(Compiler::Child { exe: host() }, options, Metrics::default()).unwrap();
+        let runtime = Runtime::start_with(Compiler::Child { exe: host() }, options, Metrics::default(), None).unwrap();
         for (calls, limit) in [(fits, None), (does_not, Some(Limit::Stack))] {
             let load = Load { bytes: deep(calls), pinned: None, limits: Limits::default() };
             let plugin = runtime.load(load).await.unwrap();
