@@ -64,7 +64,7 @@ fn a_plugin_is_signed_as_what_it_calls_itself() {
     let end = desk.run(&["sign", "villain.wasm", "--key", "key.pem"]);
     assert_eq!(end.code, Some(0), "{}", end.error);
     assert!(end.out.contains("villain 0.1.0, sha256:"), "{}", end.out);
-    let signature = std::fs::read(desk.folder.path().join("villain.wasm.sig")).unwrap();
+    let signature = std::fs::read(desk.folder.path().join("villain.sig")).unwrap();
     let signed = keys(&desk.put("public.pem", PUBLIC)).verify(&signature, Digest::of(&VILLAIN)).unwrap();
     assert_eq!((signed.name.as_str(), signed.version.as_str()), ("villain", "0.1.0"));
 }
@@ -78,10 +78,10 @@ fn what_cannot_say_its_name_is_signed_under_a_given_one() {
     let end = desk.run(&["sign", "core.wasm", "--key", "key.pem", "--name", "acme"]);
     assert_eq!(end.code, Some(1));
     assert!(end.error.contains("give --name and --version: the plugin is a core WebAssembly module"), "{}", end.error);
-    assert!(!desk.folder.path().join("core.wasm.sig").exists());
+    assert!(!desk.folder.path().join("core.sig").exists());
     let end = desk.run(&["sign", "core.wasm", "--key", "key.pem", "--name", "acme", "--version", "2.0"]);
     assert_eq!(end.code, Some(0), "{}", end.error);
-    let signature = std::fs::read(desk.folder.path().join("core.wasm.sig")).unwrap();
+    let signature = std::fs::read(desk.folder.path().join("core.sig")).unwrap();
     let signed = keys(&desk.put("public.pem", PUBLIC)).verify(&signature, Digest::of(&core)).unwrap();
     assert_eq!((signed.name.as_str(), signed.version.as_str()), ("acme", "2.0"));
 }
@@ -258,7 +258,7 @@ fn the_signature_beside_a_plugin_is_judged() {
     let words = "the signature is for villain 9.9 and the plugin calls itself villain 0.1.0";
     assert_eq!(judged(&trusting), (true, words.to_owned()));
     desk.put("villain.wasm", &*MUTE_VILLAIN);
-    desk.put("villain.wasm.sig", "name: x");
+    desk.put("villain.sig", "name: x");
     let (code, said) = inspect(&desk, &["villain.wasm"]);
     assert_eq!((code, said["refused"].as_array().unwrap().len()), (Some(1), 2), "{said}");
 }

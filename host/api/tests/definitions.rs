@@ -183,6 +183,14 @@ fn full_status() -> Value {
         "state": "Held",
         "message": "would delete 7 of 9 HyperNodes",
         "plugin": {"name": "ufm", "version": "0.1.0", "vendor": "topoloom", "digest": "sha256:00", "origin": "Builtin"},
+        "candidate": {"digest": "sha256:01", "name": "ufm", "version": "0.2.0", "stage": "Held", "step": "Compare",
+                      "strikes": 1, "comparison": comparison()},
+        "previous": [{"digest": "sha256:02", "name": "ufm", "version": "0.0.9"}],
+        "takenBack": ["sha256:03"],
+        "strikes": 2,
+        "lastRefusal": {"digest": "sha256:03", "step": "Shadow", "reason": "Trap", "message": "m",
+                        "time": "2026-01-01T00:00:00Z"},
+        "lastComparison": comparison(),
         "nodes": {"covered": 5, "total": 7},
         "groups": 3,
         "groupsByTier": [{"tier": 1, "groups": 2}, {"tier": 2, "groups": 1}],
@@ -198,6 +206,10 @@ fn full_status() -> Value {
         "conditions": [{"type": "Held", "status": "True", "reason": "TooManyDeletions", "message": "m",
                         "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1}],
     })
+}
+
+fn comparison() -> Value {
+    json!({"placed": 7, "kept": 6, "moved": 1, "gained": 2, "sentence": "s"})
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) enum PluginVerb {
     Diff(diff::DiffArgs),
     /// Show what a plugin is, what it asks for, and whether the host would take it
     Inspect(inspect::InspectArgs),
-    /// Sign a plugin: write FILE.sig beside it, for hosts that ask for signatures
+    /// Sign a plugin: write its .sig beside it, for hosts that ask for signatures
     Sign(sign::SignArgs),
 }
 

@@ -1,22 +1,26 @@
 //! `topoloom source …` and `topoloom confirm`: the operator's verbs (decision H17).
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::discovery_source::State;
 use topoloom_api::names::{CONFIRM_ANNOTATION, PAUSE_ANNOTATION, RUN_ANNOTATION};
 use topoloom_api::{DiscoverySource, HyperNode, object_name};
+use topoloom_core::plugin::Digest;
 use topoloom_core::topology::Object;
 
 use super::live::{Live, list};
 use super::{ClusterArgs, print};
 use crate::cluster::{Reason, Refusal};
 use crate::config::Standing;
+use crate::delivery::modules;
 use crate::discovery::supervisor::remove;
 use crate::manager::metrics::WriteMetrics;
 use crate::topology::apply::Writer;
@@ -188,7 +192,7 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
         ),
         Standing::Disabled(_) | Standing::Absent => {}
     }
-    let client = live.client;
+    let client = live.client.clone();
     if !args.force {
         let wrong = live.no_config.then(|| "there is no ConfigMap to tell whether it is switched off".to_owned());
         let unnamed = || {
@@ -224,14 +228,36 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     if let Some(why) = removal.left {
         bail!("{} of {count} HyperNodes deleted; {why}", removal.deleted);
     }
-    let api: Api<DiscoverySource> = Api::all(client);
+    let api: Api<DiscoverySource> = Api::all(client.clone());
     match api.delete(&object_name(&args.source), &DeleteParams::default()).await.map_err(|error| Refusal::of(&error)) {
         Ok(_) => {}
         Err(refusal) if matches!(refusal.reason, Reason::NotFound | Reason::NoSuchResource) => {}
         Err(refusal) => return Err(refusal).context("deleting the DiscoverySource"),
     }
-    print::out(&format!("{count} HyperNodes of source {} deleted\n", args.source));
+    let modules = forget_modules(&client, &live.namespace, &live.sources, &args.source).await;
+    print::out(&format!("{count} HyperNodes of source {} deleted{modules}\n", args.source));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Deletes the modules that were kept for this source and for no other. Answers what there is to say about it.
+async fn forget_modules(client: &kube::Client, namespace: &str, sources: &[DiscoverySource], source: &str) -> String {
+    let (own, others): (Vec<_>, Vec<_>) = sources.iter().partition(|other| other.status.source == source);
+    let others: BTreeSet<Digest> = others.iter().flat_map(|other| modules::wanted(&other.status)).collect();
+    let own: BTreeSet<Digest> = own.iter().flat_map(|own| modules::wanted(&own.status)).collect();
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let mut deleted = 0;
+    for digest in own.difference(&others) {
+        match api.delete(&modules::object_name(*digest), &DeleteParams::default()).await {
+            Ok(_) => deleted += 1,
+            Err(error) => {
+                let refusal = Refusal::of(&error);
+                if refusal.reason != Reason::NotFound {
+                    print::error(&format!("topoloom: a kept module could not be deleted: {refusal}"));
+                }
+            }
+        }
+    }
+    if deleted == 0 { String::new() } else { format!(", and {deleted} modules that were kept for it") }
 }
 
 pub(super) async fn get(api: &Api<DiscoverySource>, source: &str) -> anyhow::Result<DiscoverySource> {

@@ -12,7 +12,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams};
-use topoloom_api::discovery_source::PluginOrigin as Origin;
+use topoloom_api::discovery_source::{DiscoverySourceStatus, PluginOrigin as Origin};
 use topoloom_api::names::{MANAGED_BY, MANAGED_BY_LABEL, MODULE_DIGEST_ANNOTATION};
 
 use super::Module;
@@ -35,6 +35,14 @@ pub struct Modules {
     wanted: Mutex<BTreeMap<Arc<str>, BTreeSet<Digest>>>,
 }
 
+/// The modules that a source wants by its status: what serves, what served before, and what waits.
+pub fn wanted(status: &DiscoverySourceStatus) -> BTreeSet<Digest> {
+    let serving = status.plugin.as_ref().map(|plugin| &plugin.digest);
+    let waiting = status.candidate.as_ref().map(|candidate| &candidate.digest);
+    let digests = serving.into_iter().chain(waiting).chain(status.previous.iter().map(|kept| &kept.digest));
+    digests.filter_map(|text| Digest::parse(text)).collect()
+}
+
 /// The name of the ConfigMap of a module.
 #[must_use]
 pub fn object_name(digest: Digest) -> String {
@@ -52,9 +60,10 @@ impl Modules {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says which modules a source wants, without storing any: for what earlier lives of the host stored.
-    pub fn remember(&self, source: &Arc<str>, digests: impl IntoIterator<Item = Digest>) {
-        self.lock().entry(Arc::clone(source)).or_default().extend(digests);
+    /// Says which modules a source wants by its status, without storing any: what earlier lives of the host stored, also
+    /// for a source that does not run now.
+    pub fn remember(&self, source: &Arc<str>, status: &DiscoverySourceStatus) {
+        self.lock().entry(Arc::clone(source)).or_default().extend(wanted(status));
     }
 
     /// Stores what serves, and deletes what no source wants any more. `digests` are all that the source wants.

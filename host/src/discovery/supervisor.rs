@@ -135,9 +135,11 @@ impl Memory {
         rollout::Memory { previous, taken_back }
     }
 
-    /// What served last.
-    fn served_last(&self) -> Option<Digest> {
-        self.status.plugin.as_ref().and_then(|plugin| Digest::parse(&plugin.digest))
+    /// What served last, as long as the configuration is the one that it served with: with another one it was never
+    /// looked at.
+    fn served_last(&self, entry: &EntryConfig) -> Option<Digest> {
+        let is_same = self.status.config_hash.as_ref().is_none_or(|hash| *hash == entry.config_hash.to_string());
+        self.status.plugin.as_ref().filter(|_| is_same).and_then(|plugin| Digest::parse(&plugin.digest))
     }
 }
 
@@ -262,9 +264,8 @@ impl Supervisor {
         shared.hyper_nodes.own(&source, Arc::clone(&wake) as _, observes);
         shared.tiers.enter(&source, order, &wake);
         let place = shared.supply.delivery.subscribe(&entry.plugin);
-        let (served_last, rollout) = (memory.served_last(), Rollout::new(memory.rollout()));
-        let kept = served_last.into_iter().chain(rollout.previous());
-        shared.supply.modules.remember(&source, kept.collect::<Vec<_>>());
+        let (served_last, rollout) = (memory.served_last(&entry), Rollout::new(memory.rollout()));
+        shared.supply.modules.remember(&source, &memory.status);
         Self {
             config_applied: memory.status.config_hash.clone(),
             report: Report::remembering(&source, entry.on_removal, memory.status),
@@ -356,7 +357,8 @@ impl Supervisor {
             return Turn::Delivered;
         }
         let now = Instant::now();
-        let active = !self.is_paused() && self.revision.is_some();
+        // No round begins with a configuration that was just edited away.
+        let active = !self.is_paused() && self.revision.is_some() && !self.is_reconfigured();
         if active && self.is_shadow_due {
             return Turn::Shadow;
         }
@@ -415,6 +417,11 @@ impl Supervisor {
     fn observes(&self) -> bool {
         let runs = self.revision.as_ref().map_or(Mode::Apply, |revision| revision.entry.mode);
         [self.shared.mode, self.entry.mode, runs].contains(&Mode::Observe)
+    }
+
+    /// Whether the plugin that serves is being prepared with another entry.
+    fn is_reconfigured(&self) -> bool {
+        self.worked_on.is_some_and(|digest| self.rollout.serving().is_some_and(|serving| serving.digest == digest))
     }
 
     /// Whether the operator wants neither rounds nor writes.

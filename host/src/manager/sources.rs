@@ -353,7 +353,10 @@ impl Sources {
             if known.verbs.pause != verbs.pause {
                 tell(Command::Pause(verbs.pause));
             }
-        } else if verbs.confirm.is_none() {
+        } else {
+            self.shared.supply.modules.remember(&source.as_str().into(), &object.status);
+        }
+        if !self.running.contains_key(&source) && verbs.confirm.is_none() {
             // We have taken the word off the object; a source that does not run yet still has to hear it.
             verbs.confirm = known.verbs.confirm.take();
         }

@@ -149,6 +149,43 @@ async fn the_operator_goes_back_and_forth_also_over_a_restart() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn without_a_way_back_there_is_quarantine_and_the_entry_says_what_becomes_of_the_topology() -> Result<()> {
+    let scene = scene().await?;
+    // Good twice, and then never again.
+    push(&scene, "third", "1.0.0").await?;
+    scene.configure(ENTRY).await?;
+    let host = scene.host().await?;
+    scene.until(&RACKS).await;
+    eventually("it is in quarantine", PATIENCE, async || {
+        scene.cli(&["source", "run", "fabric"]).await.map_err(|error| error.to_string())?;
+        let status = scene.source("fabric").await.map_err(|error| error.to_string())?.status;
+        let loaded = status.conditions.iter().find(|condition| condition.type_ == "Loaded");
+        if loaded.is_some_and(|loaded| loaded.reason == "Quarantined") { Ok(()) } else { Err(format!("{status:#?}")) }
+    })
+    .await;
+    let message = scene.until_condition("fabric", "Loaded", "False", "Quarantined").await;
+    assert!(message.contains("the third round of this version crashes"), "{message}");
+    scene.until_state("fabric", "Stale").await;
+    scene.until(&RACKS).await;
+    host.readyz().await?;
+    // The same plugin under an entry that wants nothing to stay: it is asked again, and fails for good again.
+    scene.configure(&ENTRY.replace("  limits:", "  onFailure: remove\n  limits:")).await?;
+    eventually("its HyperNodes are gone", PATIENCE, async || {
+        scene.cli(&["source", "run", "fabric"]).await.map_err(|error| error.to_string())?;
+        let lines = scene.topology().await.map_err(|error| error.to_string())?;
+        if lines.is_empty() { Ok(()) } else { Err(format!("{lines:#?}")) }
+    })
+    .await;
+    let message = scene.until_condition("fabric", "Applied", "False", "Quarantined").await;
+    assert!(message.contains("onFailure: remove"), "{message}");
+    // A better one brings them back.
+    push(&scene, "good", "2.0.0").await?;
+    until_serving(&scene, "2.0.0").await;
+    scene.until(&RACKS).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn from_the_desk_one_sees_what_a_swap_would_do() -> Result<()> {
     let (scene, host) = serving().await?;
     let write = |act: &str| -> Result<String> {

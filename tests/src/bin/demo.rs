@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use topoloom_tests::controlplane::eventually;
-use topoloom_tests::scene::Scene;
+use topoloom_tests::guest;
+use topoloom_tests::scene::{NAMESPACE, Scene};
 
-/// Nodes of the demo: 2 spines × 6 racks × 20 nodes and a rest without labels.
+/// Nodes of the demo: 2 spines × 6 leaves × 20 nodes and a rest without labels.
 const SPINES: usize = 2;
-const RACKS: usize = 6;
+const LEAVES: usize = 6;
 const NODES: usize = 20;
 const SPARE: usize = 12;
 
@@ -30,9 +31,20 @@ networkTopologyDiscovery:
     networkTopologyTypes:
       gpu:
       - nodeLabel: example.com/spine
-      - nodeLabel: example.com/rack
+      - nodeLabel: example.com/leaf
       - nodeLabel: kubernetes.io/hostname
 ";
+
+/// A source that a vendor's plugin serves, out of a ConfigMap.
+const PLUGIN: &str = "\
+- source: edge
+  enabled: true
+  plugin: {configMap: {name: edge-plugin, key: plugin.wasm}}
+  permissions: {nodeLabels: [example.com/rack]}
+";
+
+/// Nodes that only that plugin knows about.
+const EDGE: usize = 12;
 
 /// How long each step may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -69,12 +81,12 @@ async fn show() -> Result<()> {
     let scene = Scene::new().await?;
     println!("   the API server is {} and the CRDs are installed", scene.plane.server_url());
 
-    step(&format!("creating {} nodes and the configuration", SPINES * RACKS * NODES + SPARE));
-    let nodes = (0..SPINES * RACKS * NODES).map(|i| {
-        let (spine, rack) = (i / (RACKS * NODES), i / NODES);
+    step(&format!("creating {} nodes and the configuration", SPINES * LEAVES * NODES + SPARE));
+    let nodes = (0..SPINES * LEAVES * NODES).map(|i| {
+        let (spine, rack) = (i / (LEAVES * NODES), i / NODES);
         (
             format!("gpu-{i:03}"),
-            vec![("example.com/spine", format!("s{spine}")), ("example.com/rack", format!("r{rack:02}"))],
+            vec![("example.com/spine", format!("s{spine}")), ("example.com/leaf", format!("r{rack:02}"))],
         )
     });
     let spare = (0..SPARE).map(|i| (format!("spare-{i:02}"), Vec::new()));
@@ -84,32 +96,34 @@ async fn show() -> Result<()> {
 
     step("running the host");
     let host = scene.host().await?;
-    let groups = SPINES + SPINES * RACKS;
-    until(&scene, groups, "(20)", SPINES * RACKS).await;
+    let groups = SPINES + SPINES * LEAVES;
+    until(&scene, groups, "(20)", SPINES * LEAVES).await;
     show_tree(&scene).await?;
 
     step("what the cluster says");
     print!("{}", scene.plane.kubectl(&["get", "hypernodes"]).await?);
     print!("{}", scene.plane.kubectl(&["get", "discoverysources"]).await?);
 
-    step("somebody moves ten nodes from rack r00 to rack r01, and gives the spare nodes a rack of their own");
+    step("somebody moves ten nodes from leaf r00 to leaf r01, and gives the spare nodes a leaf of their own");
     for i in 0..10 {
-        scene.plane.relabel(&format!("gpu-{i:03}"), "example.com/rack", "r01").await?;
+        scene.plane.relabel(&format!("gpu-{i:03}"), "example.com/leaf", "r01").await?;
     }
     for i in 0..SPARE {
         let node = format!("spare-{i:02}");
         scene.plane.relabel(&node, "example.com/spine", "s1").await?;
-        scene.plane.relabel(&node, "example.com/rack", "r99").await?;
+        scene.plane.relabel(&node, "example.com/leaf", "r99").await?;
     }
     until(&scene, groups + 1, "r01 (30)", 1).await;
     show_tree(&scene).await?;
 
     step("somebody makes a mistake: a configuration under which no node has a place");
-    scene.configure(&CONFIG.replace("example.com/rack", "example.com/typo")).await?;
+    scene.configure(&CONFIG.replace("example.com/leaf", "example.com/typo")).await?;
     let why = scene.until_condition("label", "Held", "True", "EmptyResult").await;
     println!("   the topology stays, and the source says why:\n   {why}");
     scene.configure(CONFIG).await?;
     scene.until_state("label", "Serving").await;
+
+    swap_plugins(&scene).await?;
 
     step("have a look around");
     let kubeconfig = scene.plane.kubeconfig();
@@ -117,8 +131,9 @@ async fn show() -> Result<()> {
     println!("   export KUBECONFIG={}", kubeconfig.display());
     println!("   kubectl get hypernodes,discoverysources      kubectl describe discoverysource label");
     println!("   {} tree", binary.display());
+    println!("   {} plugin list", binary.display());
     println!("   {} explain gpu-000", binary.display());
-    println!("   kubectl label node gpu-000 example.com/rack=r42 --overwrite, then look again");
+    println!("   kubectl label node gpu-000 example.com/leaf=r42 --overwrite, then look again");
     if std::env::var_os("CI").is_some() || !std::io::IsTerminal::is_terminal(&std::io::stdin()) {
         println!("   (no terminal: the demo ends here)");
     } else {
@@ -127,6 +142,60 @@ async fn show() -> Result<()> {
     }
     host.stop().await?;
     scene.plane.stop().await
+}
+
+/// A vendor's plugin, a newer one and a broken one, each pushed into the same ConfigMap while the host runs.
+async fn swap_plugins(scene: &Scene) -> Result<()> {
+    step("a vendor ships a plugin as one file: an operator pushes it into a ConfigMap and grants it one label");
+    let edge = (0..EDGE).map(|i| (format!("edge-{i:02}"), vec![("example.com/rack", format!("e{}", i / (EDGE / 2)))]));
+    scene.plane.create_nodes(edge).await?;
+    push(scene, "good", "1.0.0").await?;
+    scene.configure(&format!("{CONFIG}{PLUGIN}")).await?;
+    print!("{PLUGIN}");
+    until_edge(scene, "1.0.0", 2).await;
+    show_edge(scene).await?;
+
+    step("version 2.0.0, pushed while the host runs: it splits each rack in two");
+    push(scene, "other", "2.0.0").await?;
+    until_edge(scene, "2.0.0", 4).await;
+    show_edge(scene).await?;
+
+    step("version 3.0.0 is broken: it is tried in the shadow of the one that serves, and refused");
+    push(scene, "crash", "3.0.0").await?;
+    let why = scene.until_condition("edge", "Loaded", "False", "Trap").await;
+    println!("   the tree stays, and the source says why:\n   {why}");
+    until_edge(scene, "2.0.0", 4).await;
+    show_edge(scene).await
+}
+
+async fn push(scene: &Scene, act: &str, version: &str) -> Result<()> {
+    let file = scene.plane.folder().join(format!("edge-{version}.wasm"));
+    std::fs::write(&file, guest::version(act, version)?)?;
+    println!("   $ topoloom plugin push edge-{version}.wasm --configmap {NAMESPACE}/edge-plugin");
+    let map = format!("{NAMESPACE}/edge-plugin");
+    let said = scene.cli(&["plugin", "push", &file.to_string_lossy(), "--configmap", &map]).await?;
+    said.lines().take(2).for_each(|line| println!("   {line}"));
+    Ok(())
+}
+
+async fn show_edge(scene: &Scene) -> Result<()> {
+    println!("   $ topoloom plugin list");
+    scene.cli(&["plugin", "list"]).await?.lines().for_each(|line| println!("   {line}"));
+    println!("   $ topoloom tree --source edge");
+    scene.cli(&["tree", "--source", "edge"]).await?.lines().for_each(|line| println!("   {line}"));
+    Ok(())
+}
+
+/// Waits until this version serves the source, with so many HyperNodes that are counted.
+async fn until_edge(scene: &Scene, version: &str, groups: usize) {
+    eventually(&format!("version {version} serves with {groups} HyperNodes"), PATIENCE, async || {
+        let status = scene.source("edge").await.map_err(|error| error.to_string())?.status;
+        let lines = scene.topology().await.map_err(|error| error.to_string())?;
+        let found = lines.iter().filter(|line| line.contains("example.com/rack=") && !line.contains("(?)")).count();
+        let serves = status.plugin.as_ref().is_some_and(|plugin| plugin.version == version);
+        if serves && found == groups { Ok(()) } else { Err(format!("{status:#?}\n{lines:#?}")) }
+    })
+    .await;
 }
 
 async fn show_tree(scene: &Scene) -> Result<()> {

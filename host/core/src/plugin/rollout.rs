@@ -313,6 +313,12 @@ impl Rollout {
         self.serving.as_ref()?.quarantine.map(|quarantine| quarantine.until)
     }
 
+    /// How long the pauses of the serving revision are, if it is in quarantine.
+    #[must_use]
+    pub fn quarantine_pause(&self) -> Option<Duration> {
+        self.serving.as_ref()?.quarantine.map(|quarantine| quarantine.pause)
+    }
+
     /// Whether the serving revision is new and watched.
     #[must_use]
     pub fn is_watched(&self) -> bool {

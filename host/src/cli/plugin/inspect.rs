@@ -45,7 +45,7 @@ pub(in crate::cli) struct InspectArgs {
     /// The limits; default: those of the entry, or the standard ones
     #[arg(long, value_enum)]
     profile: Option<ProfileArg>,
-    /// Public keys that may sign plugins: FILE.sig is checked with them; may be repeated
+    /// Public keys that may sign plugins: the .sig beside it is checked with them; may be repeated
     #[arg(long, value_name = "FILE")]
     trust_key: Vec<PathBuf>,
     /// How it is printed

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::{CandidateStatus, ComparisonStatus, RefusalStatus};
 use topoloom_core::plugin::Digest;
-use topoloom_core::plugin::rollout::{Comparison, Rollout, Stage, Step, Time};
+use topoloom_core::plugin::rollout::{Comparison, Rollout, Stage, Step};
 
 use super::state::{Report, integer, seconds};
 use super::swap::stage_word;
@@ -16,7 +16,6 @@ use crate::discovery::revision::Refused;
 pub(super) struct Loaded<'a> {
     pub(super) source: &'a str,
     pub(super) rollout: &'a Rollout,
-    pub(super) now: Time,
     /// What serves, in words.
     pub(super) serving: Option<String>,
     /// Why the candidate with that digest was refused.
@@ -44,12 +43,13 @@ impl Loaded<'_> {
     fn says(&self) -> Says {
         let tail = if self.serving.is_some() { "; the last good version goes on" } else { "" };
         let bad = |reason, message: String| Says::Bad(ConditionType::Loaded, reason, message);
-        if let Some(until) = self.rollout.quarantined_until() {
-            let wait = until.saturating_sub(self.now).as_secs().div_ceil(60);
+        if let Some(pause) = self.rollout.quarantine_pause() {
+            // The length of the pause and not what is left of it: a status must not change by itself.
+            let wait = pause.as_secs() / 60;
             let why = self.fault.unwrap_or("its calls fail");
             let message = format!(
-                "the plugin failed {} times in a row and there is none to go back to; it is asked again in {wait} minutes \
-                 at the latest, or by `topoloom source run {}`: {why}",
+                "the plugin failed {} times in a row and there is none to go back to; it is asked again after {wait} minutes, \
+                 or by `topoloom source run {}`: {why}",
                 self.rollout.serving().map_or(0, |serving| serving.strikes),
                 self.source
             );
@@ -110,11 +110,15 @@ impl Report {
     pub(super) fn loaded(&mut self, loaded: &Loaded<'_>) {
         let serves = loaded.serving.is_some();
         match loaded.says() {
-            Says::Good(message) => self.set(ConditionType::Loaded, true, Reason::Ok, message),
+            Says::Good(message) => {
+                self.entry_is_not_to_blame();
+                self.set(ConditionType::Loaded, true, Reason::Ok, message);
+            }
             Says::Bad(condition, reason, message) => {
-                if condition == ConditionType::Loaded && serves && loaded.reconfiguring.is_none() {
-                    self.clear_configured_trouble();
+                if condition == ConditionType::Loaded && serves {
+                    self.entry_is_not_to_blame();
                 }
+                self.is_entry_blamed |= condition == ConditionType::Configured;
                 self.set(condition, false, reason, message);
                 if condition == ConditionType::Configured && !serves {
                     self.set(ConditionType::Loaded, true, Reason::Ok, "the plugin is loaded");

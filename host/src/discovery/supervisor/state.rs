@@ -40,6 +40,8 @@ pub(super) struct Report {
     pub(super) compared: Option<(Digest, ComparisonStatus)>,
     /// What plugins called themselves.
     pub(super) names: BTreeMap<String, (String, String)>,
+    /// A candidate said that the entry is wrong.
+    pub(super) is_entry_blamed: bool,
     /// News that no condition tells.
     pub(super) told: Vec<(Urgency, Reason, String)>,
     said: Vec<Condition>,
@@ -69,6 +71,7 @@ impl Report {
             status,
             compared: None,
             names: BTreeMap::new(),
+            is_entry_blamed: false,
             told: Vec::new(),
             foreign: Foreign::default(),
             warnings: Vec::new(),
@@ -137,9 +140,9 @@ impl Report {
         self.set(refused.condition, false, refused.reason, message);
     }
 
-    /// What is wrong is the plugin and not the entry.
-    pub(super) fn clear_configured_trouble(&mut self) {
-        if self.is_false(ConditionType::Configured) {
+    /// A candidate that did not like the entry is gone, or has another trouble by now.
+    pub(super) fn entry_is_not_to_blame(&mut self) {
+        if std::mem::take(&mut self.is_entry_blamed) && self.is_false(ConditionType::Configured) {
             let message = "the entry is valid; what runs is the last good version";
             self.set(ConditionType::Configured, true, Reason::Ok, message);
         }

@@ -333,7 +333,6 @@ impl Supervisor {
         let say = super::loaded::Loaded {
             source: &self.source,
             rollout: &self.rollout,
-            now: self.time(),
             serving,
             refused,
             ready,

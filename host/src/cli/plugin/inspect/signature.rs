@@ -23,7 +23,7 @@ pub(super) struct Signature {
 }
 
 impl Signature {
-    /// Looks for `FILE.sig` and judges it.
+    /// Looks for it and judges it.
     pub(super) fn beside(
         plugin: &Path,
         keys: &TrustKeys,
