@@ -280,19 +280,16 @@ impl Supply {
     /// # Errors
     /// What is delivered instead, and why the wanted one is not kept either.
     pub async fn pinned(&self, wanted: Digest, offer: &Offer) -> Result<Arc<Module>, Refused> {
-        let failed = match self.modules.find(wanted).await {
+        let (failed, why) = match self.modules.find(wanted).await {
             Ok(Some(module)) => return Ok(Arc::new(module)),
-            Ok(None) => Failed::ForGood,
-            Err(error) => {
-                tracing::debug!(digest = %wanted, error, "looking for a kept module");
-                Failed::Circumstance
-            }
+            Ok(None) => (Failed::ForGood, "no module with that digest is kept".to_owned()),
+            Err(error) => (if error.may_pass { Failed::Circumstance } else { Failed::ForGood }, error.message),
         };
         Err(match offer {
             Offer::Module(module) => {
                 let message = format!(
-                    "the plugin has digest {} and {wanted} is pinned; it waits until the pin names it, and no module with \
-                     the pinned digest is kept",
+                    "the plugin that is delivered has digest {} and {wanted} is wanted (it served before, or is pinned): \
+                     {why}; what is delivered waits",
                     module.digest
                 );
                 Refused::loading(Step::Trust, Reason::DigestMismatch, message, failed)

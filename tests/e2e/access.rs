@@ -66,6 +66,60 @@ async fn the_rules_of_deploy_are_all_that_the_host_needs() -> Result<()> {
     host.stop().await
 }
 
+/// The rule that `deploy/rbac.yaml` shows for the ConfigMap of a plugin, as an operator would fill it in.
+async fn allow_plugin(scene: &Scene, name: &str) -> Result<()> {
+    let rule = json!([{"op": "add", "path": "/rules/-", "value": {
+        "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["list", "watch"],
+    }}]);
+    let patch = rule.to_string();
+    scene.plane.kubectl(&["patch", "role", "topoloom", "-n", NAMESPACE, "--type=json", "-p", &patch]).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_from_a_config_map_needs_one_rule_more_and_swaps_need_none() -> Result<()> {
+    let (scene, kubeconfig) = installed().await?;
+    scene.nodes(&["a example.com/rack=x", "b example.com/rack=x"]).await?;
+    let map = format!("{NAMESPACE}/acme-plugin");
+    let push = async |version: &str| -> Result<()> {
+        let file = scene.plane.folder().join(format!("{version}.wasm"));
+        std::fs::write(&file, topoloom_tests::guest::version("good", version)?)?;
+        scene.cli(&["plugin", "push", &file.to_string_lossy(), "--configmap", &map]).await.map(drop)
+    };
+    push("1.0.0").await?;
+    scene
+        .configure(
+            "networkTopologyDiscovery:\n\
+             - source: fabric\n  enabled: true\n\
+             \x20 plugin: {configMap: {name: acme-plugin, key: plugin.wasm}}\n\
+             \x20 permissions: {nodeLabels: [example.com/rack]}\n",
+        )
+        .await?;
+    let host = Host::start(&kubeconfig, &[]).await?;
+    let message = scene.until_condition("fabric", "Loaded", "False", "PluginNotFound").await;
+    assert!(message.contains("acme-plugin") && message.contains("configmaps"), "{message}");
+    allow_plugin(&scene, "acme-plugin").await?;
+    scene.until(&["tier 1 example.com/rack=x (2): a b"]).await;
+    let serves = async |version: &str| {
+        eventually(&format!("{version} serves"), PATIENCE, async || {
+            let status = scene.source("fabric").await.map_err(|error| error.to_string())?.status;
+            let serves = status.plugin.as_ref().is_some_and(|plugin| plugin.version == version);
+            if serves { Ok(()) } else { Err(format!("{status:#?}")) }
+        })
+        .await;
+    };
+    push("2.0.0").await?;
+    serves("2.0.0").await;
+    host.stop().await?;
+    // What served before is kept, and found by a host that starts anew.
+    let host = Host::start(&kubeconfig, &[]).await?;
+    scene.cli(&["plugin", "rollback", "fabric"]).await?;
+    serves("1.0.0").await;
+    let denied = host.log().into_iter().find(|line| line.contains("orbidden"));
+    assert_eq!(denied, None);
+    host.stop().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
     let (scene, kubeconfig) = installed().await?;

@@ -18,6 +18,7 @@ use crate::delivery::{Delivery, Module, Modules, Sites, Supply};
 use crate::discovery::oneshot::{Compared, ConfigHashes, Prepared, Shot};
 use crate::plugin::{Compiler, Digest, Runtime};
 use crate::topology::convert;
+use crate::topology::observe::HyperNodes;
 
 /// What one look at the cluster found.
 pub(super) struct Live {
@@ -116,12 +117,23 @@ impl Live {
         let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
         let serving = self.prepared(&runtime, Some(source)).await;
         let candidate = Prepared::one(&runtime, entry, Arc::new(module)).await;
-        let keys = [serving.keys(), candidate.keys()].concat();
+        let known = HyperNodes::default();
+        self.hyper_nodes.iter().for_each(|object| known.written(object));
+        let mut keys = [serving.keys(), candidate.keys(), known.selector_keys()].concat();
         self.nodes(&keys).await?;
         let (objects, applied) = (self.objects(), self.applied());
         let serving = serving.round(&self.store, &objects, &applied).await.pop().context("there is no such source")?;
         let candidate =
             candidate.round(&self.store, &objects, &applied).await.pop().context("there is no candidate")?;
+        // Whom a selector chooses is seen only under the labels that it reads.
+        let read = keys.len();
+        for shot in [&serving, &candidate] {
+            let selected = shot.result.iter().flat_map(|found| found.decision.forest.selector_keys());
+            keys.extend(selected.collect::<Vec<_>>());
+        }
+        if keys.len() > read {
+            self.nodes(&keys).await?;
+        }
         Ok(Compared::of(&serving, &candidate, &objects, &self.store.view(&keys)))
     }
 

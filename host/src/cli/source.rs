@@ -247,14 +247,9 @@ async fn forget_modules(client: &kube::Client, namespace: &str, sources: &[Disco
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let mut deleted = 0;
     for digest in own.difference(&others) {
-        match api.delete(&modules::object_name(*digest), &DeleteParams::default()).await {
-            Ok(_) => deleted += 1,
-            Err(error) => {
-                let refusal = Refusal::of(&error);
-                if refusal.reason != Reason::NotFound {
-                    print::error(&format!("topoloom: a kept module could not be deleted: {refusal}"));
-                }
-            }
+        match modules::delete(&api, *digest).await {
+            Ok(found) => deleted += usize::from(found),
+            Err(refusal) => print::error(&format!("topoloom: a kept module could not be deleted: {refusal}")),
         }
     }
     if deleted == 0 { String::new() } else { format!(", and {deleted} modules that were kept for it") }

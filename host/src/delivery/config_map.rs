@@ -10,6 +10,10 @@ use topoloom_api::discovery_source::PluginOrigin as Origin;
 use super::Offer;
 use super::parcel::{Parcel, beside};
 use crate::cluster::single;
+use crate::text;
+
+/// Bytes of the list of keys in a sentence.
+const KEYS: usize = 300;
 
 /// Offers what the key holds, and whatever it holds later, until dropped.
 pub async fn watch(client: kube::Client, namespace: String, name: String, key: String, offers: Sender<Offer>) {
@@ -18,7 +22,13 @@ pub async fn watch(client: kube::Client, namespace: String, name: String, key: S
     let mut states = std::pin::pin!(single::watch(api, &name));
     while let Some(state) = states.next().await {
         let offer = match state {
-            Ok(map) => offer(map, &place, &key),
+            // Unpacking and hashing may take a while, and may meet what no decoder was made for.
+            Ok(map) => {
+                let (place, key) = (place.clone(), key.clone());
+                let broken = format!("{place}: it could not be read");
+                let read = tokio::task::spawn_blocking(move || offer(map, &place, &key)).await;
+                read.unwrap_or(Offer::Nothing(Reason::PluginInvalid, broken))
+            }
             Err(refusal) => {
                 // What was offered before stays offered: an API server that is away takes nothing from anybody.
                 if matches!(*offers.borrow(), Offer::Module(_)) {
@@ -39,19 +49,19 @@ pub async fn watch(client: kube::Client, namespace: String, name: String, key: S
 fn offer(map: Option<ConfigMap>, place: &str, key: &str) -> Offer {
     let Some(map) = map else { return Offer::missing(format!("{place}: there is no such ConfigMap")) };
     let mut binary = map.binary_data.unwrap_or_default();
-    let mut text = map.data.unwrap_or_default();
+    let mut words = map.data.unwrap_or_default();
     let Some(module) = binary.remove(key) else {
-        if text.contains_key(key) {
+        if words.contains_key(key) {
             let message =
                 format!("{place}: the module stands in `data`, where only text can be; put it into `binaryData`");
             return Offer::Nothing(Reason::PluginInvalid, message);
         }
         let found: Vec<&str> = binary.keys().map(String::as_str).collect();
-        let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
+        let found = if found.is_empty() { "none".to_owned() } else { text::line(&found.join(", "), KEYS) };
         return Offer::missing(format!("{place}: there is no such key in its binaryData; keys there: {found}"));
     };
     let mut take =
-        |name: &str| text.remove(name).map(String::into_bytes).or_else(|| binary.remove(name).map(|bytes| bytes.0));
+        |name: &str| words.remove(name).map(String::into_bytes).or_else(|| binary.remove(name).map(|bytes| bytes.0));
     let (declaration, signature) = beside(key);
     let (declaration, signature) = (take(&declaration), take(&signature));
     Parcel { module: module.0, declaration, signature }.open(place, Origin::ConfigMap)

@@ -92,6 +92,7 @@ async fn take(wanted: &Wanted, seen: &mut Seen) -> Option<Offer> {
         (Found::Same, _) => None,
         (Found::Offer(offer), _) => Some(offer),
         (Found::Nothing(message), Wanted::File(_)) => Some(Offer::missing(message)),
+        (Found::Nothing(message), Wanted::Named(..)) if seen.had_file => Some(Offer::missing(message)),
         (Found::Nothing(_), Wanted::Named(folder, name)) => Some(builtin_offer(name, Some(folder))),
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, ObjectMeta, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use topoloom_api::discovery_source::{DiscoverySourceStatus, PluginOrigin as Origin};
 use topoloom_api::names::{MANAGED_BY, MANAGED_BY_LABEL, MODULE_DIGEST_ANNOTATION};
 
@@ -27,12 +27,26 @@ const KEY: &str = "plugin.wasm.zst";
 /// The key of its signature, where it has one.
 const SIGNATURE_KEY: &str = "plugin.sig";
 
+/// The ending of its file, where it lies in a folder.
+const SIGNATURE_FILE: &str = "sig";
+
+/// Why it cannot be said whether a module is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FindError {
+    /// What happened.
+    pub message: String,
+    /// Whether asking again may help.
+    pub may_pass: bool,
+}
+
 /// The store.
 pub struct Modules {
     api: Option<Api<ConfigMap>>,
     folder: Option<PathBuf>,
     /// Which source wants which modules; what nobody wants is deleted.
     wanted: Mutex<BTreeMap<Arc<str>, BTreeSet<Digest>>>,
+    /// One change at a time: what one source does not want any more may be what another one is about to store.
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// The modules that a source wants by its status: what serves, what served before, and what waits.
@@ -53,7 +67,12 @@ impl Modules {
     /// In this namespace, and in this folder, as far as there are any.
     #[must_use]
     pub fn new(client: Option<kube::Client>, namespace: &str, folder: Option<PathBuf>) -> Self {
-        Self { api: client.map(|client| Api::namespaced(client, namespace)), folder, wanted: Mutex::default() }
+        Self {
+            api: client.map(|client| Api::namespaced(client, namespace)),
+            folder,
+            wanted: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, BTreeSet<Digest>>> {
@@ -76,6 +95,7 @@ impl Modules {
         serving: &Module,
         digests: impl IntoIterator<Item = Digest>,
     ) -> Result<(), String> {
+        let _turn = self.turn.lock().await;
         let digest = serving.digest;
         let unwanted: Vec<Digest> = {
             let mut wanted = self.lock();
@@ -93,7 +113,7 @@ impl Modules {
         let bytes = Arc::clone(&serving.bytes);
         let packed = tokio::task::spawn_blocking(move || pack(&bytes)).await.map_err(|error| error.to_string())?;
         let cluster = self.store(digest, &packed, serving.signature.as_deref()).await;
-        let disk = self.write(digest, &packed);
+        let disk = self.write(digest, &packed, serving.signature.as_deref());
         match (cluster, disk) {
             (Ok(()), _) | (_, Ok(())) => Ok(()),
             (Err(cluster), Err(disk)) => Err(format!("{cluster}; {disk}")),
@@ -130,33 +150,34 @@ impl Modules {
         }
     }
 
-    fn write(&self, digest: Digest, packed: &[u8]) -> Result<(), String> {
+    fn write(&self, digest: Digest, packed: &[u8], signature: Option<&[u8]>) -> Result<(), String> {
         let Some(folder) = &self.folder else { return Err("no folder is configured for modules".to_owned()) };
         let path = folder.join(object_name(digest));
         if path.exists() {
             return Ok(());
         }
-        let write = || -> std::io::Result<()> {
+        let write = |path: &std::path::Path, bytes: &[u8]| -> std::io::Result<()> {
             std::fs::create_dir_all(folder)?;
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
-            std::io::Write::write_all(&mut file, packed)?;
+            std::io::Write::write_all(&mut file, bytes)?;
             file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)?;
+            file.persist(path).map_err(|error| error.error)?;
             Ok(())
         };
-        write().map_err(|error| format!("{}: {error}", path.display()))
+        // The signature first: a module without its own would be one that nobody vouches for.
+        let signed = signature.map_or(Ok(()), |signature| write(&path.with_extension(SIGNATURE_FILE), signature));
+        signed.and_then(|()| write(&path, packed)).map_err(|error| format!("{}: {error}", path.display()))
     }
 
     async fn delete(&self, digest: Digest) {
         if let Some(folder) = &self.folder {
-            let _ = std::fs::remove_file(folder.join(object_name(digest)));
+            let path = folder.join(object_name(digest));
+            let _ = std::fs::remove_file(path.with_extension(SIGNATURE_FILE));
+            let _ = std::fs::remove_file(path);
         }
         let Some(api) = &self.api else { return };
-        match api.delete(&object_name(digest), &DeleteParams::default()).await.map_err(|error| Refusal::of(&error)) {
-            Err(refusal) if refusal.reason != Reason::NotFound => {
-                tracing::warn!(%digest, error = %refusal, "a module that nobody wants could not be deleted");
-            }
-            _ => {}
+        if let Err(refusal) = delete(api, digest).await {
+            tracing::warn!(%digest, error = %refusal, "a module that nobody wants could not be deleted");
         }
     }
 
@@ -164,29 +185,66 @@ impl Modules {
     ///
     /// # Errors
     /// Why it cannot be said whether it is, or that something else stands in its place.
-    pub async fn find(&self, digest: Digest) -> Result<Option<Module>, String> {
+    pub async fn find(&self, digest: Digest) -> Result<Option<Module>, FindError> {
         if let Some(builtin) = builtin::all().iter().find(|builtin| builtin.digest == digest) {
             return Ok(Some(Module::plain(Arc::clone(&builtin.bytes), Origin::Builtin)));
         }
-        if let Some(module) = self.on_disk(digest) {
-            return Ok(Some(module));
+        let on_disk = self.on_disk(digest);
+        let Some(api) = &self.api else { return Ok(on_disk) };
+        if on_disk.as_ref().is_some_and(|module| module.signature.is_some()) {
+            return Ok(on_disk);
         }
-        let Some(api) = &self.api else { return Ok(None) };
         let name = object_name(digest);
-        let map = api.get_opt(&name).await.map_err(|error| {
-            format!("the module {digest} cannot be read from the ConfigMap {name}: {}", Refusal::of(&error))
-        })?;
+        let map = match api.get_opt(&name).await.map_err(|error| Refusal::of(&error)) {
+            Ok(map) => map,
+            Err(_) if on_disk.is_some() => return Ok(on_disk),
+            Err(refusal) => {
+                // A permission that is missing will be missing the next time.
+                let may_pass = !matches!(refusal.reason, Reason::Forbidden | Reason::Unauthorized | Reason::Invalid);
+                return Err(FindError { message: format!("the ConfigMap {name} cannot be read: {refusal}"), may_pass });
+            }
+        };
         let mut data = map.and_then(|map| map.binary_data).unwrap_or_default();
         let signature = data.remove(SIGNATURE_KEY).map(|bytes| Arc::from(bytes.0));
-        let Some(packed) = data.remove(KEY) else { return Ok(None) };
-        checked(&packed.0, digest)
-            .map(|bytes| Some(Module { signature, ..Module::plain(bytes, Origin::Kept) }))
-            .map_err(|what| format!("the ConfigMap {name} does not hold the module {digest}: {what}"))
+        let Some(packed) = data.remove(KEY) else { return Ok(on_disk) };
+        let unpacked = tokio::task::spawn_blocking(move || checked(&packed.0, digest)).await;
+        match unpacked.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok(bytes) => Ok(Some(Module { signature, ..Module::plain(bytes, Origin::Kept) })),
+            Err(_) if on_disk.is_some() => Ok(on_disk),
+            Err(what) => {
+                let message = format!("the ConfigMap {name} does not hold the module {digest}: {what}");
+                Err(FindError { message, may_pass: false })
+            }
+        }
     }
 
     fn on_disk(&self, digest: Digest) -> Option<Module> {
-        let packed = std::fs::read(self.folder.as_ref()?.join(object_name(digest))).ok()?;
-        checked(&packed, digest).ok().map(|bytes| Module::plain(bytes, Origin::Kept))
+        let path = self.folder.as_ref()?.join(object_name(digest));
+        let packed = std::fs::read(&path).ok()?;
+        let signature = std::fs::read(path.with_extension(SIGNATURE_FILE)).ok().map(Into::into);
+        checked(&packed, digest).ok().map(|bytes| Module { signature, ..Module::plain(bytes, Origin::Kept) })
+    }
+}
+
+/// Deletes the ConfigMap of a module, if it is one: an object of that name that somebody else made stays. Answers
+/// whether there was one.
+///
+/// # Errors
+/// The refusal.
+pub async fn delete(api: &Api<ConfigMap>, digest: Digest) -> Result<bool, Refusal> {
+    let name = object_name(digest);
+    let found = api.get_metadata_opt(&name).await.map_err(|error| Refusal::of(&error))?;
+    let Some(metadata) = found.map(|found| found.metadata) else { return Ok(false) };
+    let says = |key: &str| metadata.annotations.as_ref().and_then(|annotations| annotations.get(key)).cloned();
+    if says(MODULE_DIGEST_ANNOTATION) != Some(digest.to_string()) {
+        return Ok(false);
+    }
+    let preconditions = Preconditions { uid: metadata.uid, resource_version: metadata.resource_version };
+    let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match api.delete(&name, &parameters).await.map_err(|error| Refusal::of(&error)) {
+        Ok(_) => Ok(true),
+        Err(refusal) if refusal.reason == Reason::NotFound => Ok(false),
+        Err(refusal) => Err(refusal),
     }
 }
 

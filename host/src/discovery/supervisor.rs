@@ -126,6 +126,8 @@ pub struct Memory {
     pub confirmed: Option<String>,
     /// The serve annotation.
     pub named: Option<Digest>,
+    /// The continue annotation.
+    pub go_on: Option<Digest>,
 }
 
 impl Memory {
@@ -135,11 +137,9 @@ impl Memory {
         rollout::Memory { previous, taken_back }
     }
 
-    /// What served last, as long as the configuration is the one that it served with: with another one it was never
-    /// looked at.
-    fn served_last(&self, entry: &EntryConfig) -> Option<Digest> {
-        let is_same = self.status.config_hash.as_ref().is_none_or(|hash| *hash == entry.config_hash.to_string());
-        self.status.plugin.as_ref().filter(|_| is_same).and_then(|plugin| Digest::parse(&plugin.digest))
+    /// What served last.
+    fn served_last(&self) -> Option<Digest> {
+        self.status.plugin.as_ref().and_then(|plugin| Digest::parse(&plugin.digest))
     }
 }
 
@@ -151,6 +151,9 @@ pub enum Left {
     /// HyperNodes that should have been deleted.
     Behind,
 }
+
+/// How long the process waits for modules that are being stored when it stops.
+const KEEP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an Event may take.
 const EVENT_PATIENCE: Duration = Duration::from_secs(2);
@@ -177,6 +180,9 @@ pub struct Supervisor {
     /// What the operator named; and what served in an earlier life of the host.
     named: Option<Digest>,
     served_last: Option<Digest>,
+    tries_of_last: u32,
+    /// The plugin that the operator let go on before it waited in this life of the host.
+    go_on: Option<Digest>,
     /// The task that prepares or tries a revision, and for which bytes; those that store modules.
     work: JoinSet<Done>,
     worked_on: Option<Digest>,
@@ -264,7 +270,7 @@ impl Supervisor {
         shared.hyper_nodes.own(&source, Arc::clone(&wake) as _, observes);
         shared.tiers.enter(&source, order, &wake);
         let place = shared.supply.delivery.subscribe(&entry.plugin);
-        let (served_last, rollout) = (memory.served_last(&entry), Rollout::new(memory.rollout()));
+        let (served_last, rollout) = (memory.served_last(), Rollout::new(memory.rollout()));
         shared.supply.modules.remember(&source, &memory.status);
         Self {
             config_applied: memory.status.config_hash.clone(),
@@ -284,6 +290,8 @@ impl Supervisor {
             is_late: true,
             named: memory.named,
             served_last,
+            tries_of_last: 0,
+            go_on: memory.go_on,
             work: JoinSet::new(),
             worked_on: None,
             keeping: JoinSet::new(),
@@ -331,7 +339,12 @@ impl Supervisor {
                 Turn::Command(Command::Stop(on_removal)) => {
                     return self.stop(on_removal).await;
                 }
-                Turn::Command(Command::Leave) | Turn::Closed => return Left::AsWanted,
+                Turn::Command(Command::Leave) | Turn::Closed => {
+                    // What serves should be there for the next life of the host, too.
+                    let kept = async { while self.keeping.join_next().await.is_some() {} };
+                    let _ = tokio::time::timeout(KEEP_PATIENCE, kept).await;
+                    return Left::AsWanted;
+                }
                 Turn::Command(command) => self.command(command).await,
                 Turn::Delivered => self.delivered(),
                 Turn::Done(done) => self.done(done),
@@ -362,8 +375,12 @@ impl Supervisor {
         if active && self.is_shadow_due {
             return Turn::Shadow;
         }
-        if active && self.is_removal_due && !self.observes() {
+        let is_stuck = self.rollout.quarantine_pause().is_some();
+        if active && is_stuck && self.is_removal_due && !self.observes() {
             return Turn::Remove;
+        }
+        if self.is_behind() {
+            return Turn::Prepare;
         }
         while self.keeping.try_join_next().is_some() {}
         let round = self.pacing.due(now).filter(|_| active);
@@ -434,13 +451,17 @@ impl Supervisor {
         let Some(until) = self.rollout.quarantined_until() else { return };
         self.pacing.rest(self.began + until);
         let entry = self.revision.as_ref().map_or(&self.entry, |revision| &revision.entry);
-        self.is_removal_due = entry.on_failure == OnFailure::Remove && self.forest.is_some();
+        let objects = self.shared.hyper_nodes.objects();
+        let owns = objects.iter().any(|object| object.source.as_ref() == Some(&self.source));
+        self.is_removal_due = entry.on_failure == OnFailure::Remove && owns;
         tracing::warn!(source = &*self.source, fault = self.last_fault, "the plugin is in quarantine");
     }
 
     /// The entry says that nothing should stay of a plugin that fails for good (`onFailure: remove`).
     async fn remove_for_good(&mut self) {
         self.is_removal_due = false;
+        self.shared.hyper_nodes.synced().await;
+        // What is left is tried again with the next failure.
         let removal = remove(&self.shared.writer, &self.source, &self.shared.stop).await;
         self.report.removed_on_failure(&removal);
         self.forest = None;

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval, State};
 
-use super::verbs::{Said, Verbs};
+use super::verbs::{Said, Serve, Verbs};
 use crate::config::{Document, EntryConfig, Load, Mode, Standing};
 use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid, remove};
 
@@ -229,7 +229,11 @@ impl Sources {
             status: known.status.clone(),
             paused: known.verbs.pause,
             confirmed: known.verbs.confirm.take(),
-            named: known.verbs.serve,
+            named: match known.verbs.serve {
+                Serve::Named(digest) => Some(digest),
+                Serve::Delivered | Serve::Unreadable => None,
+            },
+            go_on: known.verbs.go_on.take(),
         });
         let (mailbox, receiver) = unbounded_channel();
         let supervisor = Supervisor::new(Arc::clone(&self.shared), Arc::clone(&entry), order, memory, receiver);
@@ -347,8 +351,11 @@ impl Sources {
             if let Some(digest) = verbs.go_on.filter(|digest| known.verbs.go_on != Some(*digest)) {
                 tell(Command::Continue(digest));
             }
-            if known.verbs.serve != verbs.serve {
-                tell(Command::Serve(verbs.serve));
+            match verbs.serve {
+                serve if serve == known.verbs.serve => {}
+                Serve::Named(digest) => tell(Command::Serve(Some(digest))),
+                Serve::Delivered => tell(Command::Serve(None)),
+                Serve::Unreadable => {}
             }
             if known.verbs.pause != verbs.pause {
                 tell(Command::Pause(verbs.pause));
@@ -356,9 +363,13 @@ impl Sources {
         } else {
             self.shared.supply.modules.remember(&source.as_str().into(), &object.status);
         }
-        if !self.running.contains_key(&source) && verbs.confirm.is_none() {
-            // We have taken the word off the object; a source that does not run yet still has to hear it.
-            verbs.confirm = known.verbs.confirm.take();
+        if !self.running.contains_key(&source) {
+            // We have taken the words off the object; a source that does not run yet still has to hear them.
+            verbs.confirm = verbs.confirm.or(known.verbs.confirm.take());
+            verbs.go_on = verbs.go_on.or(known.verbs.go_on.take());
+        }
+        if verbs.serve == Serve::Unreadable {
+            verbs.serve = known.verbs.serve;
         }
         known.status = object.status;
         known.verbs = verbs;

@@ -112,7 +112,19 @@ pub struct Verbs {
     /// The plugin that may go on.
     pub go_on: Option<Digest>,
     /// The plugin that is to serve.
-    pub serve: Option<Digest>,
+    pub serve: Serve,
+}
+
+/// What the operator says about the plugin that is to serve.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Serve {
+    /// Nothing.
+    #[default]
+    Delivered,
+    /// This one.
+    Named(Digest),
+    /// Something that is no digest: what was said before stands.
+    Unreadable,
 }
 
 impl Verbs {
@@ -125,7 +137,10 @@ impl Verbs {
             run: text(RUN_ANNOTATION),
             pause: text(PAUSE_ANNOTATION).is_some_and(|text| text == "true"),
             go_on: text(CONTINUE_ANNOTATION).and_then(|text| digest(CONTINUE_ANNOTATION, &text)),
-            serve: text(SERVE_ANNOTATION).and_then(|text| digest(SERVE_ANNOTATION, &text)),
+            serve: match text(SERVE_ANNOTATION) {
+                None => Serve::Delivered,
+                Some(text) => digest(SERVE_ANNOTATION, &text).map_or(Serve::Unreadable, Serve::Named),
+            },
         }
     }
 }

@@ -42,6 +42,35 @@ async fn half_of_an_update_waits_for_its_other_half_and_a_map_that_is_gone_takes
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_is_believed_by_its_bytes_alone() -> Result<()> {
+    let (scene, host) = serving().await?;
+    let first = Digest::of(&guest::version("good", "1.0.0")?);
+    push(&scene, "good", "2.0.0").await?;
+    until_serving(&scene, "2.0.0").await;
+    host.stop().await?;
+    // Somebody puts other bytes where the first version was kept.
+    let maps: Api<ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);
+    let name = topoloom::delivery::modules::object_name(first);
+    let mut map = maps.get(&name).await?;
+    maps.delete(&name, &DeleteParams::default()).await?;
+    let other = guest::version("crash", "1.0.0")?;
+    map.binary_data = Some([("plugin.wasm.zst".to_owned(), ByteString(other))].into());
+    map.metadata.resource_version = None;
+    maps.create(&Default::default(), &map).await?;
+    let host = scene.host().await?;
+    until_serving(&scene, "2.0.0").await;
+    scene.cli(&["plugin", "rollback", "fabric", "--to", &first.to_string()]).await?;
+    let message = scene.until_condition("fabric", "Loaded", "False", "DigestMismatch").await;
+    assert!(
+        message.contains("does not hold the module") && message.contains("the last good version goes on"),
+        "{message}"
+    );
+    scene.until(&RACKS).await;
+    assert_eq!(until_serving(&scene, "2.0.0").await.taken_back, Vec::<String>::new());
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pin_wins_over_what_is_delivered() -> Result<()> {
     let (scene, host) = serving().await?;
     let (first, second) = (guest::version("good", "1.0.0")?, guest::version("good", "2.0.0")?);

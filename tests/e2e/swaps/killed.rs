@@ -9,9 +9,11 @@ use super::*;
 /// Pushes a version, kills the host as soon as its log has `line`, starts another one, and waits until `version` serves.
 async fn killed_at(line: &str, act: &str, serves: &str) -> Result<(Scene, Host)> {
     let (scene, host) = serving().await?;
-    push(&scene, act, "2.0.0").await?;
+    let digest = push(&scene, act, "2.0.0").await?;
+    let (digest, short) = (digest.to_string(), digest.short());
     eventually(&format!("the log has {line:?}"), PATIENCE, async || {
-        if host.log().iter().any(|entry| entry.contains(line)) { Ok(()) } else { Err(String::new()) }
+        let speaks = |entry: &str| entry.contains(line) && (entry.contains(&digest) || entry.contains(&short));
+        if host.log().iter().any(|entry| speaks(entry)) { Ok(()) } else { Err(String::new()) }
     })
     .await;
     host.kill().await?;

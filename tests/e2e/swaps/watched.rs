@@ -56,8 +56,7 @@ async fn one_that_crashes_in_its_third_real_round_is_taken_back() -> Result<()> 
     let status = until_serving(&scene, "1.0.0").await;
     assert_eq!(status.taken_back, [bad.to_string()]);
     scene.until(&RACKS).await;
-    // Delivered once more it stays where it is; another version is welcome.
-    push(&scene, "third", "2.0.0").await?;
+    // Another version is welcome.
     push(&scene, "good", "2.0.1").await?;
     until_serving(&scene, "2.0.1").await;
     until_quiet(&scene).await;
@@ -182,6 +181,72 @@ async fn without_a_way_back_there_is_quarantine_and_the_entry_says_what_becomes_
     push(&scene, "good", "2.0.0").await?;
     until_serving(&scene, "2.0.0").await;
     scene.until(&RACKS).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pin_on_what_fails_in_service_is_no_endless_loop_and_what_failed_stays_away_when_it_comes_again() -> Result<()>
+{
+    let (scene, host) = serving().await?;
+    let bad = push(&scene, "third", "2.0.0").await?;
+    until_serving(&scene, "2.0.0").await;
+    push(&scene, "good", "3.0.0").await?;
+    until_serving(&scene, "3.0.0").await;
+    scene.cli(&["plugin", "rollback", "fabric", "--to", &bad.short()]).await?;
+    until_serving(&scene, "2.0.0").await;
+    eventually("it is taken back", PATIENCE, async || {
+        scene.cli(&["source", "run", "fabric"]).await.map_err(|error| error.to_string())?;
+        let status = scene.source("fabric").await.map_err(|error| error.to_string())?.status;
+        if status.taken_back == [bad.to_string()] { Ok(()) } else { Err(format!("{status:#?}")) }
+    })
+    .await;
+    scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
+    until_serving(&scene, "3.0.0").await;
+    let swaps = async || -> Result<String> {
+        let metrics = host.get("/metrics").await?;
+        Ok(metrics.lines().find(|line| line.starts_with("topoloom_plugin_swaps_total")).unwrap_or_default().to_owned())
+    };
+    // The pin stands; rounds go on, and nothing is swapped by it any more.
+    let before = swaps().await?;
+    scene.plane.relabel("n09", "example.com/rack", "b").await?;
+    scene
+        .until(&[
+            "tier 1 example.com/rack=a (9): n00 n01 n02 n03 n04 n05 n06 n07 n08",
+            "tier 1 example.com/rack=b (11): n09 n10 n11 n12 n13 n14 n15 n16 n17 n18 n19",
+        ])
+        .await;
+    assert_eq!(swaps().await?, before);
+    scene.cli(&["plugin", "continue", "fabric"]).await?;
+    until_quiet(&scene).await;
+    // Delivered once more it is known as what failed, also after a restart.
+    push(&scene, "third", "2.0.0").await?;
+    scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
+    host.stop().await?;
+    let host = scene.host().await?;
+    scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
+    until_serving(&scene, "3.0.0").await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_reaches_what_serves_when_the_plugin_that_waits_is_refused() -> Result<()> {
+    let (scene, host) = serving().await?;
+    push(&scene, "greedy", "2.0.0").await?;
+    scene.until_condition("fabric", "Loaded", "False", "PermissionDenied").await;
+    // It has no effect but to be another entry.
+    scene.configure(&ENTRY.replace("  limits:", "  interval: 2h\n  limits:")).await?;
+    eventually("the edit runs", PATIENCE, async || {
+        let runs = host.log().iter().filter(|line| line.contains("\"configured\"")).count();
+        if runs >= 2 { Ok(()) } else { Err(format!("{runs} times configured")) }
+    })
+    .await;
+    let message = scene.until_condition("fabric", "Loaded", "False", "PermissionDenied").await;
+    assert!(message.contains("the last good version goes on"), "{message}");
+    // The grant is all that it waited for.
+    let granted = ENTRY.replace("[example.com/rack]", "[\"example.com/*\"]");
+    scene.configure(&granted).await?;
+    until_serving(&scene, "2.0.0").await;
+    until_quiet(&scene).await;
     host.stop().await
 }
 

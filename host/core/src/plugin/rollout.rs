@@ -163,6 +163,8 @@ pub enum Event {
     Shadowed(Digest, Option<Comparison>),
     /// The operator lets the candidate with this digest go on: past a comparison that holds it, or past a refusal.
     Continue(Digest),
+    /// The operator names these bytes anew: that they were taken back before counts no more.
+    Forgiven(Digest),
     /// A real call of the serving revision ended.
     Called(Call),
     /// Time passed.
@@ -273,7 +275,11 @@ impl Rollout {
     #[must_use]
     pub fn new(memory: Memory) -> Self {
         let mut rollout = Self::default();
-        rollout.previous.extend(memory.previous.into_iter().take(KEPT));
+        for digest in memory.previous {
+            if rollout.previous.len() < KEPT && !rollout.previous.contains(&digest) {
+                rollout.previous.push_back(digest);
+            }
+        }
         rollout.taken_back.extend(memory.taken_back.into_iter().take(REMEMBERED));
         rollout
     }
@@ -352,14 +358,23 @@ impl Rollout {
             Event::Failed(digest, step, failed) => self.failed(digest, step, failed, now),
             Event::Shadowed(digest, comparison) => self.shadowed(digest, comparison, now),
             Event::Continue(digest) => self.go_on(digest, now),
+            Event::Forgiven(digest) => {
+                self.taken_back.retain(|taken| *taken != digest);
+                let refused = |candidate: &Candidate| {
+                    candidate.digest == digest && matches!(candidate.stage, Stage::Refused { step: Step::Watch, .. })
+                };
+                self.candidate.take_if(|candidate| refused(candidate));
+                None
+            }
             Event::Called(call) => self.called(call, now),
             Event::Tick => self.tick(now),
         }
     }
 
     fn wanted(&mut self, digest: Digest, cause: Cause) -> Option<Order> {
-        if self.candidate.as_ref().is_some_and(|candidate| candidate.cause == Cause::Rollback) {
-            // First the way back: what is wanted is asked again when something serves that can be trusted.
+        let back = self.candidate.as_ref().filter(|candidate| candidate.cause == Cause::Rollback);
+        if back.is_some_and(|candidate| candidate.stage == Stage::Preparing) {
+            // First the way back, as long as it may lead anywhere: what is wanted is asked again after it.
             return None;
         }
         if self.serving.as_ref().is_some_and(|serving| serving.digest == digest) {
@@ -368,13 +383,14 @@ impl Rollout {
         }
         if let Some(candidate) = self.candidate.as_mut().filter(|candidate| candidate.digest == digest) {
             let vouched = cause == Cause::Operator && candidate.cause != Cause::Operator;
-            if !vouched {
+            if !vouched || self.taken_back.contains(&digest) {
                 return None;
             }
         }
-        let stage = match cause {
-            Cause::Delivery if self.taken_back.contains(&digest) => Stage::Refused { step: Step::Watch, until: None },
-            _ => Stage::Preparing,
+        // A wish that stands, like a pin, must not bring back what failed: that is a new word of a person.
+        let stage = match self.taken_back.contains(&digest) {
+            true => Stage::Refused { step: Step::Watch, until: None },
+            false => Stage::Preparing,
         };
         let order = (stage == Stage::Preparing).then_some(Order::Prepare(digest));
         self.candidate = Some(Candidate { digest, stage, strikes: 0, cause });
@@ -413,15 +429,14 @@ impl Rollout {
         let gives_up = match failed {
             Failed::ForGood => true,
             Failed::Fault => candidate.strikes >= STRIKES,
-            Failed::Circumstance => false,
+            Failed::Circumstance => candidate.cause == Cause::Rollback && candidate.strikes >= STRIKES,
         };
         let pause = FIRST_PAUSE.saturating_mul(1 << (candidate.strikes - 1).min(9)).min(LONGEST_PAUSE);
         candidate.stage = Stage::Refused { step, until: (!gives_up).then(|| now + pause) };
         if gives_up && candidate.cause == Cause::Rollback {
-            // The way back leads nowhere: what serves goes on, and on.
             self.candidate = None;
             self.previous.retain(|kept| *kept != digest);
-            return self.quarantine(now);
+            return self.go_back(now);
         }
         None
     }
@@ -458,6 +473,7 @@ impl Rollout {
     /// The candidate takes the place of what serves, which is kept.
     fn swap(&mut self, now: Time) -> Option<Order> {
         let Candidate { digest, cause, .. } = self.candidate.take()?;
+        let is_first = self.serving.is_none();
         self.previous.retain(|kept| *kept != digest);
         self.taken_back.retain(|taken| *taken != digest);
         if let Some(old) = self.serving.take() {
@@ -473,8 +489,9 @@ impl Rollout {
                 self.previous.truncate(KEPT);
             }
         }
-        // What is trusted again needs no watch: there may be nothing behind it.
-        let watch = (cause != Cause::Rollback).then(|| Watch { calls: 0, until: now + WATCHED_FOR });
+        // Only what takes the place of another is new: after a restart it served before, and a way back did, too.
+        let is_new = cause != Cause::Rollback && !is_first;
+        let watch = is_new.then(|| Watch { calls: 0, until: now + WATCHED_FOR });
         self.serving = Some(Serving { digest, strikes: 0, watch, quarantine: None });
         Some(Order::Swap(digest))
     }
@@ -502,15 +519,17 @@ impl Rollout {
         if on_the_way || !(watched || out_of_patience) {
             return None;
         }
-        match self.previous.front().copied() {
-            Some(to) => {
-                self.candidate =
-                    Some(Candidate { digest: to, stage: Stage::Preparing, strikes: 0, cause: Cause::Rollback });
-                Some(Order::Prepare(to))
-            }
-            None if out_of_patience => self.quarantine(now),
-            None => None,
+        if self.previous.is_empty() && !out_of_patience {
+            return None;
         }
+        self.go_back(now)
+    }
+
+    /// The latest way back that is left; without one, what serves goes on, with long pauses.
+    fn go_back(&mut self, now: Time) -> Option<Order> {
+        let Some(to) = self.previous.front().copied() else { return self.quarantine(now) };
+        self.candidate = Some(Candidate { digest: to, stage: Stage::Preparing, strikes: 0, cause: Cause::Rollback });
+        Some(Order::Prepare(to))
     }
 
     fn quarantine(&mut self, now: Time) -> Option<Order> {

@@ -83,7 +83,9 @@ pub(super) async fn run(args: PushArgs) -> anyhow::Result<ExitCode> {
         "binaryData": binary.collect::<serde_json::Map<_, _>>(),
     });
     let api: Api<ConfigMap> = Api::namespaced(args.cluster.connect().await?, &namespace);
-    let parameters = PatchParams { dry_run: args.dry_run, ..PatchParams::apply(OPERATOR).force() };
+    // A manager of its own for each key: an apply takes away what the same manager does not name any more.
+    let manager = format!("{OPERATOR}-{}", args.key);
+    let parameters = PatchParams { dry_run: args.dry_run, ..PatchParams::apply(&manager).force() };
     api.patch(&name, &parameters, &Patch::Apply(&body))
         .await
         .map_err(|error| Refusal::of(&error))

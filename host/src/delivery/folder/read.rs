@@ -38,6 +38,8 @@ pub(super) enum Found {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     files: Option<Vec<Mark>>,
+    /// There was a file once: that it is gone is no reason to take another plugin of that name.
+    pub(super) had_file: bool,
     is_warned: bool,
 }
 
@@ -109,6 +111,7 @@ impl Seen {
             let still = locate(wanted).is_some_and(|now| now.marks() == marks);
             if still {
                 self.warn(wanted);
+                self.had_file = true;
                 self.files = Some(marks);
                 return Found::Offer(offer);
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use topoloom_core::plugin::rollout::Event;
+use topoloom_core::plugin::rollout::{Event, Stage};
 
 use super::{Command, Supervisor, wake};
 use crate::config::EntryConfig;
@@ -45,18 +45,14 @@ impl Supervisor {
             }
             Command::Invalid(reason, message) => self.report.invalid(reason, message, self.revision.is_some()),
             Command::Confirm(hash) => self.confirm(hash),
-            Command::Run => {
-                self.place.look();
-                if self.prepare_at.is_some() || self.refused.is_some() {
-                    self.prepare_at = Some(Instant::now());
-                }
-                self.happens(Event::Edited);
-                self.pacing.ask();
-            }
+            Command::Run => self.run_now(),
             Command::Pause(paused) => self.paused = paused,
             Command::Continue(digest) => self.go_on(digest),
             Command::Serve(digest) => {
                 self.named = digest;
+                if let Some(digest) = digest {
+                    self.happens(Event::Forgiven(digest));
+                }
                 self.is_late = true;
             }
             Command::Stop(_) | Command::Leave => {}
@@ -71,30 +67,48 @@ impl Supervisor {
             self.confirm(hash);
         }
         if entry.verbs.run.is_some() && entry.verbs.run != self.entry.verbs.run {
-            self.pacing.ask();
+            self.run_now();
         }
         if entry.verbs.continue_with != self.entry.verbs.continue_with
             && let Some(digest) = entry.verbs.continue_with
         {
             self.go_on(digest);
         }
-        self.is_late |= entry.verbs.serve != self.entry.verbs.serve;
+        if entry.verbs.serve != self.entry.verbs.serve {
+            self.is_late = true;
+            if let Some(digest) = entry.verbs.serve {
+                self.happens(Event::Forgiven(digest));
+            }
+        }
     }
 
-    /// The entry is another one. It speaks of the plugin that waits, where one does; a plugin that serves keeps the entry
-    /// that it was made with until that one takes over, so that both stay what they were looked at as. Where nothing
-    /// waits, or only for a person, it speaks of what serves.
+    /// The operator asks: places are looked at, what was refused is tried once more, and a round runs.
+    fn run_now(&mut self) {
+        self.place.look();
+        if self.prepare_at.is_some() || self.refused.is_some() {
+            self.prepare_at = Some(Instant::now());
+        }
+        self.happens(Event::Edited);
+        self.pacing.ask();
+    }
+
+    /// The entry is another one. A plugin that wants to serve is made with it from the beginning; what serves follows
+    /// as soon as [`Self::is_behind`] says so.
     fn edited(&mut self) {
         self.refused = None;
         self.prepare_at = None;
         self.prepare_pause = PREPARE_AGAIN;
         self.is_late = true;
-        let waits = self.rollout.candidate().is_some() && !self.rollout.needs_person();
         self.happens(Event::Edited);
-        let anew = self.rollout.candidate().is_some() && !self.rollout.needs_person();
-        if let Some(serving) = self.rollout.serving().filter(|_| !(waits || anew)) {
-            self.start_preparing(serving.digest);
-        }
+    }
+
+    /// Whether what serves should be prepared with the present entry now. While a candidate is on its way, or waits for a
+    /// person with an answer that was looked at, the entry is the candidate's: what serves keeps the one it was made with.
+    pub(super) fn is_behind(&self) -> bool {
+        let stage = self.rollout.candidate().map(|candidate| &candidate.stage);
+        let is_free = matches!(stage, None | Some(Stage::Refused { .. }));
+        let differs = self.revision.as_ref().is_some_and(|revision| revision.entry.hash != self.entry.hash);
+        is_free && differs && self.refused.is_none() && self.worked_on.is_none()
     }
 
     /// Prepares what serves once more, with the entry that it refused.
@@ -172,6 +186,7 @@ impl Supervisor {
         self.pacing.restart(revision.rhythm.clone());
         self.state = Arc::from([]);
         self.answered = false;
+        self.is_removal_due = false;
         self.report.revision(&revision);
         let (described, digest) = (&revision.description, revision.plugin.digest().short());
         self.shared.metrics.serves(&self.source, &described.name, &described.version, &digest);

@@ -29,6 +29,8 @@ pub(super) struct Loaded<'a> {
     pub(super) fault: Option<&'a str>,
     /// Why the plugin that serves refuses the present entry.
     pub(super) reconfiguring: Option<&'a Refused>,
+    /// What serves was made with an earlier entry.
+    pub(super) is_behind: bool,
 }
 
 /// Which way the condition points.
@@ -87,6 +89,12 @@ impl Loaded<'_> {
                     let message = format!("{}{again}{tail}", refused.message);
                     return Says::Bad(refused.condition, refused.reason, message);
                 }
+                // Tried again: what was wrong is still the last word about it.
+                Stage::Preparing | Stage::Shadow if candidate.strikes > 0 => {
+                    let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else { return Says::Nothing };
+                    let message = format!("{}; it is tried again by itself{tail}", refused.message);
+                    return Says::Bad(refused.condition, refused.reason, message);
+                }
                 Stage::Preparing | Stage::Shadow => {}
             }
         }
@@ -126,9 +134,15 @@ impl Report {
             }
             Says::Nothing => {}
         }
+        if loaded.is_behind && serves {
+            self.runs_an_earlier_entry();
+        }
         let rollout = loaded.rollout;
         self.status.strikes =
             rollout.serving().map(|serving| i64::from(serving.strikes)).filter(|strikes| *strikes > 0);
+        let known = rollout.previous().chain(rollout.serving().map(|serving| serving.digest));
+        let known: Vec<String> = known.map(|digest| digest.to_string()).collect();
+        self.names.retain(|digest, _| known.contains(digest));
         self.status.previous = rollout.previous().map(|digest| self.kept(digest)).collect();
         self.status.taken_back = rollout.taken_back().map(|digest| digest.to_string()).collect();
         let digest = rollout.candidate().map(|candidate| candidate.digest);
@@ -153,6 +167,16 @@ impl Report {
 
     /// A candidate was refused.
     pub(super) fn refusal(&mut self, digest: Digest, refused: &Refused, now: Timestamp) {
+        let said = |old: &RefusalStatus| {
+            old.digest == digest.to_string()
+                && old.step == refused.step.as_str()
+                && old.reason == refused.reason.as_str()
+                && old.message == crate::text::clip(refused.message.clone(), super::state::EXAMPLE)
+        };
+        if self.status.last_refusal.as_ref().is_some_and(said) {
+            // The same once more is no news.
+            return;
+        }
         self.status.last_refusal = Some(RefusalStatus {
             digest: digest.to_string(),
             step: refused.step.as_str().to_owned(),

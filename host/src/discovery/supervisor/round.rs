@@ -108,7 +108,12 @@ impl Supervisor {
                 };
                 let said = error.to_string();
                 self.report.round_failed(call_reason(&error), &said, until);
-                let call = if call_failed(&error) == Failed::Fault { Call::Fault } else { Call::Circumstance };
+                let call = match call_failed(&error) {
+                    Failed::Fault => Call::Fault,
+                    // It accepted the configuration and says otherwise in its first rounds: the one before it did not.
+                    Failed::ForGood if self.rollout.is_watched() => Call::Fault,
+                    Failed::ForGood | Failed::Circumstance => Call::Circumstance,
+                };
                 self.called(call, Some(&said));
                 error.reason()
             }
@@ -137,6 +142,7 @@ impl Supervisor {
                     self.report.discovered(time);
                     self.shared.metrics.succeeded(&self.source, time);
                     self.optimise();
+                    self.is_removal_due = false;
                     self.called(Call::Answered, None);
                     self.decide_again().await;
                     "ok"

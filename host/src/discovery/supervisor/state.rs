@@ -140,6 +140,15 @@ impl Report {
         self.set(refused.condition, false, refused.reason, message);
     }
 
+    /// The entry was edited, and a plugin that waits stands between it and what serves.
+    pub(super) fn runs_an_earlier_entry(&mut self) {
+        if self.find(ConditionType::Configured).is_some_and(|condition| condition.status == "True") {
+            let message = "the entry is valid; what runs is the version before its last edit, until it is decided about \
+                           the plugin that waits";
+            self.set(ConditionType::Configured, true, Reason::Ok, message);
+        }
+    }
+
     /// A candidate that did not like the entry is gone, or has another trouble by now.
     pub(super) fn entry_is_not_to_blame(&mut self) {
         if std::mem::take(&mut self.is_entry_blamed) && self.is_false(ConditionType::Configured) {

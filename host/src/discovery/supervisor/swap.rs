@@ -4,13 +4,14 @@
 //! two rounds, so no call ever changes its plugin, and there is no moment without one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_core::plugin::rollout::{
-    self, Call, Candidate, Cause, Event, Failed, Objects, Order, Stage, Step, compare,
+    self, Call, Candidate, Cause, Event, Failed, Objects, Order, Rollout, Stage, Step, compare,
 };
 use topoloom_core::plugin::{Answered, CallError, Digest};
 use topoloom_core::snapshot::{ColumnKey, View};
@@ -22,6 +23,15 @@ use crate::delivery::Offer;
 use crate::discovery::decide::{accept, as_objects};
 use crate::discovery::revision::{Refused, Revision, Vouchers, call_failed, call_reason, prepare};
 use crate::plugin::Round;
+
+/// Pauses between attempts to store a module.
+const KEEP_AGAIN: Duration = Duration::from_secs(2);
+/// See [`KEEP_AGAIN`].
+const KEEP_SELDOM: Duration = Duration::from_secs(300);
+/// Attempts to get what served last at a start, before what is delivered serves without a comparison.
+const TRIES_OF_LAST: u32 = 4;
+/// How long a shadow round waits for the lists that it speaks of.
+const LISTS: Duration = Duration::from_secs(60);
 
 /// What a task of this room brings back.
 pub(super) enum Done {
@@ -62,13 +72,7 @@ impl Supervisor {
     /// Says which bytes should serve now: what the operator named, what the entry pins, what is delivered; and before
     /// anything serves in this life of the host, what served last, so that a newer one has something to be compared with.
     pub(super) fn want(&mut self) {
-        let named = self.named.or(self.entry.verbs.serve);
-        let wanted = match (named, self.entry.plugin.digest, &self.offer) {
-            (Some(named), ..) => Some((named, Cause::Operator)),
-            (None, Some(pinned), offer) if !matches!(offer, Offer::Pending) => Some((pinned, Cause::Delivery)),
-            (None, _, Offer::Module(module)) => Some((module.digest, Cause::Delivery)),
-            _ => None,
-        };
+        let wanted = self.wanted();
         if self.rollout.serving().is_none()
             && !matches!(self.offer, Offer::Pending)
             && let Some(last) = self.served_last.filter(|last| wanted.is_none_or(|(wanted, _)| wanted != *last))
@@ -90,13 +94,40 @@ impl Supervisor {
         self.say_loaded();
     }
 
+    fn wanted(&self) -> Option<(Digest, Cause)> {
+        let named = self.named.or(self.entry.verbs.serve);
+        match (named, self.entry.plugin.digest, &self.offer) {
+            (Some(named), ..) => Some((named, Cause::Operator)),
+            (None, Some(pinned), offer) if !matches!(offer, Offer::Pending) => Some((pinned, Cause::Delivery)),
+            (None, _, Offer::Module(module)) => Some((module.digest, Cause::Delivery)),
+            _ => None,
+        }
+    }
+
     /// Tells the state machine, and does what it says.
     pub(super) fn happens(&mut self, event: Event) {
+        let back = |rollout: &Rollout| rollout.candidate().is_some_and(|candidate| candidate.cause == Cause::Rollback);
+        let was_back = back(&self.rollout);
         let mut order = self.rollout.handle(event, self.time());
         while let Some(now) = order.take() {
             order = self.follow(now);
         }
+        // What came during a way back was not heard.
+        self.is_late |= was_back && !back(&self.rollout);
+        self.leave_what_nobody_wants();
         self.say_loaded();
+    }
+
+    /// Ends work on bytes that neither serve nor want to any more.
+    fn leave_what_nobody_wants(&mut self) {
+        let candidate = self.rollout.candidate().map(|candidate| candidate.digest);
+        let serving = self.rollout.serving().map(|serving| serving.digest);
+        if self.worked_on.is_some_and(|digest| Some(digest) != candidate && Some(digest) != serving) {
+            self.work = JoinSet::new();
+            self.worked_on = None;
+        }
+        self.ready.take_if(|ready| Some(ready.plugin.digest()) != candidate);
+        self.candidate_refused.take_if(|(digest, _)| Some(*digest) != candidate);
     }
 
     fn follow(&mut self, order: Order) -> Option<Order> {
@@ -104,7 +135,9 @@ impl Supervisor {
             Order::Prepare(digest) => {
                 self.is_shadow_due = false;
                 let back = self.rollout.candidate().is_some_and(|candidate| candidate.cause == Cause::Rollback);
-                if let Some(earlier) = self.earlier.take_if(|earlier| back && earlier.plugin.digest() == digest) {
+                let entry = self.entry.hash;
+                let fits = |earlier: &Revision| earlier.plugin.digest() == digest && earlier.entry.hash == entry;
+                if let Some(earlier) = self.earlier.take_if(|earlier| back && fits(earlier)) {
                     // It is as it was when it served: nothing has to be prepared, and nothing can fail.
                     self.ready = Some(earlier);
                     return self.rollout.handle(Event::Prepared(digest), self.time());
@@ -132,9 +165,10 @@ impl Supervisor {
         let (shared, entry, offer) = (Arc::clone(&self.shared), Arc::clone(&self.entry), self.offer.clone());
         let serving = self.revision.as_ref().filter(|revision| revision.plugin.digest() == digest);
         let running = serving.map(|revision| revision.plugin.clone());
+        let earlier = self.earlier.as_ref().filter(|revision| revision.plugin.digest() == digest);
         let known = match &offer {
             Offer::Module(module) if module.digest == digest => Some(Arc::clone(module)),
-            _ => serving.map(|revision| Arc::clone(&revision.module)),
+            _ => serving.or(earlier).map(|revision| Arc::clone(&revision.module)),
         };
         tracing::debug!(source = &*self.source, %digest, "a plugin is prepared");
         self.work = JoinSet::new();
@@ -194,7 +228,6 @@ impl Supervisor {
                 self.say_loaded();
             }
             Ok(revision) => {
-                self.candidate_refused = None;
                 self.ready = Some(revision);
                 self.happens(Event::Prepared(digest));
             }
@@ -206,6 +239,18 @@ impl Supervisor {
 
     /// The candidate failed. Before anything serves, what served last makes way for what is delivered.
     fn candidate_failed(&mut self, digest: Digest, refused: Refused) {
+        let is_first = self.rollout.serving().is_none();
+        if is_first && self.served_last == Some(digest) {
+            self.tries_of_last += 1;
+            let another = self.wanted().filter(|(wanted, _)| !self.rollout.taken_back().any(|taken| taken == *wanted));
+            if refused.failed == Failed::ForGood || (self.tries_of_last >= TRIES_OF_LAST && another.is_some()) {
+                // It is not to be had any more, for instance since it was part of another binary.
+                tracing::info!(source = &*self.source, %digest, why = refused.message, "what served last cannot serve again");
+                self.served_last = None;
+                self.happens(Event::Unwanted);
+                return self.want();
+            }
+        }
         tracing::warn!(
             source = &*self.source,
             %digest,
@@ -220,9 +265,16 @@ impl Supervisor {
         self.candidate_refused = Some((digest, refused));
         self.ready = None;
         self.happens(event);
-        let first = self.rollout.serving().is_none();
-        if first && self.served_last.take_if(|last| *last == digest).is_some() {
-            self.want();
+        self.go_on_as_told();
+    }
+
+    /// The operator may have let the candidate go on before it waited.
+    fn go_on_as_told(&mut self) {
+        if let Some(digest) = self.go_on.filter(|_| self.rollout.needs_person())
+            && self.rollout.candidate().is_some_and(|candidate| candidate.digest == digest)
+        {
+            self.go_on = None;
+            self.go_on(digest);
         }
     }
 
@@ -250,6 +302,7 @@ impl Supervisor {
         self.report.compared(digest, &comparison);
         tracing::info!(source = &*self.source, %digest, comparison = %comparison, "a plugin answered in the shadow");
         self.happens(Event::Shadowed(digest, Some(comparison)));
+        self.go_on_as_told();
     }
 
     /// The operator lets a candidate go on. What its answer in the shadow would take away was looked at, so the guard
@@ -303,14 +356,20 @@ impl Supervisor {
             (Arc::clone(&self.shared), Arc::clone(&self.source), Arc::clone(&revision.module));
         let waiting = self.rollout.candidate().map(|candidate| candidate.digest);
         let digests: Vec<Digest> = [module.digest].into_iter().chain(self.rollout.previous()).chain(waiting).collect();
+        // Only the latest wish counts.
+        self.keeping = JoinSet::new();
         self.keeping.spawn(async move {
-            if let Err(error) = shared.supply.modules.keep(&source, &module, digests).await {
+            let mut pause = KEEP_AGAIN;
+            while let Err(error) = shared.supply.modules.keep(&source, &module, digests.iter().copied()).await {
                 tracing::warn!(
                     source = &*source,
                     digest = %module.digest,
                     error,
+                    again_in = ?pause,
                     "the plugin cannot be kept: after a restart there is no way back to it"
                 );
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(KEEP_SELDOM);
             }
         });
     }
@@ -340,6 +399,7 @@ impl Supervisor {
             waits,
             fault,
             reconfiguring: self.refused.as_ref(),
+            is_behind: self.revision.as_ref().is_some_and(|revision| revision.entry.hash != self.entry.hash),
         };
         self.report.loaded(&say);
     }
@@ -420,11 +480,17 @@ struct Asked {
 impl Asked {
     /// Both answer about the same nodes.
     async fn shadow(self, shared: &Shared) -> Result<Shadow, Refused> {
-        shared.hyper_nodes.synced().await;
         let mut keys = shared.hyper_nodes.selector_keys();
         keys.extend(self.candidate.keys.iter().chain(&self.serving.keys).cloned());
         let _kept = shared.nodes.keep(keys.clone());
-        let view = shared.nodes.view(&keys).await;
+        let lists = async {
+            shared.hyper_nodes.synced().await;
+            shared.nodes.view(&keys).await
+        };
+        let view = tokio::time::timeout(LISTS, lists).await.map_err(|_| {
+            let message = "Nodes or HyperNodes could not be listed so far (the log and /readyz say why)";
+            Refused::loading(Step::Shadow, Reason::Pending, message, Failed::Circumstance)
+        })?;
         let objects = shared.hyper_nodes.objects();
         let own: Arc<[Arc<Object>]> =
             objects.iter().filter(|object| object.source.as_ref() == Some(&self.source)).cloned().collect();

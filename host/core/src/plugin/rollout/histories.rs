@@ -17,6 +17,7 @@ enum Happens {
     Failed(Option<u8>, Step, Failed),
     Shadowed(Option<u8>, Option<bool>),
     Continue(u8),
+    Forgiven(u8),
     Called(Call),
     /// Seconds pass.
     Later(u16),
@@ -39,6 +40,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         3 => (which(), prop::sample::select(&Step::ALL[..]), failed).prop_map(|(w, s, f)| Happens::Failed(w, s, f)),
         6 => (which(), prop::option::weighted(0.9, any::<bool>())).prop_map(|(w, c)| Happens::Shadowed(w, c)),
         1 => (0..5_u8).prop_map(Happens::Continue),
+        1 => (0..5_u8).prop_map(Happens::Forgiven),
         8 => call.prop_map(Happens::Called),
         2 => any::<u16>().prop_map(Happens::Later),
     ]
@@ -71,6 +73,7 @@ impl World {
                 Event::Shadowed(which(number), comparison)
             }
             Happens::Continue(which) => Event::Continue(digest(which)),
+            Happens::Forgiven(which) => Event::Forgiven(digest(which)),
             Happens::Called(call) => Event::Called(call),
             Happens::Later(seconds) => {
                 self.now += Duration::from_secs(seconds.into());
@@ -89,8 +92,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens(history in prop::collection::vec(happens(), 1..80)) {
-        let (mut rollout, mut world) = (Rollout::new(Memory::default()), World::default());
+    fn whatever_happens(
+        history in prop::collection::vec(happens(), 1..80),
+        previous in prop::collection::vec(0..5_u8, 0..3),
+        standing in prop::option::of((0..5_u8, any::<bool>())),
+    ) {
+        let memory = Memory { previous: previous.iter().copied().map(digest).collect(), taken_back: Vec::new() };
+        let (mut rollout, mut world) = (Rollout::new(memory), World::default());
+        world.served.extend(previous.into_iter().map(digest));
+        let standing = standing.map(|(which, pinned)| {
+            Happens::Wanted(which, if pinned { Cause::Operator } else { Cause::Delivery })
+        });
+        // A wish that stands is said again after everything that happens.
+        let history = history.into_iter().flat_map(|happens| [Some(happens), standing.clone()]).flatten();
         for happens in history {
             let event = world.event(happens);
             let before = rollout.clone();
@@ -105,6 +119,9 @@ proptest! {
             if let Some(Order::Swap(to)) = order {
                 prop_assert!(may_swap(&event), "{event:?}");
                 let candidate = before.candidate().expect("only a candidate swaps");
+                // What was taken back comes back by a person's word alone.
+                let failed_before = before.taken_back().any(|taken| taken == to);
+                prop_assert!(!failed_before || candidate.cause == Cause::Operator || matches!(event, Event::Continue(_)));
                 prop_assert_eq!((to, to), (candidate.digest, new.expect("it serves").digest));
                 prop_assert!(!matches!(candidate.stage, Stage::Refused { .. }), "a refused candidate changes nothing");
                 // A comparison that is off never swaps by itself.

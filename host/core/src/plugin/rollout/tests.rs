@@ -169,6 +169,52 @@ fn a_way_back_that_leads_nowhere_ends_in_quarantine() {
 }
 
 #[test]
+fn a_standing_pin_does_not_bring_back_what_failed_and_a_new_word_does() {
+    let mut rollout = serving("a");
+    let b = digest("b");
+    let pin = || Event::Wanted(b, Cause::Operator);
+    let _ = rollout.handle(pin(), S);
+    let _ = rollout.handle(Event::Prepared(b), S);
+    assert_eq!(rollout.handle(Event::Shadowed(b, Some(close())), S), Some(Order::Swap(b)));
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
+    assert_eq!(rollout.handle(Event::Prepared(digest("a")), S), Some(Order::Swap(digest("a"))));
+    assert_eq!(rollout.handle(pin(), S), None);
+    assert_eq!(rollout.handle(Event::Forgiven(b), S), None);
+    assert_eq!(rollout.handle(pin(), S), Some(Order::Prepare(b)));
+}
+
+#[test]
+fn a_way_back_that_cannot_be_read_does_not_stand_in_the_way_and_the_next_one_is_tried() {
+    let mut rollout = swapped("a", "b");
+    let _ = rollout.handle(Event::Wanted(digest("c"), Cause::Delivery), S);
+    let _ = rollout.handle(Event::Prepared(digest("c")), S);
+    assert_eq!(rollout.handle(Event::Shadowed(digest("c"), Some(close())), S), Some(Order::Swap(digest("c"))));
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("b"))));
+    assert_eq!(rollout.handle(Event::Failed(digest("b"), Step::Receive, Failed::Circumstance), S), None);
+    let mut other = rollout.clone();
+    assert_eq!(other.handle(Event::Wanted(digest("d"), Cause::Delivery), S), Some(Order::Prepare(digest("d"))));
+    let mut now = S;
+    for _ in 2..STRIKES {
+        now = rollout.next_tick().unwrap();
+        assert_eq!(rollout.handle(Event::Tick, now), Some(Order::Prepare(digest("b"))));
+        assert_eq!(rollout.handle(Event::Failed(digest("b"), Step::Receive, Failed::Circumstance), now), None);
+    }
+    now = rollout.next_tick().unwrap().max(now);
+    let _ = rollout.handle(Event::Tick, now);
+    let lost = Event::Failed(digest("b"), Step::Receive, Failed::Circumstance);
+    assert_eq!(rollout.handle(lost, now), Some(Order::Prepare(digest("a"))), "the way back before that one");
+}
+
+#[test]
+fn what_served_before_a_restart_is_not_watched_as_if_it_were_new() {
+    let mut rollout = Rollout::new(Memory { previous: vec![digest("z")], taken_back: vec![] });
+    let _ = rollout.handle(Event::Wanted(digest("a"), Cause::Delivery), S);
+    let _ = rollout.handle(Event::Prepared(digest("a")), S);
+    assert!(!rollout.is_watched());
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None, "one of five");
+}
+
+#[test]
 fn words_of_steps_read_as_themselves() {
     for step in Step::ALL {
         assert_eq!(Step::parse(step.as_str()), Some(step));
