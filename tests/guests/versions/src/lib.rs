@@ -12,7 +12,7 @@ use topoloom_sdk::{Level, Outcome, Topology};
 /// |---|---|
 /// | `good` | one group per rack |
 /// | `some` | the same for six of ten nodes |
-/// | `other` | every rack is split in two |
+/// | `tall` | the same, and a group above all racks |
 /// | `third` | good twice, and a crash in the third round |
 /// | `crash` | a crash in every round |
 /// | `loop` | a round that never ends |
@@ -60,8 +60,8 @@ impl Discoverer for Versions {
     fn discover(_: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
         let round = input.state.first().copied().unwrap_or_default().saturating_add(1);
         let topology = match act().as_str() {
-            "some" => racks(input, 1, |row| row % 10 < 6),
-            "other" => racks(input, 2, |_| true),
+            "some" => racks(input, Above::Nothing, |row| row % 10 < 6),
+            "tall" => racks(input, Above::All, |_| true),
             "third" if round >= 3 => panic!("the third round of this version crashes"),
             "crash" => panic!("this version crashes in every round"),
             "loop" => forever(),
@@ -71,9 +71,9 @@ impl Discoverer for Versions {
                 for step in 0..300_000_000_u64 {
                     sum = black_box(sum.wrapping_mul(31).wrapping_add(step));
                 }
-                racks(input, 1, |_| true)
+                racks(input, Above::Nothing, |_| true)
             }
-            _ => racks(input, 1, |_| true),
+            _ => racks(input, Above::Nothing, |_| true),
         };
         Ok(Answer { outcome: Outcome::Topology(topology), state: vec![round] })
     }
@@ -81,20 +81,28 @@ impl Discoverer for Versions {
 
 topoloom_plugin!(Versions);
 
-/// One level of racks, each in so many parts, of the rows that are wanted.
-fn racks(input: &Input<'_>, parts: usize, wanted: impl Fn(u32) -> bool) -> Topology {
+/// What stands above the racks.
+#[derive(Clone, Copy, PartialEq)]
+enum Above {
+    Nothing,
+    All,
+}
+
+/// A group per rack, of the rows that are wanted.
+fn racks(input: &Input<'_>, above: Above, wanted: impl Fn(u32) -> bool) -> Topology {
     let column = input.nodes.label(RACK);
     let mut topology = TopologyBuilder::new();
     let level = topology.level(Level::new(1).named("rack"));
+    let mut racks = Vec::new();
     for (rack, rows) in column.by_value() {
         let rows: Vec<u32> = rows.into_iter().filter(|row| wanted(*row)).collect();
-        for part in 0..parts {
-            let own: Vec<u32> = rows.iter().copied().filter(|row| *row as usize % parts == part).collect();
-            if !own.is_empty() {
-                let id = if parts == 1 { rack.to_owned() } else { format!("{rack}-{part}") };
-                topology.group(level, &id).label(RACK, rack).rows(own);
-            }
+        if !rows.is_empty() {
+            racks.push(topology.group(level, rack).label(RACK, rack).rows(rows));
         }
+    }
+    if above == Above::All && !racks.is_empty() {
+        let level = topology.level(Level::new(2).named("room"));
+        topology.group(level, "all").label(RACK, "all").groups(racks);
     }
     topology.finish()
 }
