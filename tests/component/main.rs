@@ -19,3 +19,4 @@ mod limits;
 mod load;
 mod metrics;
 mod neighbours;
+mod volumes;

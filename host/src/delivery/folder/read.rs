@@ -94,7 +94,12 @@ impl Seen {
     /// Looks.
     pub(super) fn look(&mut self, wanted: &Wanted) -> Found {
         for _ in 0..TRIES {
+            let ways = ways(wanted);
             let Some(files) = locate(wanted) else {
+                // A swap in the middle of the search hides files that are there.
+                if ways != self::ways(wanted) {
+                    continue;
+                }
                 let same = self.files.replace(Vec::new()).is_some_and(|files| files.is_empty());
                 return if same {
                     Found::Same
@@ -136,6 +141,11 @@ fn shown(wanted: &Wanted) -> String {
         Wanted::File(path) => format!("plugin.file {}", path.display()),
         Wanted::Named(folder, name) => format!("plugin {name:?} in {}", folder.display()),
     }
+}
+
+/// Where the kubelet's links lead now. Each swap leads somewhere else.
+fn ways(wanted: &Wanted) -> Vec<Option<PathBuf>> {
+    wanted.folders().iter().map(|folder| std::fs::canonicalize(folder.join(DATA)).ok()).collect()
 }
 
 /// Where the files are now, by a path that stays the same when the kubelet swaps its link.
