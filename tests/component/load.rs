@@ -129,3 +129,23 @@ async fn builtins_are_trusted_by_their_bytes() {
     let load = Load { bytes: Arc::clone(&VILLAIN), pinned: None, limits: Limits::default() };
     assert_eq!(nowhere.load(load).await.unwrap_err().reason(), "CompilerUnavailable");
 }
+
+#[tokio::test]
+async fn the_compiler_process_has_nothing_of_ours_in_its_environment() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (script, said) = (folder.path().join("compiler"), folder.path().join("environment"));
+    std::fs::write(&script, format!("#!/bin/sh\nexec /usr/bin/env > {}\n", said.display())).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(std::env::vars().count() > 3, "this process has an environment that could be handed on");
+    let runtime = Runtime::start(Compiler::Child { exe: script }).unwrap();
+    let load = Load { bytes: Arc::clone(&VILLAIN), pinned: None, limits: Limits::default() };
+    assert!(runtime.load(load).await.is_err(), "what it said is no image");
+    // What the shell makes by itself is where it is, how deep, and its last word.
+    let said = std::fs::read_to_string(said).unwrap();
+    let foreign: Vec<&str> = said
+        .lines()
+        .filter(|line| !["PWD=", "OLDPWD=", "SHLVL=", "_="].iter().any(|own| line.starts_with(own)))
+        .collect();
+    assert_eq!(foreign, Vec::<&str>::new());
+}
