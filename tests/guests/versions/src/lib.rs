@@ -1,6 +1,8 @@
 //! One discoverer in many versions: what it does and which version it says stands in bytes that a test replaces, so that
 //! a new version needs no compiler. It groups by the label `example.com/rack`.
 
+#![allow(clippy::panic, clippy::indexing_slicing, reason = "misbehaving is its trade")]
+
 use std::hint::black_box;
 
 use topoloom_sdk::prelude::*;
