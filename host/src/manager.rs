@@ -92,6 +92,9 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
     let reports = Arc::new(Reports::default());
     let write_metrics = metrics::WriteMetrics::register(&mut registry);
     let cache = options.cache.and_then(open_cache);
+    if let Some(cache) = &cache {
+        registry.register_collector(Box::new(cache.clone()));
+    }
     let compiler = Compiler::Child { exe: options.executable };
     let plugin_metrics = plugin::Metrics::register(&mut registry);
     let runtime = Runtime::start_with(compiler, options.runtime, plugin_metrics, cache).map_err(Error::Runtime)?;

@@ -27,6 +27,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -186,6 +190,18 @@ impl Shared {
         } else {
             tracing::debug!(plugin, reason, error, %folder, "the plugin cache is of no use here, the plugin is compiled");
         }
+    }
+}
+
+/// Read from the cache when somebody asks, so that the numbers cannot drift.
+impl Collector for Cache {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let help = "Compiled images of plugins: found, missed, stored, evicted, and what was wrong with one";
+        let mut family = encoder.encode_descriptor("plugin_cache_events", help, None, MetricType::Counter)?;
+        for (event, count) in self.counts() {
+            ConstCounter::new(count).encode(family.encode_family(&[("event", event)])?)?;
+        }
+        Ok(())
     }
 }
 

@@ -153,3 +153,51 @@ async fn a_mounted_volume_is_followed_and_an_installed_plugin_is_found_by_name()
     assert_eq!(status.previous.len(), 2);
     host.stop().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_and_modules_in_folders_outlive_the_process() -> Result<()> {
+    let scene = scene().await?;
+    let folder = scene.plane.folder().join("disk");
+    std::fs::create_dir_all(&folder)?;
+    let key = folder.join("key");
+    std::fs::write(&key, [7; 32])?;
+    let (images, modules) = (folder.join("images"), folder.join("modules"));
+    let arguments = [
+        "--plugin-cache",
+        &images.to_string_lossy(),
+        "--plugin-cache-key",
+        &key.to_string_lossy(),
+        "--module-dir",
+        &modules.to_string_lossy(),
+    ];
+    push(&scene, "good", "1.0.0").await?;
+    scene.configure(ENTRY).await?;
+    let host = Host::start(&scene.plane.kubeconfig(), &arguments).await?;
+    scene.until(&RACKS).await;
+    push(&scene, "good", "2.0.0").await?;
+    until_serving(&scene, "2.0.0").await;
+    let metric = async |host: &Host, wanted: &str| {
+        eventually(wanted, PATIENCE, async || {
+            let metrics = host.get("/metrics").await.map_err(|error| error.to_string())?;
+            if metrics.contains(wanted) { Ok(()) } else { Err(metrics) }
+        })
+        .await;
+    };
+    // The quick image of each, and the optimised one of each that answered.
+    metric(&host, "topoloom_plugin_cache_events_total{event=\"Stored\"} 4").await;
+    host.stop().await?;
+    // Without the cluster's copies there are those of the folder.
+    for digest in kept(&scene).await? {
+        let name = topoloom::delivery::modules::object_name(Digest::parse(&digest).context("a digest")?);
+        let maps: Api<ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);
+        maps.delete(&name, &DeleteParams::default()).await?;
+    }
+    let host = Host::start(&scene.plane.kubeconfig(), &arguments).await?;
+    until_serving(&scene, "2.0.0").await;
+    metric(&host, "topoloom_plugin_cache_events_total{event=\"Hit\"}").await;
+    scene.cli(&["plugin", "rollback", "fabric"]).await?;
+    until_serving(&scene, "1.0.0").await;
+    let compiled = host.get("/metrics").await?.lines().filter(|line| line.contains("compile_seconds_count")).count();
+    assert_eq!(compiled, 0, "nothing is compiled that was compiled before");
+    host.stop().await
+}
