@@ -10,7 +10,6 @@ use topoloom_tests::host::Host;
 /// One line of interest.
 pub(super) struct Line {
     pub(super) at: Timestamp,
-    pub(super) message: String,
     fields: Value,
 }
 
@@ -23,7 +22,7 @@ pub(super) fn lines(host: &Host, source: &str, messages: &[&str]) -> Result<Vec<
     };
     let line = |fields: Value| {
         let at = fields["timestamp"].as_str().context("a line has a time")?.parse()?;
-        Ok(Line { at, message: fields["message"].as_str().unwrap_or_default().to_owned(), fields })
+        Ok(Line { at, fields })
     };
     all.filter(wanted).map(line).collect()
 }

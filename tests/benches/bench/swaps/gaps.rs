@@ -27,10 +27,12 @@ const SOURCE: &str = "fabric";
 const SWAPS: usize = 40;
 /// Numbers of plugins that no other part uses.
 const FIRST: u32 = 10_000;
+/// After this time the first plugin is compiled with optimisation, and nothing is under way.
+const REST: Duration = Duration::from_secs(2);
 /// Edits with nothing beside them, for comparison.
 const ALONE: Duration = Duration::from_secs(5);
 /// The pause between two looks at the admin server.
-const LOOK_EVERY: Duration = Duration::from_millis(3);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// What edits may take (as in the part `edits`).
 const P99_SECONDS: f64 = 0.25;
 
@@ -40,6 +42,7 @@ pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table)
     statuses.until_serves(SOURCE, Parcel::new(SOURCE, FIRST)?.digest).await?;
     let mut watch = Watch::new(stage.scene.hyper_nodes());
     watch.until_right(super::SIZE).await?;
+    tokio::time::sleep(REST).await;
     let mut editor = Editor { stage, watch, next: 0 };
     let over = AtomicBool::new(false);
     let alone = async {
