@@ -30,6 +30,7 @@ pub struct Host {
     /// Reads the log; ends with the value.
     _reader: JoinSet<()>,
     admin: String,
+    http: reqwest::Client,
 }
 
 /// The binary that the tests run.
@@ -95,7 +96,7 @@ impl Host {
                 sink.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
-        Ok(Self { child, log, _reader: reader, admin })
+        Ok(Self { child, log, _reader: reader, admin, http: reqwest::Client::new() })
     }
 
     /// Every log line so far.
@@ -108,7 +109,8 @@ impl Host {
     /// # Errors
     /// When there is none, or another status than 200.
     pub async fn get(&self, path: &str) -> Result<String> {
-        Ok(reqwest::get(format!("http://{}{path}", self.admin)).await?.error_for_status()?.text().await?)
+        let answer = self.http.get(format!("http://{}{path}", self.admin)).send().await?;
+        Ok(answer.error_for_status()?.text().await?)
     }
 
     /// `/readyz`.
@@ -116,7 +118,7 @@ impl Host {
     /// # Errors
     /// When it is not ready.
     pub async fn readyz(&self) -> Result<String> {
-        let answer = reqwest::get(format!("http://{}/readyz", self.admin)).await?;
+        let answer = self.http.get(format!("http://{}/readyz", self.admin)).send().await?;
         let (status, text) = (answer.status(), answer.text().await?);
         if status.is_success() { Ok(text) } else { bail!("{status}: {text}") }
     }

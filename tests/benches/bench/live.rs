@@ -3,10 +3,10 @@
 //! One control plane per size. At the largest, what a running host costs is measured too: requests, edits, memory.
 
 mod convergence;
-mod edits;
+pub(crate) mod edits;
 mod raw;
 mod requests;
-mod watch;
+pub(crate) mod watch;
 
 use anyhow::{Context, Result};
 use kube::api::{Api, DeleteParams, ListParams};

@@ -1,4 +1,4 @@
-//! `make bench`: what the foundation costs, measured here and now beside what it is compared with.
+//! `make bench`: what the host costs, measured here and now beside what it is compared with.
 //!
 //! `cargo bench -p topoloom-tests -- [PART…] [--nodes=1000,5000] [--runs=N]`; without a part, all of them. A benchmark
 //! reports: it ends with 0 whatever it finds, and with a message when it could not measure.
@@ -16,14 +16,29 @@ mod discovery;
 mod files;
 mod live;
 mod options;
+mod plugins;
 mod process;
 mod sample;
+mod swaps;
 mod table;
 
 use options::Options;
 use table::Table;
 
-const PARTS: [&str; 6] = ["discovery", "files", "convergence", "requests", "edits", "memory"];
+const PARTS: [&str; 12] = [
+    "bombs",
+    "overhead",
+    "discovery",
+    "files",
+    "convergence",
+    "requests",
+    "edits",
+    "memory",
+    "pushes",
+    "gaps",
+    "crowd",
+    "marathon",
+];
 
 fn main() {
     let options = match Options::parse(std::env::args().skip(1), &PARTS) {
@@ -40,6 +55,8 @@ fn main() {
 }
 
 async fn measure(options: &Options, table: &mut Table) -> anyhow::Result<()> {
+    // First, while this process has no memory yet that it could use again.
+    plugins::measure(options, table).await?;
     if options.wants("discovery") {
         discovery::measure(options, table).await?;
     }
@@ -48,6 +65,9 @@ async fn measure(options: &Options, table: &mut Table) -> anyhow::Result<()> {
     }
     if ["convergence", "requests", "edits", "memory"].iter().any(|part| options.wants(part)) {
         live::measure(options, table).await?;
+    }
+    if ["pushes", "gaps", "crowd", "marathon"].iter().any(|part| options.wants(part)) {
+        swaps::measure(options, table).await?;
     }
     Ok(())
 }

@@ -12,6 +12,12 @@ impl Sample {
         self.0.insert(at, duration);
     }
 
+    /// Takes in another sample.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+        self.0.sort_unstable();
+    }
+
     pub(crate) fn median(&self) -> Duration {
         self.percentile(50)
     }

@@ -20,7 +20,7 @@ const MEDIAN_SECONDS: f64 = 0.05;
 const P99_SECONDS: f64 = 0.25;
 
 /// A leaf and how many nodes it should have.
-type Leaf = (u32, i64);
+pub(crate) type Leaf = (u32, i64);
 
 pub(super) async fn measure(live: &Live, watch: &mut Watch, options: &Options, table: &mut Table) -> Result<()> {
     let mut sample = Sample::default();
@@ -48,7 +48,7 @@ pub(super) async fn measure(live: &Live, watch: &mut Watch, options: &Options, t
 }
 
 /// Whether the node has left one leaf, has arrived in the other, and both counts say so.
-pub(super) fn is_moved(objects: &BTreeMap<String, HyperNode>, node: &str, from: Leaf, to: Leaf) -> bool {
+pub(crate) fn is_moved(objects: &BTreeMap<String, HyperNode>, node: &str, from: Leaf, to: Leaf) -> bool {
     let is = |(leaf, count): Leaf, has_node: bool| {
         let value = leaf_value(leaf);
         let label = |object: &HyperNode| object.metadata.labels.as_ref()?.get(KEYS[0]).map(|found| *found == value);

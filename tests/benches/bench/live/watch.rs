@@ -17,24 +17,24 @@ use crate::cluster::{KEYS, domains};
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A running watch and what it has shown so far.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     events: Pin<Box<dyn Stream<Item = Result<Event<HyperNode>, watcher::Error>> + Send>>,
     objects: BTreeMap<String, HyperNode>,
     complete: bool,
 }
 
 impl Watch {
-    pub(super) fn new(api: Api<HyperNode>) -> Self {
+    pub(crate) fn new(api: Api<HyperNode>) -> Self {
         let events = watcher(api, watcher::Config::default()).default_backoff().boxed();
         Self { events, objects: BTreeMap::new(), complete: false }
     }
 
-    pub(super) fn objects(&self) -> &BTreeMap<String, HyperNode> {
+    pub(crate) fn objects(&self) -> &BTreeMap<String, HyperNode> {
         &self.objects
     }
 
     /// Waits until what is there satisfies `condition`.
-    pub(super) async fn until(
+    pub(crate) async fn until(
         &mut self,
         what: &str,
         mut condition: impl FnMut(&BTreeMap<String, HyperNode>) -> bool,
@@ -49,7 +49,7 @@ impl Watch {
     }
 
     /// Waits until every domain of the cluster has its object and that the right count.
-    pub(super) async fn until_right(&mut self, size: u32) -> Result<()> {
+    pub(crate) async fn until_right(&mut self, size: u32) -> Result<()> {
         let wanted = domains(size);
         let is_right = |object: &HyperNode| {
             let count = object.status.as_ref().and_then(|status| status.node_count);

@@ -1,0 +1,85 @@
+//! Plugins of others in one process with the runtime that the host has: what a call costs, and what a compile that goes
+//! wrong does to everybody else.
+
+mod bombs;
+mod overhead;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use topoloom::plugin::{Compiler, Round, Runtime, builtin};
+use topoloom_core::plugin::Granted;
+use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store};
+use topoloom_tests::guest;
+
+use crate::options::Options;
+use crate::table::Table;
+
+/// The label that the guest groups by.
+const RACK: &str = "example.com/rack";
+
+pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> {
+    if options.wants("bombs") {
+        bombs::measure(options, table).await?;
+    }
+    if options.wants("overhead") {
+        overhead::measure(options, table).await?;
+    }
+    Ok(())
+}
+
+/// The runtime as the host starts it.
+fn runtime() -> Result<Runtime> {
+    Ok(Runtime::start(Compiler::Child { exe: topoloom_tests::host::binary()? })?)
+}
+
+/// A small discoverer of somebody else.
+fn stranger() -> Result<Vec<u8>> {
+    guest::version("good", "1.0.0")
+}
+
+/// The arguments of a round over so many nodes in racks of 16.
+fn round(size: u32) -> Round {
+    let mut store = Store::new();
+    store.want([ColumnKey::label(RACK)]);
+    store.begin_relist();
+    for node in 0..size {
+        let (name, rack) = (format!("node-{node:06}"), format!("rack-{}", node / 16));
+        store.relist(NodeMeta { name: &name, labels: [(RACK, rack.as_str())], annotations: [] });
+    }
+    store.commit_relist();
+    Round {
+        config: "{}".into(),
+        granted: Arc::new(Granted { labels: [RACK.into()].into(), ..Granted::default() }),
+        nodes: store.view(&[ColumnKey::label(RACK)]),
+        applied: Arc::default(),
+        time: jiff::Timestamp::UNIX_EPOCH,
+        state: Arc::default(),
+    }
+}
+
+/// The label plugin under another digest, and thereby a plugin of others: compiled in the child, and granted what it
+/// reads only where the entry says so.
+pub(crate) fn variant(number: u32) -> Result<Vec<u8>> {
+    let label = builtin::find("label").ok_or_else(|| anyhow::anyhow!("there is no label plugin"))?;
+    let mut bytes = label.bytes.to_vec();
+    let content = [&[1, b'n'][..], &number.to_le_bytes()].concat();
+    section(&mut bytes, 0, &content);
+    Ok(bytes)
+}
+
+/// Appends a section to a component.
+fn section(bytes: &mut Vec<u8>, id: u8, content: &[u8]) {
+    bytes.push(id);
+    number(bytes, content.len());
+    bytes.extend_from_slice(content);
+}
+
+/// Appends a number as WebAssembly writes it, seven bits at a time.
+fn number(bytes: &mut Vec<u8>, mut left: usize) {
+    while left >= 0x80 {
+        bytes.push((left & 0x7f) as u8 | 0x80);
+        left >>= 7;
+    }
+    bytes.push(left as u8);
+}

@@ -1,0 +1,124 @@
+//! Plugins that are swapped while the real binary runs on a real control plane.
+//!
+//! Every plugin is the label plugin, 306 KiB, under another digest: the host takes it for a stranger's and compiles it in
+//! its child. It is delivered through a ConfigMap, packed, as `topoloom plugin push` writes it. One control plane serves
+//! all parts; each starts a host of its own.
+
+mod crowd;
+mod diary;
+mod gaps;
+mod marathon;
+mod pushes;
+mod statuses;
+
+use anyhow::{Context, Result};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use topoloom::delivery::unpack::pack;
+use topoloom::plugin::Digest;
+use topoloom_api::DiscoverySource;
+use topoloom_tests::host::Host;
+use topoloom_tests::scene::{NAMESPACE, Scene};
+
+use crate::cluster::{KEYS, TYPES, labels, name};
+use crate::options::Options;
+use crate::plugins::variant;
+use crate::table::Table;
+use statuses::Statuses;
+
+/// Nodes of the cluster.
+const SIZE: u32 = 1_000;
+/// The log that the parts read: which step of a swap was when, and what each round took.
+const LOG: &str = "info,topoloom::discovery::supervisor::swap=debug,topoloom::discovery::supervisor::round=debug";
+
+pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> {
+    eprintln!("bench: starting a control plane with {SIZE} nodes");
+    let scene = Scene::new().await?;
+    scene.plane.create_nodes((0..SIZE).map(|node| (name(node), labels(node)))).await?;
+    let stage = Stage { scene };
+    if options.wants("pushes") {
+        pushes::measure(&stage, options, table).await?;
+    }
+    if options.wants("gaps") {
+        gaps::measure(&stage, options, table).await?;
+    }
+    if options.wants("crowd") {
+        crowd::measure(&stage, options, table).await?;
+    }
+    if options.wants("marathon") {
+        marathon::measure(&stage, options, table).await?;
+    }
+    stage.scene.plane.stop().await
+}
+
+/// A control plane with nodes.
+struct Stage {
+    scene: Scene,
+}
+
+/// A plugin, ready to be written.
+struct Parcel {
+    digest: Digest,
+    body: Value,
+}
+
+impl Parcel {
+    /// The plugin of that number for the ConfigMap of a source.
+    fn new(source: &str, number: u32) -> Result<Self> {
+        let bytes = variant(number)?;
+        let digest = Digest::of(&bytes);
+        let body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": map(source), "namespace": NAMESPACE},
+            "data": {"plugin.yaml": format!("name: label\ndigest: {digest}\n")},
+            "binaryData": {"plugin.wasm": ByteString(pack(&bytes))},
+        });
+        Ok(Self { digest, body })
+    }
+}
+
+/// The ConfigMap that brings the plugin of a source.
+fn map(source: &str) -> String {
+    format!("plugin-of-{source}")
+}
+
+impl Stage {
+    /// A host with these sources, each served from its ConfigMap, where a plugin has to be already. Nothing is left of
+    /// earlier parts.
+    async fn host(&self, sources: &[String], arguments: &[&str]) -> Result<(Host, Statuses)> {
+        let (deletion, all) = (DeleteParams::default(), ListParams::default());
+        Api::<DiscoverySource>::all(self.scene.plane.client()).delete_collection(&deletion, &all).await?;
+        self.scene.hyper_nodes().delete_collection(&deletion, &all).await?;
+        let config: Value = serde_json::from_str(TYPES)?;
+        let entry = |source: &String| {
+            json!({
+                "source": source, "enabled": true,
+                "plugin": {"configMap": {"name": map(source), "key": "plugin.wasm"}},
+                "permissions": {"nodeLabels": KEYS},
+                "config": config,
+            })
+        };
+        let entries: Vec<Value> = sources.iter().map(entry).collect();
+        // JSON is YAML.
+        self.scene.configure(&json!({"networkTopologyDiscovery": entries}).to_string()).await?;
+        let arguments = [&["--log", LOG], arguments].concat();
+        let host = Host::start(&self.scene.plane.kubeconfig(), &arguments).await?;
+        Ok((host, Statuses::new(self.scene.plane.client())))
+    }
+
+    /// Writes a ConfigMap.
+    async fn deliver(&self, parcel: &Parcel) -> Result<()> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.scene.plane.client(), NAMESPACE);
+        let name = parcel.body["metadata"]["name"].as_str().context("the ConfigMap has a name")?;
+        maps.patch(name, &PatchParams::apply("bench").force(), &Patch::Apply(&parcel.body)).await?;
+        Ok(())
+    }
+}
+
+/// A metric of the host, all its series together that have these words.
+async fn metric(host: &Host, name: &str, words: &[&str]) -> Result<f64> {
+    let text = host.get("/metrics").await?;
+    let lines = text.lines().filter(|line| line.starts_with(name) && words.iter().all(|word| line.contains(word)));
+    Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+}

@@ -1,0 +1,104 @@
+//! Fifty sources with fifty plugins beside one source with one: what the host holds, and what a round of one source costs.
+//!
+//! All sources read the same nodes, so their trees have the same shape and other names. Memory is looked at when every
+//! plugin serves and was compiled with optimisation. Rounds are asked for, one source and one round at a time, and find
+//! nothing new, so the API server has no part in their time.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use topoloom_api::names::RUN_ANNOTATION;
+use topoloom_api::{DiscoverySource, object_name};
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::host::Host;
+
+use super::diary::lines;
+use super::{Parcel, Stage, metric};
+use crate::options::Options;
+use crate::process::{held, peak_mib};
+use crate::sample::Sample;
+use crate::table::{Row, Table, Target, mib, time};
+
+const SOURCES: usize = 50;
+const ROUNDS: usize = 200;
+/// The pause between two rounds that are asked for: far more than one takes.
+const PAUSE: Duration = Duration::from_millis(25);
+/// What is still written after the last plugin serves is written by then.
+const REST: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Numbers of plugins that no other part uses.
+const FIRST: u32 = 20_000;
+
+const RESIDENT_MIB: f64 = 150.0;
+/// The same, give or take what the machine does beside it.
+const RATIO: f64 = 1.1;
+
+pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table) -> Result<()> {
+    let names: Vec<String> = (0..SOURCES).map(|source| format!("fabric-{source:02}")).collect();
+    let one = serve(stage, &names[..1], options).await?;
+    let all = serve(stage, &names, options).await?;
+    let row = Row::new(format!("memory of the host, {SOURCES} sources with {SOURCES} plugins"), mib(all.resident));
+    table.add(row.target(all.resident, Target::AtMost(RESIDENT_MIB), mib));
+    table.add(Row::new("  its peak, while all of them were compiled", mib(all.peak)));
+    table.add(Row::new("  with one source and one plugin", mib(one.resident)));
+    for (percent, target) in [(50, Target::AtMost(RATIO)), (99, Target::None)] {
+        let (value, other) = (all.rounds.percentile(percent), one.rounds.percentile(percent));
+        let measure = format!("round of one of {SOURCES} sources, p{percent} of {}", all.rounds.len());
+        table.add(Row::new(measure, time(value)).against("the only one", value, other, target));
+    }
+    Ok(())
+}
+
+struct Found {
+    resident: f64,
+    peak: f64,
+    rounds: Sample,
+}
+
+async fn serve(stage: &Stage, sources: &[String], options: &Options) -> Result<Found> {
+    let mut digests = Vec::new();
+    for (number, source) in (FIRST..).zip(sources) {
+        let parcel = Parcel::new(source, number)?;
+        stage.deliver(&parcel).await?;
+        digests.push((source, parcel.digest));
+    }
+    let (host, mut statuses) = stage.host(sources, &[]).await?;
+    for (source, digest) in digests {
+        statuses.until_serves(source, digest).await?;
+    }
+    until_optimised(&host, sources.len()).await;
+    tokio::time::sleep(REST).await;
+    let id = host.id().unwrap_or_default();
+    let (resident, peak) = (held(id)?.resident, peak_mib(id)?);
+    let rounds = rounds(stage, &host, &sources[0], options.runs(ROUNDS)).await?;
+    host.stop().await?;
+    Ok(Found { resident, peak, rounds })
+}
+
+async fn until_optimised(host: &Host, wanted: usize) {
+    eventually("every plugin is compiled with optimisation", PATIENCE, async || {
+        let compiled = metric(host, "topoloom_plugin_compile_seconds_count", &["optimised"]).await;
+        let compiled = compiled.map_err(|error| error.to_string())?;
+        if compiled >= wanted as f64 { Ok(()) } else { Err(format!("{compiled} of {wanted}")) }
+    })
+    .await;
+}
+
+/// Asks for rounds, and gives what each took by the host's own clock.
+async fn rounds(stage: &Stage, host: &Host, source: &str, count: usize) -> Result<Sample> {
+    let sources: Api<DiscoverySource> = Api::all(stage.scene.plane.client());
+    let before = lines(host, source, &["round"])?.len();
+    for round in 0..count {
+        let body = json!({"metadata": {"annotations": {RUN_ANNOTATION: round.to_string()}}});
+        sources.patch(&object_name(source), &PatchParams::default(), &Patch::Merge(&body)).await?;
+        tokio::time::sleep(PAUSE).await;
+    }
+    let mut sample = Sample::default();
+    for line in lines(host, source, &["round"])?.into_iter().skip(before) {
+        sample.push(line.took()?);
+    }
+    ensure!(sample.len() * 10 >= count * 9, "{} rounds of {count}", sample.len());
+    Ok(sample)
+}

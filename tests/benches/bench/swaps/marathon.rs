@@ -1,0 +1,127 @@
+//! A thousand swaps in a row, each to bytes that the host has never seen: what it holds after a hundred of them and at the
+//! end.
+//!
+//! The host has a cache of compiled plugins and a folder of modules. The cache is small enough to be full after a hundred
+//! swaps, so that it has to stay within its size by letting go of what is old.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::ListParams;
+use topoloom_tests::host::Host;
+use topoloom_tests::scene::NAMESPACE;
+
+use super::{Parcel, Stage, metric};
+use crate::options::Options;
+use crate::process::{Held, held};
+use crate::table::{Row, Table, Target, mib, time};
+
+const SOURCE: &str = "fabric";
+const SWAPS: usize = 1_000;
+/// The first look.
+const EARLY: usize = 100;
+/// Between looks.
+const EVERY: usize = 100;
+/// Numbers of plugins that no other part uses.
+const FIRST: u32 = 30_000;
+const CACHE: &str = "64Mi";
+
+/// What memory may grow by from the first look to the last, in MiB: an allocator gives and takes that much.
+const GROWTH_MIB: f64 = 8.0;
+
+pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table) -> Result<()> {
+    let folder = tempfile::Builder::new().prefix("topoloom-bench-").tempdir()?;
+    let (cache, modules) = (folder.path().join("cache"), folder.path().join("modules"));
+    let arguments = [
+        "--plugin-cache",
+        cache.to_str().context("the folder has a name")?,
+        "--plugin-cache-size",
+        CACHE,
+        "--module-dir",
+        modules.to_str().context("the folder has a name")?,
+    ];
+    let first = Parcel::new(SOURCE, FIRST)?;
+    stage.deliver(&first).await?;
+    let (host, mut statuses) = stage.host(&[SOURCE.to_owned()], &arguments).await?;
+    statuses.until_serves(SOURCE, first.digest).await?;
+    let swaps = options.runs(SWAPS).max(2 * EARLY);
+    let begin = Instant::now();
+    let mut looks = Vec::new();
+    for swap in 1..=swaps {
+        let parcel = Parcel::new(SOURCE, FIRST + swap as u32)?;
+        stage.deliver(&parcel).await?;
+        statuses.until_serves(SOURCE, parcel.digest).await?;
+        if swap % EVERY == 0 || swap == swaps {
+            let look = look(stage, &host, &cache, &modules).await?;
+            eprintln!("bench: after {swap} swaps: {look:?}");
+            looks.push(look);
+        }
+    }
+    let took = begin.elapsed();
+    let failed = metric(&host, "topoloom_rounds_total", &[]).await?
+        - metric(&host, "topoloom_rounds_total", &["outcome=\"ok\""]).await?;
+    let swapped = metric(&host, "topoloom_plugin_swaps_total", &[SOURCE]).await?;
+    ensure!(swapped as usize > swaps, "there were {swapped} swaps");
+    let (early, late) = (&looks[0], &looks[looks.len() - 1]);
+    let row = Row::new(format!("{swaps} swaps in a row, each to new bytes"), format!("{failed} failed rounds"));
+    table.add(row.exactly(failed == 0.0, "0".to_owned()));
+    table.add(Row::new("  all of them", time(took)));
+    let (then, now) = (early.process.resident, late.process.resident);
+    let row =
+        Row::new(format!("  memory of the host at the end, and after {EARLY}"), format!("{} {}", mib(now), mib(then)));
+    table.add(row.target(now - then, Target::AtMost(GROWTH_MIB), |more| format!("{} more", mib(more))));
+    for (what, now, then) in [
+        ("file descriptors", late.process.descriptors, early.process.descriptors),
+        ("threads", late.process.threads, early.process.threads),
+        ("files of the module folder", late.modules.files, early.modules.files),
+        ("kept ConfigMaps", late.maps, early.maps),
+        ("files of the cache", late.cache.files, early.cache.files),
+    ] {
+        let row = Row::new(format!("  {what} at the end, and after {EARLY}"), format!("{now} {then}"));
+        // The last connection or image may come or go.
+        table.add(row.exactly(now <= then + 2, "the same".to_owned()));
+    }
+    let (now, then) = (late.cache.mib, early.cache.mib);
+    let row =
+        Row::new(format!("  size of the cache at the end, and after {EARLY}"), format!("{} {}", mib(now), mib(then)));
+    table.add(row.target(now, Target::AtMost(64.0), mib));
+    host.stop().await
+}
+
+/// What is there at one time.
+#[derive(Debug)]
+struct Look {
+    process: Held,
+    cache: Folder,
+    modules: Folder,
+    maps: usize,
+}
+
+#[derive(Debug)]
+struct Folder {
+    files: usize,
+    mib: f64,
+}
+
+async fn look(stage: &Stage, host: &Host, cache: &Path, modules: &Path) -> Result<Look> {
+    let maps: Api<ConfigMap> = Api::namespaced(stage.scene.plane.client(), NAMESPACE);
+    let kept = maps.list_metadata(&ListParams::default()).await?.items.into_iter();
+    let kept = kept.filter(|map| map.metadata.name.as_deref().is_some_and(|name| name.starts_with("topoloom-module-")));
+    let process = held(host.id().context("the host has ended")?)?;
+    Ok(Look { process, cache: folder(cache)?, modules: folder(modules)?, maps: kept.count() })
+}
+
+fn folder(path: &Path) -> Result<Folder> {
+    let mut found = Folder { files: 0, mib: 0.0 };
+    for entry in std::fs::read_dir(path)? {
+        // What is gone by now is no part of it.
+        if let Ok(metadata) = entry?.metadata() {
+            found.files += 1;
+            found.mib += metadata.len() as f64 / f64::from(1 << 20);
+        }
+    }
+    Ok(found)
+}

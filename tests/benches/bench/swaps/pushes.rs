@@ -1,0 +1,104 @@
+//! From the write of the ConfigMap until the new plugin serves, as a user of the API sees it: the time begins before the
+//! write is sent, and ends when a watch has shown the new digest in `status.plugin`. The status is written after the
+//! fact, so this is longer than what it measures, never shorter.
+//!
+//! Where the time goes is what the host's log says: the same clock, on the same machine. Each plugin is pushed as soon as
+//! the one before it serves, while that is still compiled with optimisation: there is one compile at a time, and the
+//! newer one waits for its turn.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use jiff::Timestamp;
+use topoloom_tests::host::Host;
+
+use super::diary::{between, lines};
+use super::{Parcel, Stage, Statuses, metric};
+use crate::options::Options;
+use crate::sample::Sample;
+use crate::table::{Row, Table, Target, seconds, time};
+
+const SOURCE: &str = "fabric";
+const PUSHES: usize = 100;
+const P99_SECONDS: f64 = 1.5;
+/// After this time the plugin before it is compiled with optimisation, and nothing is under way.
+const REST: Duration = Duration::from_millis(1_500);
+
+/// What the log says about a swap, in its order.
+const STEPS: [(&str, &str); 4] = [
+    ("a plugin is prepared", "write and watch"),
+    ("a plugin is tried in the shadow", "unpacked, compiled, linked, described, configured"),
+    ("a plugin answered in the shadow", "shadow round"),
+    ("swap", "compared"),
+];
+
+pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table) -> Result<()> {
+    stage.deliver(&Parcel::new(SOURCE, 0)?).await?;
+    let (host, mut statuses) = stage.host(&[SOURCE.to_owned()], &[]).await?;
+    statuses.until_serves(SOURCE, Parcel::new(SOURCE, 0)?.digest).await?;
+    tokio::time::sleep(REST).await;
+    let pushes = options.runs(PUSHES) as u32;
+    let mut first = 1;
+    for (what, rest, count) in
+        [("each after a rest", REST, pushes.div_ceil(4)), ("one after the other", Duration::ZERO, pushes)]
+    {
+        let (sample, times) = push(stage, &mut statuses, first..first + count, rest).await?;
+        first += count;
+        for percent in [50, 99] {
+            let took = sample.percentile(percent);
+            let measure = format!("ConfigMap write → new plugin serves, {what}, p{percent} of {}", sample.len());
+            let target = if percent == 99 { Target::Below(P99_SECONDS) } else { Target::None };
+            table.add(Row::new(measure, time(took)).target(took.as_secs_f64(), target, seconds));
+        }
+        steps(&host, &times, table)?;
+    }
+    let failed = metric(&host, "topoloom_plugin_refusals_total", &[SOURCE]).await?;
+    ensure!(failed == 0.0, "{failed} plugins were refused");
+    host.stop().await
+}
+
+/// The times of a push: before the write and when it was seen to serve.
+type Push = (Timestamp, Timestamp);
+
+async fn push(
+    stage: &Stage,
+    statuses: &mut Statuses,
+    numbers: std::ops::Range<u32>,
+    rest: Duration,
+) -> Result<(Sample, Vec<Push>)> {
+    let (mut sample, mut times) = (Sample::default(), Vec::new());
+    for number in numbers {
+        let parcel = Parcel::new(SOURCE, number)?;
+        let (begin, began) = (Instant::now(), Timestamp::now());
+        stage.deliver(&parcel).await?;
+        statuses.until_serves(SOURCE, parcel.digest).await?;
+        sample.push(begin.elapsed());
+        times.push((began, Timestamp::now()));
+        tokio::time::sleep(rest).await;
+    }
+    Ok((sample, times))
+}
+
+/// Where the time of these pushes went: medians of the host's own times.
+fn steps(host: &Host, times: &[Push], table: &mut Table) -> Result<()> {
+    let messages = STEPS.map(|(message, _)| message);
+    let lines = lines(host, SOURCE, &messages)?;
+    let mut samples: [Sample; STEPS.len() + 1] = Default::default();
+    for (began, ended) in times {
+        let own = lines.iter().filter(|line| line.at >= *began && line.at <= *ended);
+        let at: Vec<Timestamp> = own.map(|line| line.at).chain([*ended]).collect();
+        // A swap that was tried twice has more steps.
+        if at.len() == samples.len() {
+            for (sample, (from, to)) in samples.iter_mut().zip([*began].iter().chain(&at).zip(&at)) {
+                sample.push(between(*from, *to));
+            }
+        }
+    }
+    for (sample, (what, is_last)) in
+        samples.iter().zip(STEPS.iter().map(|(_, what)| (*what, false)).chain([("told in the status", true)]))
+    {
+        let lead = if is_last { "  and" } else { "  of it" };
+        table.add(Row::new(format!("{lead}: {what}, median of {}", sample.len()), time(sample.median())));
+    }
+    Ok(())
+}
