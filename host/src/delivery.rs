@@ -34,12 +34,13 @@ use tokio::task::JoinSet;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 
+use topoloom_core::plugin::Limit;
 use topoloom_core::plugin::rollout::{Failed, Step};
 
 pub use self::modules::Modules;
 use crate::config::{EntryConfig, PluginOrigin, PluginRef};
 use crate::discovery::revision::Refused;
-use crate::plugin::{Digest, builtin};
+use crate::plugin::{Digest, Metrics, builtin};
 
 /// A module as it was delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,11 +89,49 @@ pub enum Offer {
     Module(Arc<Module>),
     /// Nothing, or nothing that could be taken: the word and the sentence.
     Nothing(Reason, String),
+    /// More than any entry may allow: the row of the table and the sentence.
+    Beyond(Limit, String),
 }
 
 impl Offer {
     fn missing(message: impl Into<String>) -> Self {
         Self::Nothing(Reason::PluginNotFound, message.into())
+    }
+
+    /// Why there is no module: the word and the sentence.
+    #[must_use]
+    pub fn trouble(&self) -> Option<(Reason, &str)> {
+        match self {
+            Self::Pending | Self::Module(_) => None,
+            Self::Nothing(reason, message) => Some((*reason, message)),
+            Self::Beyond(_, message) => Some((Reason::PluginInvalid, message)),
+        }
+    }
+}
+
+/// Where a place says what it has.
+pub struct Teller {
+    offers: watch::Sender<Offer>,
+    metrics: Metrics,
+}
+
+impl Teller {
+    /// Says it to whoever listens, unless they know; what is beyond a limit is counted.
+    fn say(&self, offer: Offer) {
+        let beyond = if let Offer::Beyond(limit, _) = &offer { Some(*limit) } else { None };
+        let is_news = self.offers.send_if_modified(|present| {
+            let differs = *present != offer;
+            *present = offer;
+            differs
+        });
+        if let Some(limit) = beyond.filter(|_| is_news) {
+            self.metrics.limit(limit);
+        }
+    }
+
+    /// Whether a module was said last.
+    fn has_module(&self) -> bool {
+        matches!(*self.offers.borrow(), Offer::Module(_))
     }
 }
 
@@ -127,6 +166,7 @@ impl Sites {
 pub struct Delivery {
     client: Option<kube::Client>,
     sites: Sites,
+    metrics: Metrics,
     places: Mutex<BTreeMap<Place, Weak<Watched>>>,
 }
 
@@ -147,8 +187,8 @@ pub struct Subscription {
 impl Delivery {
     /// Nobody listens yet. Without a client there are no ConfigMaps.
     #[must_use]
-    pub fn new(client: Option<kube::Client>, sites: Sites) -> Self {
-        Self { client, sites, places: Mutex::default() }
+    pub fn new(client: Option<kube::Client>, sites: Sites, metrics: Metrics) -> Self {
+        Self { client, sites, metrics, places: Mutex::default() }
     }
 
     /// Listens to the place that an entry names.
@@ -188,21 +228,22 @@ impl Delivery {
     }
 
     fn watch(&self, place: &Place, watched: &Watched) {
-        let (offers, look) = (watched.offers.clone(), Arc::clone(&watched.look));
+        let teller = Teller { offers: watched.offers.clone(), metrics: self.metrics.clone() };
+        let look = Arc::clone(&watched.look);
         let mut task = watched.task.lock().unwrap_or_else(PoisonError::into_inner);
         let poll = self.sites.poll;
         match place {
             Place::ConfigMap { namespace, name, key } => {
                 let Some(client) = self.client.clone() else { return };
-                task.spawn(config_map::watch(client, namespace.clone(), name.clone(), key.clone(), offers));
+                task.spawn(config_map::watch(client, namespace.clone(), name.clone(), key.clone(), teller));
             }
             Place::File(path) => {
                 let path = path.clone();
-                task.spawn(folder::watch(folder::Wanted::File(path), poll, look, offers));
+                task.spawn(folder::watch(folder::Wanted::File(path), poll, look, teller));
             }
             Place::Installed(name) => {
                 let wanted = folder::Wanted::Named(self.sites.folder.clone().unwrap_or_default(), name.clone());
-                task.spawn(folder::watch(wanted, poll, look, offers));
+                task.spawn(folder::watch(wanted, poll, look, teller));
             }
         }
     }
@@ -258,7 +299,7 @@ impl Supply {
     /// Without a cluster: files and what is part of the binary.
     #[must_use]
     pub fn offline() -> Self {
-        Self { delivery: Delivery::new(None, Sites::at("")), modules: Modules::new(None, "", None) }
+        Self { delivery: Delivery::new(None, Sites::at(""), Metrics::default()), modules: Modules::new(None, "", None) }
     }
 
     /// The module that an entry names, looked at once: for the command line.
@@ -302,10 +343,7 @@ impl Supply {
 impl Offer {
     /// What there is to say where a module is missing.
     fn refused(&self) -> Refused {
-        let (reason, message) = match self {
-            Self::Nothing(reason, message) => (*reason, message.clone()),
-            Self::Pending | Self::Module(_) => (Reason::Pending, "the module is not there yet".to_owned()),
-        };
+        let (reason, message) = self.trouble().unwrap_or((Reason::Pending, "the module is not there yet"));
         Refused::loading(Step::Receive, reason, message, Failed::ForGood)
     }
 }

@@ -101,7 +101,7 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
     let namespace = &options.location.namespace;
     let sites = Sites { namespace: namespace.clone(), folder: options.plugins, poll: options.poll };
     let supply = Supply {
-        delivery: Delivery::new(Some(client.clone()), sites),
+        delivery: Delivery::new(Some(client.clone()), sites, runtime.metrics().clone()),
         modules: Modules::new(Some(client.clone()), namespace, options.modules),
     };
     let shared = Arc::new(Shared {

@@ -7,6 +7,7 @@
 mod beyond;
 mod call;
 mod file;
+mod packed;
 mod turns;
 
 use std::sync::Arc;
@@ -26,7 +27,7 @@ enum Scenario {
     GoesOn { bytes: Arc<[u8]>, act: Act, limits: Limits },
     /// A call waits for its turn.
     Waits,
-    /// Whoever delivers bytes acts on it, before the runtime sees them: proved by the tests of delivery.
+    /// The bytes are delivered, and go no further.
     Delivered,
 }
 
@@ -169,11 +170,7 @@ async fn prove(row: Limit) {
             assert!(usage.met.contains(row), "{usage:?}");
         }
         Scenario::Waits => return turns::prove(row).await,
-        Scenario::Delivered => {
-            let Setting::Entry { key, .. } = row.row().setting else { panic!("{row:?} cannot be set") };
-            assert_eq!((key, row.row().standard, row.row().large), ("packed", Amount::mib(1), Amount::mib(8)));
-            return;
-        }
+        Scenario::Delivered => return packed::prove(row).await,
     }
     assert!(RUNTIME.metrics().hits(row) > hits, "{row:?} was not counted");
 }

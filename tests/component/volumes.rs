@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use topoloom::config::{PluginOrigin, PluginRef};
 use topoloom::delivery::{Delivery, Offer, Sites};
+use topoloom::plugin::Metrics;
 
 use self::kubelet::{NAME, Written};
 
@@ -39,7 +40,7 @@ fn installed() -> PluginRef {
 }
 
 fn delivery(folder: Option<PathBuf>, poll: Duration) -> Delivery {
-    Delivery::new(None, Sites { folder, poll, ..Sites::at("") })
+    Delivery::new(None, Sites { folder, poll, ..Sites::at("") }, Metrics::default())
 }
 
 /// Everything that is said about one place, in its order.
@@ -108,7 +109,7 @@ impl Listener {
                 );
                 self.last = Some(found);
             }
-            Offer::Nothing(reason, message) => panic!("{place}: {reason}: {message}"),
+            nothing => panic!("{place}: {nothing:?}"),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::cluster::{Reason, Refusal};
 use crate::config::{Document, Entry, Load, Problem, Standing};
 use crate::delivery::{Delivery, Module, Modules, Sites, Supply};
 use crate::discovery::oneshot::{Compared, ConfigHashes, Prepared, Shot};
-use crate::plugin::{Compiler, Digest, Runtime};
+use crate::plugin::{Compiler, Digest, Metrics, Runtime};
 use crate::topology::convert;
 use crate::topology::observe::HyperNodes;
 
@@ -92,7 +92,7 @@ impl Live {
     /// Every enabled entry (or one) with the bytes that serve it.
     async fn prepared(&self, runtime: &Runtime, only: Option<&str>) -> Prepared {
         let supply = Supply {
-            delivery: Delivery::new(Some(self.client.clone()), Sites::at(&self.namespace)),
+            delivery: Delivery::new(Some(self.client.clone()), Sites::at(&self.namespace), Metrics::default()),
             modules: Modules::new(Some(self.client.clone()), &self.namespace, None),
         };
         let serving = self.sources.iter().filter_map(|source| {

@@ -3,12 +3,11 @@
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use tokio::sync::watch::Sender;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 
-use super::Offer;
 use super::parcel::{Parcel, beside};
+use super::{Offer, Teller};
 use crate::cluster::single;
 use crate::text;
 
@@ -16,7 +15,7 @@ use crate::text;
 const KEYS: usize = 300;
 
 /// Offers what the key holds, and whatever it holds later, until dropped.
-pub async fn watch(client: kube::Client, namespace: String, name: String, key: String, offers: Sender<Offer>) {
+pub async fn watch(client: kube::Client, namespace: String, name: String, key: String, teller: Teller) {
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let place = format!("plugin.configMap {namespace}/{name}[{key}]");
     let mut states = std::pin::pin!(single::watch(api, &name));
@@ -31,18 +30,14 @@ pub async fn watch(client: kube::Client, namespace: String, name: String, key: S
             }
             Err(refusal) => {
                 // What was offered before stays offered: an API server that is away takes nothing from anybody.
-                if matches!(*offers.borrow(), Offer::Module(_)) {
+                if teller.has_module() {
                     tracing::warn!(place, error = %refusal, "the ConfigMap of a plugin cannot be watched");
                     continue;
                 }
                 Offer::missing(format!("{place} cannot be read: {refusal}"))
             }
         };
-        offers.send_if_modified(|present| {
-            let differs = *present != offer;
-            *present = offer;
-            differs
-        });
+        teller.say(offer);
     }
 }
 

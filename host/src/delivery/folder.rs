@@ -14,11 +14,10 @@ use std::time::Duration;
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
-use tokio::sync::watch::Sender;
 use tokio::time::{Instant, timeout_at};
 
 use self::read::{Found, Seen};
-use super::{Offer, builtin_offer};
+use super::{Offer, Teller, builtin_offer};
 
 /// Without an event, files are looked at this often (`wasm-plugins.md` 7).
 pub const POLL: Duration = Duration::from_secs(60);
@@ -47,7 +46,7 @@ impl Wanted {
 }
 
 /// Offers what is there, and whatever is there later, until dropped.
-pub async fn watch(wanted: Wanted, poll: Duration, look: Arc<Notify>, offers: Sender<Offer>) {
+pub async fn watch(wanted: Wanted, poll: Duration, look: Arc<Notify>, teller: Teller) {
     let rung = Arc::new(Notify::new());
     let mut ears = Ears::new(Arc::clone(&rung));
     let mut seen = Seen::default();
@@ -55,11 +54,7 @@ pub async fn watch(wanted: Wanted, poll: Duration, look: Arc<Notify>, offers: Se
         // First the ears, then the look: what happens in between is looked at once more.
         ears.listen(&wanted.folders());
         if let Some(offer) = take(&wanted, &mut seen).await {
-            offers.send_if_modified(|present| {
-                let differs = *present != offer;
-                *present = offer;
-                differs
-            });
+            teller.say(offer);
         }
         tokio::select! {
             () = rung.notified() => quiet(&rung).await,

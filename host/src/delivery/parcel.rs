@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
+use topoloom_core::plugin::Limit;
 
-use super::unpack::{PACKED, UNPACKED, is_packed, unpack};
+use super::unpack::{self, PACKED, UNPACKED, is_packed};
 use super::{Module, Offer};
 use crate::config::declaration;
 use crate::plugin::Digest;
@@ -39,14 +40,18 @@ impl Parcel {
     pub fn open(self, place: &str, origin: Origin) -> Offer {
         match self.module(place, origin) {
             Ok(module) => Offer::Module(Arc::new(module)),
-            Err((reason, message)) => Offer::Nothing(reason, message),
+            Err(offer) => offer,
         }
     }
 
-    fn module(self, place: &str, origin: Origin) -> Result<Module, (Reason, String)> {
-        let invalid = |what: String| (Reason::PluginInvalid, format!("{place}: {what}"));
+    fn module(self, place: &str, origin: Origin) -> Result<Module, Offer> {
+        let invalid = |what: String| Offer::Nothing(Reason::PluginInvalid, format!("{place}: {what}"));
         let packed = is_packed(&self.module).then_some(self.module.len());
-        let bytes = unpack(&self.module, PACKED, UNPACKED).map_err(|error| invalid(error.to_string()))?;
+        let bytes = unpack::unpack(&self.module, PACKED, UNPACKED).map_err(|error| match error {
+            unpack::Error::Packed { .. } => Offer::Beyond(Limit::Packed, format!("{place}: {error}")),
+            unpack::Error::Unpacked { .. } => Offer::Beyond(Limit::File, format!("{place}: {error}")),
+            error => invalid(error.to_string()),
+        })?;
         let digest = Digest::of(&bytes);
         let declared = match &self.declaration {
             None => None,
@@ -61,7 +66,7 @@ impl Parcel {
                  waits for its other half",
                 declared.digest
             );
-            return Err((Reason::DigestMismatch, message));
+            return Err(Offer::Nothing(Reason::DigestMismatch, message));
         }
         if self.signature.as_ref().is_some_and(|signature| signature.len() > SIGNATURE) {
             return Err(invalid(format!("its signature (`.sig`) has more than {SIGNATURE} bytes")));

@@ -8,9 +8,9 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 /// The beginning of a zstd frame (RFC 8878, 3.1.1).
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The largest packed module that is looked at; an entry's own limit is at most this ("large" profile).
-pub const PACKED: usize = 8 << 20;
-/// The largest unpacked one.
+/// The largest packed module that is looked at: the end of the range of an entry's own limit.
+pub const PACKED: usize = 32 << 20;
+/// The largest unpacked one, likewise.
 pub const UNPACKED: usize = 32 << 20;
 /// What a frame may want to look back at: as much as there can be.
 const WINDOW: u64 = UNPACKED as u64;
@@ -83,6 +83,15 @@ pub fn pack(module: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use topoloom_core::plugin::{Limit, Setting};
+
+    #[test]
+    fn whatever_an_entry_may_allow_can_be_delivered() {
+        for (limit, most) in [(Limit::Packed, PACKED), (Limit::File, UNPACKED)] {
+            let Setting::Entry { high, .. } = limit.row().setting else { panic!() };
+            assert_eq!(high.size(), most, "{limit:?}");
+        }
+    }
 
     #[test]
     fn what_is_packed_is_unpacked_and_the_rest_is_left_alone() {

@@ -97,8 +97,9 @@ pub async fn prepare(
     if let Some(packed) = module.packed.filter(|packed| *packed > limits.scan.packed) {
         runtime.metrics().limit(Limit::Packed);
         let message = format!(
-            "the packed module has {packed} bytes and may have {}; raise `limits.packed` of the entry if the plugin needs it",
-            limits.scan.packed
+            "the packed module has {packed} bytes and may have {}{}",
+            limits.scan.packed,
+            Limit::Packed.advice()
         );
         return Err(Refused::loading(Step::Receive, Reason::PluginInvalid, message, Failed::ForGood));
     }

@@ -15,8 +15,7 @@ use super::{Listener, Manner, NEVER, OFTEN, delivery, file, installed};
 fn word(offer: &Offer) -> Result<Digest, Reason> {
     match offer {
         Offer::Module(module) => Ok(module.digest),
-        Offer::Nothing(reason, _) => Err(*reason),
-        Offer::Pending => Err(Reason::Pending),
+        other => Err(other.trouble().map_or(Reason::Pending, |(reason, _)| reason)),
     }
 }
 

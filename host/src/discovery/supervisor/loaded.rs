@@ -101,12 +101,14 @@ impl Loaded<'_> {
         if let Some(refused) = self.reconfiguring.filter(|refused| refused.condition == ConditionType::Loaded) {
             return bad(refused.reason, format!("{}{tail}", refused.message));
         }
+        if let Some((reason, message)) = self.offer.trouble() {
+            return bad(reason, format!("{message}{tail}"));
+        }
         match (&self.serving, self.offer, self.waits) {
             (Some(serving), Offer::Module(_), Some((waits, by))) => Says::Good(format!(
                 "plugin {serving} serves, which {by}; the delivered one ({}) waits until that ends",
                 waits.short()
             )),
-            (_, Offer::Nothing(reason, message), _) => bad(*reason, format!("{message}{tail}")),
             (Some(_), ..) => Says::Good("the plugin is loaded and has what it asks for".to_owned()),
             (None, ..) => Says::Nothing,
         }

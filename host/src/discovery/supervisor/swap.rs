@@ -83,7 +83,7 @@ impl Supervisor {
             Some((digest, cause)) => self.happens(Event::Wanted(digest, cause)),
             None => {
                 self.happens(Event::Unwanted);
-                if let Offer::Nothing(reason, message) = &self.offer
+                if let Some((reason, message)) = self.offer.trouble()
                     && self.rollout.serving().is_none()
                 {
                     tracing::warn!(source = &*self.source, reason = %reason, message, "there is no plugin");
