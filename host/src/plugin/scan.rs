@@ -74,7 +74,7 @@ pub(super) fn look(bytes: &[u8], limits: &ScanLimits, seen: &mut Anatomy) -> Res
         Err(LoadError::Invalid { offset, message }) => {
             // What is valid at this place with everything switched on is not broken, only not for here.
             let is_off = match walk(bytes, limits, WasmFeatures::all(), &mut Anatomy::default()) {
-                Err(LoadError::Invalid { offset: other, .. }) => other != offset,
+                Err(LoadError::Invalid { offset: other, .. }) => other > offset,
                 _ => true,
             };
             Err(if is_off { LoadError::Feature { offset, message } } else { LoadError::Invalid { offset, message } })
