@@ -335,7 +335,7 @@ impl Supply {
                 );
                 Refused::loading(Step::Trust, Reason::DigestMismatch, message, failed)
             }
-            offer => offer.refused(),
+            offer => Refused { failed, ..offer.refused() },
         })
     }
 }

@@ -73,8 +73,13 @@ async fn push(scene: &Scene, act: &str, version: &str) -> Result<Digest> {
 
 /// Writes the ConfigMap by hand: any bytes, and any digest in its declaration.
 async fn deliver(scene: &Scene, bytes: &[u8], declared: Option<&str>) -> Result<()> {
-    let maps: Api<ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);
     let declaration = declared.map(|digest| format!("name: versions\ndigest: {digest}\n"));
+    deliver_as(scene, bytes, declaration.as_deref()).await
+}
+
+/// The same with any declaration.
+async fn deliver_as(scene: &Scene, bytes: &[u8], declaration: Option<&str>) -> Result<()> {
+    let maps: Api<ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);
     let body = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": MAP},
         "data": {"plugin.yaml": declaration},

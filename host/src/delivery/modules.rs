@@ -97,15 +97,21 @@ impl Modules {
     ) -> Result<(), String> {
         let _turn = self.turn.lock().await;
         let digest = serving.digest;
+        let new: BTreeSet<Digest> = digests.into_iter().collect();
         let unwanted: Vec<Digest> = {
-            let mut wanted = self.lock();
-            let new: BTreeSet<Digest> = digests.into_iter().collect();
-            let old = wanted.insert(Arc::clone(source), new).unwrap_or_default();
-            old.into_iter().filter(|digest| !wanted.values().any(|wanted| wanted.contains(digest))).collect()
+            let wanted = self.lock();
+            let others = |digest: &Digest| wanted.iter().any(|(of, wanted)| of != source && wanted.contains(digest));
+            let old = wanted.get(source).into_iter().flatten();
+            old.filter(|digest| !new.contains(*digest) && !others(digest)).copied().collect()
         };
+        let mut known = new;
         for digest in unwanted {
-            self.delete(digest).await;
+            if !self.delete(digest).await {
+                known.insert(digest);
+            }
         }
+        // Only now, with what could not be deleted: whoever gives up leaves nothing behind that nobody knows of.
+        self.lock().insert(Arc::clone(source), known);
         if builtin::all().iter().any(|builtin| builtin.digest == digest) {
             // It is part of every host of this version.
             return Ok(());
@@ -169,16 +175,19 @@ impl Modules {
         signed.and_then(|()| write(&path, packed)).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    async fn delete(&self, digest: Digest) {
+    /// Answers whether it is gone.
+    async fn delete(&self, digest: Digest) -> bool {
         if let Some(folder) = &self.folder {
             let path = folder.join(object_name(digest));
             let _ = std::fs::remove_file(path.with_extension(SIGNATURE_FILE));
             let _ = std::fs::remove_file(path);
         }
-        let Some(api) = &self.api else { return };
-        if let Err(refusal) = delete(api, digest).await {
+        let Some(api) = &self.api else { return true };
+        let deleted = delete(api, digest).await;
+        if let Err(refusal) = &deleted {
             tracing::warn!(%digest, error = %refusal, "a module that nobody wants could not be deleted");
         }
+        deleted.is_ok()
     }
 
     /// The module with that digest; `None` where it is not kept.

@@ -150,6 +150,7 @@ impl Pacing {
     /// No round before this time, unless somebody asks for one.
     pub fn rest(&mut self, until: Instant) {
         self.failures = self.failures.max(1);
+        self.blocked = false;
         self.not_before = Some(until);
     }
 

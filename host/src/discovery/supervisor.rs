@@ -181,6 +181,8 @@ pub struct Supervisor {
     named: Option<Digest>,
     served_last: Option<Digest>,
     tries_of_last: u32,
+    /// What served in an earlier life of the host, whatever became of it in this one.
+    remembered: Option<Digest>,
     /// The plugin that the operator let go on before it waited in this life of the host.
     go_on: Option<Digest>,
     /// The task that prepares or tries a revision, and for which bytes; those that store modules.
@@ -291,6 +293,7 @@ impl Supervisor {
             named: memory.named,
             served_last,
             tries_of_last: 0,
+            remembered: served_last,
             go_on: memory.go_on,
             work: JoinSet::new(),
             worked_on: None,

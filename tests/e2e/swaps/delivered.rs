@@ -42,6 +42,21 @@ async fn half_of_an_update_waits_for_its_other_half_and_a_map_that_is_gone_takes
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn other_words_beside_the_same_bytes_are_another_delivery() -> Result<()> {
+    let (scene, host) = serving().await?;
+    let bytes = guest::version("good", "2.0.0")?;
+    let digest = Digest::of(&bytes);
+    // A name that is not the plugin's own, and then its own.
+    deliver_as(&scene, &bytes, Some(&format!("name: somebody\ndigest: {digest}\n"))).await?;
+    let message = scene.until_condition("fabric", "Loaded", "False", "PluginInvalid").await;
+    assert!(message.contains("\"versions\"") && message.contains("\"somebody\""), "{message}");
+    deliver(&scene, &bytes, Some(&digest.to_string())).await?;
+    until_serving(&scene, "2.0.0").await;
+    until_quiet(&scene).await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_kept_is_believed_by_its_bytes_alone() -> Result<()> {
     let (scene, host) = serving().await?;
     let first = Digest::of(&guest::version("good", "1.0.0")?);

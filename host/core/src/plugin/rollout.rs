@@ -306,6 +306,15 @@ impl Rollout {
         self.taken_back.iter().copied()
     }
 
+    /// Enters a way back: what served in an earlier life of the host and could not serve first in this one.
+    pub fn remember(&mut self, digest: Digest) {
+        if self.serving.as_ref().is_none_or(|serving| serving.digest != digest) {
+            self.previous.retain(|kept| *kept != digest);
+            self.previous.push_front(digest);
+            self.previous.truncate(KEPT);
+        }
+    }
+
     /// Whether the candidate waits for a person and nothing else.
     #[must_use]
     pub fn needs_person(&self) -> bool {
@@ -378,7 +387,8 @@ impl Rollout {
             return None;
         }
         if self.serving.as_ref().is_some_and(|serving| serving.digest == digest) {
-            self.candidate = None;
+            // A way back from it was begun for a reason.
+            self.candidate.take_if(|candidate| candidate.cause != Cause::Rollback);
             return None;
         }
         if let Some(candidate) = self.candidate.as_mut().filter(|candidate| candidate.digest == digest) {

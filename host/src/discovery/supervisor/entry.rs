@@ -10,7 +10,7 @@ use topoloom_core::plugin::rollout::{Event, Stage};
 use super::{Command, Supervisor, wake};
 use crate::config::EntryConfig;
 use crate::delivery::Offer;
-use crate::discovery::revision::Revision;
+use crate::discovery::revision::{Refused, Revision};
 
 /// How often an entry is prepared again whose file may come.
 pub(super) const PREPARE_AGAIN: Duration = Duration::from_secs(10);
@@ -85,6 +85,8 @@ impl Supervisor {
     /// The operator asks: places are looked at, what was refused is tried once more, and a round runs.
     fn run_now(&mut self) {
         self.place.look();
+        self.try_last_again();
+        self.is_late = true;
         if self.prepare_at.is_some() || self.refused.is_some() {
             self.prepare_at = Some(Instant::now());
         }
@@ -99,7 +101,21 @@ impl Supervisor {
         self.prepare_at = None;
         self.prepare_pause = PREPARE_AGAIN;
         self.is_late = true;
+        if self.is_reconfigured() {
+            // It is being prepared with an entry that is no more.
+            self.work = JoinSet::new();
+            self.worked_on = None;
+        }
+        self.try_last_again();
         self.happens(Event::Edited);
+    }
+
+    /// While nothing serves, what served last may do better with another entry, or at another time.
+    fn try_last_again(&mut self) {
+        if self.rollout.serving().is_none() {
+            self.served_last = self.remembered;
+            self.tries_of_last = 0;
+        }
     }
 
     /// Whether what serves should be prepared with the present entry now. While a candidate is on its way, or waits for a
@@ -108,12 +124,14 @@ impl Supervisor {
         let stage = self.rollout.candidate().map(|candidate| &candidate.stage);
         let is_free = matches!(stage, None | Some(Stage::Refused { .. }));
         let differs = self.revision.as_ref().is_some_and(|revision| revision.entry.hash != self.entry.hash);
-        is_free && differs && self.refused.is_none() && self.worked_on.is_none()
+        let may_do_better = self.refused.as_ref().is_none_or(Refused::may_pass);
+        is_free && differs && may_do_better && self.prepare_at.is_none() && self.worked_on.is_none()
     }
 
     /// Prepares what serves once more, with the entry that it refused.
     pub(super) fn prepare_again(&mut self) {
-        self.prepare_at = None;
+        // One thing at a time: what is worked on may be the very plugin that takes over.
+        self.prepare_at = self.worked_on.map(|_| Instant::now() + PREPARE_AGAIN);
         if let Some(serving) = self.rollout.serving().filter(|_| self.worked_on.is_none()) {
             self.start_preparing(serving.digest);
         }

@@ -121,7 +121,10 @@ impl Report {
         let serves = loaded.serving.is_some();
         match loaded.says() {
             Says::Good(message) => {
-                self.entry_is_not_to_blame();
+                match loaded.reconfiguring.filter(|refused| refused.condition == ConditionType::Configured) {
+                    Some(refused) => self.refused_entry(refused),
+                    None => self.entry_is_not_to_blame(),
+                }
                 self.set(ConditionType::Loaded, true, Reason::Ok, message);
             }
             Says::Bad(condition, reason, message) => {

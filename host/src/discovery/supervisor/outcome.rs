@@ -92,8 +92,9 @@ impl Supervisor {
     /// Whether the guard lets a decision pass; keeps what is waited for.
     fn guard(&mut self, decision: &Decision, safety: &guard::Safety) -> bool {
         // Each word of the operator counts for one decision, and each answer for one agreeing round.
-        let operator = self.confirmed.take();
         let seen = std::mem::replace(&mut self.seen, Seen::Again);
+        let is_about = |hash: &mut String| seen == Seen::Round || hash == decision.hash.as_str();
+        let operator = self.confirmed.take_if(is_about);
         let Verdict::Held(held) = &decision.verdict else {
             self.hold.clear();
             self.pacing.at(None);

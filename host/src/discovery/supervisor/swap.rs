@@ -19,7 +19,7 @@ use topoloom_core::topology::{Forest, Object, ResultHash};
 
 use super::{Shared, Supervisor};
 use crate::cluster::events::Urgency;
-use crate::delivery::Offer;
+use crate::delivery::{Module, Offer};
 use crate::discovery::decide::{accept, as_objects};
 use crate::discovery::revision::{Refused, Revision, Vouchers, call_failed, call_reason, prepare};
 use crate::plugin::Round;
@@ -59,11 +59,20 @@ impl Supervisor {
 
     /// The place that modules come from has something else to offer.
     pub(super) fn delivered(&mut self) {
-        self.offer = self.place.offer();
+        let before = std::mem::replace(&mut self.offer, self.place.offer());
         self.is_late = false;
         // Whether a digest that is pinned can be had depends on what is offered.
         let early = |stage: &Stage| matches!(stage, Stage::Refused { step: Step::Receive | Step::Trust, .. });
-        if self.rollout.candidate().is_some_and(|candidate| early(&candidate.stage)) {
+        // The same bytes with other words beside them are another delivery.
+        let anew = |digest: Digest| {
+            matches!(&self.offer, Offer::Module(module) if module.digest == digest) && self.offer != before
+        };
+        let refused = |stage: &Stage| matches!(stage, Stage::Refused { .. });
+        let again = self
+            .rollout
+            .candidate()
+            .is_some_and(|candidate| early(&candidate.stage) || (refused(&candidate.stage) && anew(candidate.digest)));
+        if again {
             self.happens(Event::Edited);
         }
         self.want();
@@ -74,7 +83,7 @@ impl Supervisor {
     pub(super) fn want(&mut self) {
         let wanted = self.wanted();
         if self.rollout.serving().is_none()
-            && !matches!(self.offer, Offer::Pending)
+            && (wanted.is_some() || !matches!(self.offer, Offer::Pending))
             && let Some(last) = self.served_last.filter(|last| wanted.is_none_or(|(wanted, _)| wanted != *last))
         {
             return self.happens(Event::Wanted(last, Cause::Delivery));
@@ -91,6 +100,7 @@ impl Supervisor {
                 }
             }
         }
+        self.go_on_as_told();
         self.say_loaded();
     }
 
@@ -135,9 +145,8 @@ impl Supervisor {
             Order::Prepare(digest) => {
                 self.is_shadow_due = false;
                 let back = self.rollout.candidate().is_some_and(|candidate| candidate.cause == Cause::Rollback);
-                let entry = self.entry.hash;
-                let fits = |earlier: &Revision| earlier.plugin.digest() == digest && earlier.entry.hash == entry;
-                if let Some(earlier) = self.earlier.take_if(|earlier| back && fits(earlier)) {
+                // With the entry that it served with: whether it takes the present one is tried when it serves.
+                if let Some(earlier) = self.earlier.take_if(|earlier| back && earlier.plugin.digest() == digest) {
                     // It is as it was when it served: nothing has to be prepared, and nothing can fail.
                     self.ready = Some(earlier);
                     return self.rollout.handle(Event::Prepared(digest), self.time());
@@ -239,17 +248,10 @@ impl Supervisor {
 
     /// The candidate failed. Before anything serves, what served last makes way for what is delivered.
     fn candidate_failed(&mut self, digest: Digest, refused: Refused) {
-        let is_first = self.rollout.serving().is_none();
-        if is_first && self.served_last == Some(digest) {
-            self.tries_of_last += 1;
-            let another = self.wanted().filter(|(wanted, _)| !self.rollout.taken_back().any(|taken| taken == *wanted));
-            if refused.failed == Failed::ForGood || (self.tries_of_last >= TRIES_OF_LAST && another.is_some()) {
-                // It is not to be had any more, for instance since it was part of another binary.
-                tracing::info!(source = &*self.source, %digest, why = refused.message, "what served last cannot serve again");
-                self.served_last = None;
-                self.happens(Event::Unwanted);
-                return self.want();
-            }
+        if self.rollout.serving().is_none() && self.served_last == Some(digest) && self.last_is_lost(&refused) {
+            tracing::info!(source = &*self.source, %digest, why = refused.message, "what served last cannot serve again");
+            self.happens(Event::Unwanted);
+            return self.want();
         }
         tracing::warn!(
             source = &*self.source,
@@ -266,6 +268,31 @@ impl Supervisor {
         self.ready = None;
         self.happens(event);
         self.go_on_as_told();
+    }
+
+    /// What served last failed to serve first. Whether something else is tried now: there is something that did not fail
+    /// in service, and waiting brings nothing or has brought nothing for long.
+    fn last_is_lost(&mut self, refused: &Refused) -> bool {
+        self.tries_of_last += 1;
+        let failed: Vec<Digest> = self.rollout.taken_back().collect();
+        let another = self.wanted().is_some_and(|(wanted, _)| !failed.contains(&wanted));
+        let is_gone = refused.failed == Failed::ForGood;
+        if !(is_gone || (self.tries_of_last >= TRIES_OF_LAST && another)) {
+            return false;
+        }
+        let lost = self.served_last.take();
+        if refused.step != Step::Receive {
+            // Its bytes are there: it may still be a way back.
+            if let Some(lost) = lost {
+                self.rollout.remember(lost);
+            }
+        }
+        if !another {
+            let before = self.rollout.previous().find(|before| Some(*before) != lost && !failed.contains(before));
+            self.served_last = before;
+            self.tries_of_last = 0;
+        }
+        true
     }
 
     /// The operator may have let the candidate go on before it waited.
@@ -310,6 +337,11 @@ impl Supervisor {
     pub(super) fn go_on(&mut self, digest: Digest) {
         let held = self.rollout.candidate().filter(|candidate| candidate.digest == digest);
         let Some(candidate) = held else {
+            if self.rollout.serving().is_none() {
+                // It may be what waits as soon as what served last serves again.
+                self.go_on = Some(digest);
+                return;
+            }
             tracing::warn!(source = &*self.source, %digest, "the operator lets a plugin go on that does not wait: nothing is done");
             return;
         };
@@ -331,6 +363,7 @@ impl Supervisor {
         self.refused = None;
         self.candidate_refused = None;
         self.served_last = None;
+        self.go_on.take_if(|told| *told == digest);
         self.shared.metrics.swapped(&self.source, back.is_some());
         if let Some(old) = &old {
             let (urgency, reason, words) = match back {
@@ -354,13 +387,22 @@ impl Supervisor {
         let Some(revision) = &self.revision else { return };
         let (shared, source, module) =
             (Arc::clone(&self.shared), Arc::clone(&self.source), Arc::clone(&revision.module));
+        let earlier = self.earlier.as_ref().map(|earlier| Arc::clone(&earlier.module));
         let waiting = self.rollout.candidate().map(|candidate| candidate.digest);
-        let digests: Vec<Digest> = [module.digest].into_iter().chain(self.rollout.previous()).chain(waiting).collect();
+        let wanted = self.wanted().map(|(wanted, _)| wanted);
+        let digests: Vec<Digest> =
+            [module.digest].into_iter().chain(self.rollout.previous()).chain(waiting).chain(wanted).collect();
         // Only the latest wish counts.
         self.keeping = JoinSet::new();
         self.keeping.spawn(async move {
             let mut pause = KEEP_AGAIN;
-            while let Err(error) = shared.supply.modules.keep(&source, &module, digests.iter().copied()).await {
+            let keep =
+                async |module: &Module| shared.supply.modules.keep(&source, module, digests.iter().copied()).await;
+            // What served until now may have had no time to be stored.
+            if let Some(earlier) = earlier {
+                let _ = keep(&earlier).await;
+            }
+            while let Err(error) = keep(&module).await {
                 tracing::warn!(
                     source = &*source,
                     digest = %module.digest,
