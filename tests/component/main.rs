@@ -19,4 +19,5 @@ mod limits;
 mod load;
 mod metrics;
 mod neighbours;
+mod secrets;
 mod volumes;

@@ -1,0 +1,89 @@
+//! A discoverer that brings home all that it can read: its memory as it found it, what every import says to every key
+//! and name that it can guess, and its memory once more. It comes back as the state of the answer, since that takes any
+//! bytes.
+//!
+//! With `hoard` it does the opposite: it fills memory and stack with a text, for the next guest to find.
+
+#![allow(clippy::panic, reason = "it dies in the middle when it is told to")]
+
+mod memory;
+
+use std::fmt::Write;
+use std::hint::black_box;
+
+use topoloom_sdk::http::Request;
+use topoloom_sdk::prelude::*;
+use topoloom_sdk::{Outcome, log};
+
+struct Thief;
+
+#[derive(serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Config {
+    /// Label keys that it asks for.
+    ask: Vec<String>,
+    /// Keys and names that it guesses.
+    guesses: Vec<String>,
+    /// Whether it calls what shows names of Nodes.
+    names: bool,
+    /// How far it grows its memory to look around, MiB.
+    grow: usize,
+    /// What it fills that much memory with instead.
+    hoard: Option<String>,
+    /// How it ends: well, or by `crash` or `loop`.
+    end: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let (ask, guesses) = (Vec::new(), Vec::new());
+        Self { ask, guesses, names: false, grow: 1, hoard: None, end: String::new() }
+    }
+}
+
+impl Discoverer for Thief {
+    type Config = Config;
+
+    fn describe() -> Description {
+        Description::new("thief", "0.1.0").vendor("topoloom").summary("Brings home what it can read")
+    }
+
+    fn configure(config: &Config) -> Result<Requirements, Vec<Problem>> {
+        Ok(config.ask.iter().fold(Requirements::new(), |wants, key| wants.node_label(key).node_annotation(key)))
+    }
+
+    fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
+        let hoard = config.hoard.as_ref().map(|text| memory::fill(text.as_bytes(), config.grow));
+        let mut loot = memory::dump(config.grow);
+        loot.extend(seen(config, input).into_bytes());
+        loot.extend(memory::dump(config.grow));
+        match config.end.as_str() {
+            "crash" => panic!("it was told to crash"),
+            "loop" => loop {
+                black_box(&hoard);
+            },
+            _ => {}
+        }
+        black_box(hoard);
+        Ok(Answer { outcome: Outcome::Topology(TopologyBuilder::new().finish()), state: loot })
+    }
+}
+
+topoloom_plugin!(Thief);
+
+/// What every import says.
+fn seen(config: &Config, input: &Input<'_>) -> String {
+    let mut text = format!("{} rows of generation {}\n", input.nodes.rows(), input.nodes.generation());
+    for guess in &config.guesses {
+        let (label, annotation) = (input.nodes.label(guess), input.nodes.annotation(guess));
+        let credential = input.http.credential_of(guess);
+        let answer = input.http.send(&Request::get(guess, "/")).map(|response| response.status());
+        let _ = writeln!(text, "{guess}: {label:?} {annotation:?} {credential:?} {answer:?}");
+    }
+    if config.names {
+        let _ = writeln!(text, "{:?} {:?}", input.nodes.names(), input.nodes.find(&config.guesses));
+    }
+    let _ = writeln!(text, "{:?} {:?} {}", input.applied.groups(), input.state, input.time);
+    log::debug("it has looked at everything");
+    text
+}
