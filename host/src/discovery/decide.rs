@@ -2,7 +2,7 @@
 //!
 //! Pure: everything it looks at is an argument, so `run`, `plan`, `tree` and `discover` decide the same.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use topoloom_api::names::SOURCE_LABEL;
@@ -162,23 +162,30 @@ fn numbers(forest: &Forest, inputs: &Inputs<'_>) -> Numbers {
 
 /// Nodes in two groups of one tier, be it two of this result or one of it and one of another source (decision H15).
 fn overlaps(forest: &Forest, inputs: &Inputs<'_>) -> usize {
-    let mut elsewhere: HashSet<(u32, &str)> = HashSet::new();
-    for object in inputs.observed.iter().filter(|object| is_elsewhere(object, inputs.source)) {
-        elsewhere.extend(object.spec.exact_nodes().map(|node| (object.spec.tier, &**node)));
-    }
-    if elsewhere.is_empty() {
+    let mut elsewhere = inputs.observed.iter().filter(|object| is_elsewhere(object, inputs.source)).peekable();
+    if elsewhere.peek().is_none() {
         return forest.overlaps().total;
     }
-    let (mut seen, mut twice) = (HashSet::new(), HashSet::new());
+    // By the places of this result: others may have many more, and most of them in other tiers.
+    let mut places: HashMap<(u32, &str), bool> = HashMap::new();
     for domain in forest.domains() {
         for node in &domain.nodes {
-            let place = (domain.tier.get(), &**node);
-            if elsewhere.contains(&place) || !seen.insert(place) {
-                twice.insert(place);
+            places.entry((domain.tier.get(), node)).and_modify(|is_twice| *is_twice = true).or_insert(false);
+        }
+    }
+    let mut once = places.values().filter(|is_twice| !**is_twice).count();
+    for object in elsewhere {
+        if once == 0 {
+            break;
+        }
+        for node in object.spec.exact_nodes() {
+            if let Some(is_twice) = places.get_mut(&(object.spec.tier, &**node)).filter(|is_twice| !**is_twice) {
+                *is_twice = true;
+                once -= 1;
             }
         }
     }
-    twice.len()
+    places.len() - once
 }
 
 /// Whether the object belongs to another source; one that was made by hand is its maker's affair.

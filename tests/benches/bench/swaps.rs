@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use topoloom::delivery::unpack::pack;
 use topoloom::plugin::Digest;
 use topoloom_api::DiscoverySource;
+use topoloom_api::names::{MANAGED_BY, MANAGED_BY_LABEL};
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, Scene};
 
@@ -30,8 +31,9 @@ use statuses::Statuses;
 
 /// Nodes of the cluster.
 const SIZE: u32 = 1_000;
-/// The log that the parts read: which step of a swap was when, and what each round took.
-const LOG: &str = "info,topoloom::discovery::supervisor::swap=debug,topoloom::discovery::supervisor::round=debug";
+/// The log that the parts read: which step of a swap was when, and what each round and each call took.
+const LOG: &str = "info,topoloom::discovery::supervisor::swap=debug,topoloom::discovery::supervisor::round=debug,\
+                   topoloom::plugin::call=debug";
 
 pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> {
     eprintln!("bench: starting a control plane with {SIZE} nodes");
@@ -90,6 +92,9 @@ impl Stage {
         let (deletion, all) = (DeleteParams::default(), ListParams::default());
         Api::<DiscoverySource>::all(self.scene.plane.client()).delete_collection(&deletion, &all).await?;
         self.scene.hyper_nodes().delete_collection(&deletion, &all).await?;
+        let maps: Api<ConfigMap> = Api::namespaced(self.scene.plane.client(), NAMESPACE);
+        let kept = ListParams::default().labels(&format!("{MANAGED_BY_LABEL}={MANAGED_BY}"));
+        maps.delete_collection(&deletion, &kept).await?;
         let config: Value = serde_json::from_str(TYPES)?;
         let entry = |source: &String| {
             json!({

@@ -6,7 +6,7 @@
 //! Meanwhile a good plugin goes on with its rounds, a few hundred a second.
 //!
 //! Memory is that of this process, which holds the runtime: the peak since the load began, over what was held before it.
-//! What the compiler takes it takes in its own process.
+//! What the compiler takes it takes in its own process, as it does the time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use topoloom_core::plugin::Limits;
 
 use super::{number, round, runtime, section, stranger};
 use crate::options::Options;
-use crate::process::{forget_peak, held, peak_mib};
+use crate::process::{forget_peak, held, own_cpu, peak_mib};
 use crate::sample::Sample;
 use crate::table::{Row, Table, Target, mib, seconds, time};
 
@@ -63,6 +63,9 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
             table.add(row.target(longest.as_secs_f64(), target, seconds));
         }
     }
+    let own = own(&runtime, &stranger).await?;
+    let row = Row::new("  processor time of the host itself for all of them", time(own));
+    table.add(row.target(own.as_secs_f64(), Target::AtMost(SECONDS), seconds));
     let row = Row::new("  growth of the host meanwhile, at most", mib(growth));
     table.add(row.target(growth, Target::AtMost(GROWTH_MIB), mib));
     for (what, percent) in [("median", 50), ("p99", 99), ("longest", 100)] {
@@ -94,6 +97,17 @@ async fn light(runtime: &Runtime, bytes: Arc<[u8]>, limits: &Limits) -> (Duratio
         Err(error) => format!("refused, {}", word(&error)),
     };
     (took, end)
+}
+
+/// What the host itself computes for one bomb of each size, with nothing beside them.
+async fn own(runtime: &Runtime, stranger: &[u8]) -> Result<Duration> {
+    let before = own_cpu()?;
+    for size in SIZES {
+        let bytes: Arc<[u8]> = bomb(stranger, size << 10, u8::MAX).into();
+        // Whether it is refused was seen before.
+        let _ = runtime.load(Load { bytes, pinned: None, limits: Limits::default() }).await;
+    }
+    Ok(own_cpu()? - before)
 }
 
 fn word(error: &LoadError) -> String {

@@ -30,7 +30,12 @@ pub(super) fn lines(host: &Host, source: &str, messages: &[&str]) -> Result<Vec<
 impl Line {
     /// How long a round took; its line is written at its end.
     pub(super) fn took(&self) -> Result<Duration> {
-        let text = self.fields["took"].as_str().context("a round says how long it took")?;
+        self.duration("took")
+    }
+
+    /// A field that is a duration.
+    pub(super) fn duration(&self, field: &str) -> Result<Duration> {
+        let text = self.fields[field].as_str().with_context(|| format!("a line has no {field}"))?;
         // As `Duration` shows itself for people who debug.
         let number = text.trim_end_matches(|c: char| !c.is_ascii_digit());
         let unit = match &text[number.len()..] {
