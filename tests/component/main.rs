@@ -15,6 +15,7 @@ mod cache;
 mod desk;
 mod ends;
 mod guests;
+mod kept;
 mod limits;
 mod load;
 mod metrics;

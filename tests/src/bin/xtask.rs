@@ -1,4 +1,5 @@
-//! Checks that are ours: `xtask check` is part of `make lint`, `xtask generate` writes what is generated.
+//! Checks that are ours: `xtask check` is part of `make lint`, `xtask generate` writes what is generated, `xtask keep`
+//! makes the component that is kept of the interface of today.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the desk and for CI")]
 
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use topoloom_tests::guest;
 use topoloom_tests::limits::{self, Reader};
 
 fn main() -> ExitCode {
@@ -14,7 +16,8 @@ fn main() -> ExitCode {
     let done = match verb.as_str() {
         "check" => check(),
         "generate" => generate(),
-        _ => Err(anyhow::anyhow!("usage: xtask check|generate")),
+        "keep" => keep(),
+        _ => Err(anyhow::anyhow!("usage: xtask check|generate|keep")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -67,6 +70,22 @@ fn generate() -> Result<()> {
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
         println!("wrote {}", path.display());
     }
+    Ok(())
+}
+
+/// The interface that guests are built for.
+const INTERFACE: &str = "discovery-0.1.0";
+
+/// Makes the kept component of an interface that is not released; see `tests/kept/README.md`.
+fn keep() -> Result<()> {
+    let folder = root()?.join("tests/kept");
+    if folder.join(INTERFACE).exists() {
+        bail!("{INTERFACE} is released: its component stays as it is");
+    }
+    let path = folder.join(format!("{INTERFACE}.wasm"));
+    std::fs::write(&path, guest::component(&guest::module("topoloom-guest-whole")?)?)
+        .with_context(|| path.display().to_string())?;
+    println!("wrote {}", path.display());
     Ok(())
 }
 
