@@ -41,6 +41,7 @@ lint: bins $(DENY) ## Formatting, lints, licences and sources of dependencies, g
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 	$(TARGET_DIR)/debug/xtask check
+	@cargo fetch --locked --quiet || { echo "topoloom: cargo-deny reads the manifests of all dependencies, those of other systems too, and they cannot be fetched: run 'cargo fetch --locked' where the network reaches crates.io" >&2; exit 1; }
 	$(DENY) --offline check bans licenses sources
 	@$(DENY) fetch db 2>/dev/null && $(DENY) check advisories \
 	  || { $(DENY) fetch db 2>/dev/null && exit 1; echo "topoloom: the advisory database cannot be reached from here; advisories were not checked"; }
