@@ -29,6 +29,7 @@ mod call;
 mod compile;
 pub mod compile_child;
 mod components;
+mod confine;
 mod engine;
 mod guest;
 mod limiter;

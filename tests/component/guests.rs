@@ -110,27 +110,20 @@ pub(crate) fn crowd(instances: usize, links: usize) -> Arc<[u8]> {
     wat::parse_str(&text).unwrap().into()
 }
 
-/// A plugin that passes the scan and would keep the compiler busy for minutes: in each of its functions thousands of
-/// values are alive at one time.
+/// A plugin that passes the scan and would keep the compiler busy for minutes: loops in loops in loops, all of which change
+/// all locals.
 pub(crate) fn bomb() -> Arc<[u8]> {
-    use std::fmt::Write;
-    let mut text = String::from("(component (core module");
-    for _ in 0..FUNCTIONS {
-        text.push_str("(func (param i32 i32) (result i32)");
-        for value in 0..VALUES {
-            let _ = write!(text, " local.get {} local.get {} i32.mul", value % 2, (value + 1) % 2);
-            let _ = write!(text, " local.tee {}", value % 2);
-        }
-        (1..VALUES).for_each(|_| text.push_str(" i32.xor"));
-        text.push(')');
-    }
-    text.push_str(r#") (instance $d) (export "topoloom:discovery/discoverer@0.1.0" (instance $d)))"#);
-    wat::parse_str(&text).unwrap().into()
+    let locals = "i32 ".repeat(LOOPS);
+    let changes: String =
+        (0..LOOPS).map(|local| format!(" (local.set {local} (i32.add (local.get {local}) (i32.const 1)))")).collect();
+    let (begin, end) = ("loop ".repeat(LOOPS), "local.get 0 br_if 0 end ".repeat(LOOPS));
+    let function = format!("(func (local {locals}) {begin}{changes} {end})");
+    let export = r#"(instance $d) (export "topoloom:discovery/discoverer@0.1.0" (instance $d))"#;
+    wat::parse_str(format!("(component (core module {function}) {export})")).unwrap().into()
 }
 
-/// As many as the bounds of a file allow, and as long.
-const FUNCTIONS: usize = 60;
-const VALUES: usize = 7_000;
+/// Of each; the compiler's work grows with a high power of it.
+const LOOPS: usize = 300;
 
 fn villain_module() -> Vec<u8> {
     guest::module("topoloom-guest-villain").unwrap()

@@ -61,6 +61,7 @@ rows! {
     Features features,
     Function function,
     Locals locals,
+    Operands operands,
     Functions functions,
     Modules modules,
     Depth depth,
@@ -108,6 +109,7 @@ fn scenario(row: Limit) -> Scenario {
         | Limit::Features
         | Limit::Function
         | Limit::Locals
+        | Limit::Operands
         | Limit::Functions
         | Limit::Modules
         | Limit::Depth

@@ -1,10 +1,12 @@
 //! What is not a plugin, and why.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use topoloom::plugin::{Compiler, Digest, Load, LoadError, Runtime, builtin};
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{Limits, Retry};
+use topoloom_tests::controlplane::eventually;
 
 use crate::guests::{RUNTIME, VILLAIN, bomb, nodes, round, source, villain, wat};
 
@@ -148,4 +150,29 @@ async fn the_compiler_process_has_nothing_of_ours_in_its_environment() {
         .filter(|line| !["PWD=", "OLDPWD=", "SHLVL=", "_="].iter().any(|own| line.starts_with(own)))
         .collect();
     assert_eq!(foreign, Vec::<&str>::new());
+}
+
+#[tokio::test]
+async fn the_compiler_process_may_compute_and_nothing_else() {
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(crate::guests::host())
+        .args(["compile-plugin", "quick"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    eventually("it has confined itself before it reads anything", Duration::from_secs(60), async || {
+        let status = std::fs::read_to_string(&status).map_err(|error| error.to_string())?;
+        // 2: a filter on system calls (proc(5)).
+        let confined = ["Seccomp:\t2", "NoNewPrivs:\t1"].iter().all(|line| status.contains(line));
+        if confined { Ok(()) } else { Err(status) }
+    })
+    .await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    let limit = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(limit("Max file size").contains(" 0 "), "{limits}");
+    assert!(limit("Max cpu time").contains(" 10 ") && !limit("Max address space").contains("unlimited"), "{limits}");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

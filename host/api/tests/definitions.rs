@@ -182,7 +182,7 @@ fn full_status() -> Value {
         "source": "ufm",
         "state": "Held",
         "message": "would delete 7 of 9 HyperNodes",
-        "plugin": {"name": "ufm", "version": "0.1.0", "vendor": "topoloom", "digest": "sha256:00", "origin": "Builtin"},
+        "plugin": {"name": "ufm", "version": "0.1.0", "vendor": "topoloom", "digest": "sha256:00", "origin": "Builtin", "watched": true},
         "candidate": {"digest": "sha256:01", "name": "ufm", "version": "0.2.0", "stage": "Held", "step": "Compare",
                       "strikes": 1, "comparison": comparison()},
         "previous": [{"digest": "sha256:02", "name": "ufm", "version": "0.0.9"}],
@@ -238,7 +238,8 @@ fn covers(schema: &Value, value: &Value, path: &str) {
         Value::Array(items) => items.iter().for_each(|item| covers(&schema["items"], item, path)),
         Value::String(_) => assert_eq!(schema["type"], "string", "{path}"),
         Value::Number(_) => assert_eq!(schema["type"], "integer", "{path}"),
-        Value::Bool(_) | Value::Null => panic!("{path} has a value that the schema knows no type for"),
+        Value::Bool(_) => assert_eq!(schema["type"], "boolean", "{path}"),
+        Value::Null => panic!("{path} has a value that the schema knows no type for"),
     }
 }
 

@@ -23,6 +23,7 @@ mod merge;
 pub mod model;
 pub mod names;
 mod naming;
+mod observed;
 pub mod plan;
 #[cfg(test)]
 mod properties;
@@ -37,5 +38,6 @@ pub use model::{
 };
 pub use names::{Kind, Tier};
 pub use naming::{Desired, NameConflict, NameInput, Named, TierNameConflict, TierNameUse, TierNames, name};
+pub use observed::{Observed, Wanted};
 pub use plan::Plan;
 pub use validate::{Problem, SelectorProblem, ValidateInput, Violation, Violations, validate};

@@ -9,8 +9,7 @@ use topoloom_api::names::SOURCE_LABEL;
 use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::guard::{self, Safety, Verdict};
 use topoloom_core::topology::{
-    Coverage, Forest, NameInput, Named, Object, Plan, ResultHash, TierNames, Topology, ValidateInput, diff,
-    merge_additions, name, validate,
+    Forest, Named, Object, Observed, Plan, ResultHash, TierNames, Topology, ValidateInput, Wanted, diff, validate,
 };
 
 /// What a decision looks at beside the answer.
@@ -19,7 +18,7 @@ pub struct Inputs<'a> {
     /// The source that owns the objects.
     pub source: &'a Arc<str>,
     /// All HyperNodes of the cluster.
-    pub observed: &'a [Arc<Object>],
+    pub observed: &'a Observed,
     /// The nodes that the answer speaks of.
     pub view: &'a View,
     /// The columns that the plugin reads.
@@ -84,30 +83,13 @@ pub fn accept(topology: &Topology, source: &Arc<str>, view: &View) -> Result<For
     Ok(forest)
 }
 
-/// Decides what a sound result means for the cluster as it is now. One that only adds speaks of what is stored, so it is
-/// completed here and not once and for all (decisions H11 and H13).
+/// Decides what a sound result means for the cluster as it is now.
 #[must_use]
 pub fn decide(forest: &Arc<Forest>, inputs: &Inputs<'_>) -> Decision {
-    let (forest, named) = as_objects(forest, inputs.source, inputs.observed, inputs.tier_names_elsewhere);
-    let plan = diff(inputs.observed, &named);
+    let Wanted { forest, named, near } = inputs.observed.wanted(forest, inputs.source, inputs.tier_names_elsewhere);
+    let plan = diff(&near, &named);
     let verdict = judge(&named, inputs);
     Decision { hash: forest.hash(), verdict, plan, numbers: numbers(&forest, inputs), named, forest }
-}
-
-/// The objects that a sound result means; with it the result, completed.
-#[must_use]
-pub fn as_objects(
-    forest: &Arc<Forest>,
-    source: &Arc<str>,
-    observed: &[Arc<Object>],
-    tier_names_elsewhere: &TierNames,
-) -> (Arc<Forest>, Named) {
-    let forest = match forest.coverage() {
-        Coverage::Complete => Arc::clone(forest),
-        Coverage::AdditionsOnly => Arc::new(merge_additions(Forest::clone(forest), source, observed)),
-    };
-    let named = name(&forest, &NameInput { source, observed, tier_names_elsewhere });
-    (forest, named)
 }
 
 fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {
@@ -115,12 +97,7 @@ fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {
     for (name, object) in &named.objects {
         desired.add(name, &object.spec, inputs.view);
     }
-    let stored: Vec<&Object> = inputs
-        .observed
-        .iter()
-        .map(|object| &**object)
-        .filter(|object| object.source.as_ref() == Some(inputs.source))
-        .collect();
+    let stored: Vec<&Object> = inputs.observed.of(inputs.source).map(|object| &**object).collect();
     for object in &stored {
         if named.held.contains(&object.name) {
             desired.add(&object.name, &object.spec, inputs.view);
@@ -162,8 +139,9 @@ fn numbers(forest: &Forest, inputs: &Inputs<'_>) -> Numbers {
 
 /// Nodes in two groups of one tier, be it two of this result or one of it and one of another source (decision H15).
 fn overlaps(forest: &Forest, inputs: &Inputs<'_>) -> usize {
-    let mut elsewhere = inputs.observed.iter().filter(|object| is_elsewhere(object, inputs.source)).peekable();
-    if elsewhere.peek().is_none() {
+    // One that was made by hand is its maker's affair.
+    let mut others = inputs.observed.sources().filter(|source| *source != inputs.source).peekable();
+    if others.peek().is_none() {
         return forest.overlaps().total;
     }
     // By the places of this result: others may have many more, and most of them in other tiers.
@@ -174,7 +152,7 @@ fn overlaps(forest: &Forest, inputs: &Inputs<'_>) -> usize {
         }
     }
     let mut once = places.values().filter(|is_twice| !**is_twice).count();
-    for object in elsewhere {
+    for object in others.flat_map(|source| inputs.observed.of(source)) {
         if once == 0 {
             break;
         }
@@ -186,11 +164,6 @@ fn overlaps(forest: &Forest, inputs: &Inputs<'_>) -> usize {
         }
     }
     places.len() - once
-}
-
-/// Whether the object belongs to another source; one that was made by hand is its maker's affair.
-fn is_elsewhere(object: &Object, source: &Arc<str>) -> bool {
-    object.source.as_ref().is_some_and(|owner| owner != source)
 }
 
 /// One finding as a line.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use topoloom_core::plugin::rollout::{Comparison, Objects, compare};
 use topoloom_core::snapshot::{ColumnKey, Store, View};
-use topoloom_core::topology::{Object, TierNames, guard};
+use topoloom_core::topology::{Object, Observed, TierNames, guard};
 
 use super::decide::{Decision, Inputs, accept, decide};
 use super::revision::{Revision, Vouchers, prepare};
@@ -90,6 +90,7 @@ impl Prepared {
 
     /// Runs one round per entry over the nodes in `store`, in the order of the document.
     pub async fn round(self, store: &Store, observed: &[Arc<Object>], applied_configs: &ConfigHashes) -> Vec<Shot> {
+        let observed = &Observed::new(observed.iter().cloned());
         let mut tiers = TierNames::new();
         let mut shots = Vec::new();
         for (entry, revision) in self.entries {
@@ -183,17 +184,15 @@ async fn one(
     source: &Arc<str>,
     revision: &Revision,
     view: &View,
-    observed: &[Arc<Object>],
+    observed: &Observed,
     tiers: &TierNames,
     config: guard::Config,
 ) -> Result<Found, String> {
-    let own: Vec<Arc<Object>> =
-        observed.iter().filter(|object| object.source.as_ref() == Some(source)).cloned().collect();
     let round = Round {
         config: Arc::clone(&revision.config),
         granted: Arc::clone(&revision.granted),
         nodes: view.clone(),
-        applied: own.into(),
+        applied: observed.of(source).cloned().collect(),
         time: Timestamp::now(),
         state: Arc::from([]),
     };

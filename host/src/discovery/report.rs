@@ -35,6 +35,8 @@ struct Entry {
     /// What the cluster holds, as far as we know.
     written: Option<DiscoverySourceStatus>,
     uid: Option<String>,
+    /// Both were compared since they changed, and nothing is to be written.
+    is_settled: bool,
 }
 
 impl Reports {
@@ -49,11 +51,13 @@ impl Reports {
             status: DiscoverySourceStatus::default(),
             written: None,
             uid: None,
+            is_settled: false,
         });
         if entry.status == status {
             return;
         }
         entry.status = status;
+        entry.is_settled = false;
         drop(inner);
         self.changed.notify_one();
     }
@@ -64,6 +68,7 @@ impl Reports {
         if let Some(entry) = self.lock().get_mut(&source) {
             entry.uid.clone_from(&object.metadata.uid);
             entry.written = Some(object.status.clone());
+            entry.is_settled = false;
         }
         self.changed.notify_one();
     }
@@ -76,6 +81,7 @@ impl Reports {
             }
             entry.written = None;
             entry.uid = None;
+            entry.is_settled = false;
             // A source that is off has nothing more to say: the operator took its object away.
             entry.status.state != Some(State::Disabled)
         });
@@ -110,8 +116,11 @@ impl Reports {
         let api: Api<DiscoverySource> = Api::all(client);
         loop {
             let due: Vec<(DiscoverySourceStatus, bool)> = {
-                let inner = self.lock();
-                let due = inner.values().filter(|entry| is_due(&entry.status, entry.written.as_ref()));
+                let mut inner = self.lock();
+                for entry in inner.values_mut().filter(|entry| !entry.is_settled) {
+                    entry.is_settled = !entry.is_due();
+                }
+                let due = inner.values().filter(|entry| !entry.is_settled);
                 due.map(|entry| (entry.status.clone(), entry.uid.is_some())).collect()
             };
             let mut refused = false;
@@ -150,19 +159,21 @@ impl Reports {
     }
 }
 
-/// Whether the content differs, or the stored `lastSuccess` has become old.
-fn is_due(now: &DiscoverySourceStatus, written: Option<&DiscoverySourceStatus>) -> bool {
-    let Some(written) = written else { return true };
-    let mut same = written.clone();
-    same.last_success.clone_from(&now.last_success);
-    if same != *now {
-        return true;
-    }
-    let time = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
-    match (time(&now.last_success), time(&written.last_success)) {
-        (Some(now), Some(written)) => now.duration_since(written) >= REFRESH,
-        (Some(_), None) => true,
-        _ => false,
+impl Entry {
+    /// Whether the content differs, or the stored `lastSuccess` has become old.
+    fn is_due(&self) -> bool {
+        let (now, Some(written)) = (&self.status, &self.written) else { return true };
+        let mut same = written.clone();
+        same.last_success.clone_from(&now.last_success);
+        if same != *now {
+            return true;
+        }
+        let time = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+        match (time(&now.last_success), time(&written.last_success)) {
+            (Some(now), Some(written)) => now.duration_since(written) >= REFRESH,
+            (Some(_), None) => true,
+            _ => false,
+        }
     }
 }
 

@@ -22,7 +22,9 @@ mod loaded;
 mod outcome;
 mod removal;
 mod round;
+mod shadow;
 mod state;
+mod summary;
 mod swap;
 mod tiers;
 mod wake;
@@ -134,7 +136,9 @@ impl Memory {
     fn rollout(&self) -> rollout::Memory {
         let previous = self.status.previous.iter().filter_map(|kept| Digest::parse(&kept.digest)).collect();
         let taken_back = self.status.taken_back.iter().filter_map(|text| Digest::parse(text)).collect();
-        rollout::Memory { previous, taken_back }
+        let watched = self.status.plugin.as_ref().filter(|plugin| plugin.watched);
+        let watched = watched.and_then(|plugin| Digest::parse(&plugin.digest));
+        rollout::Memory { previous, taken_back, watched }
     }
 
     /// What served last.
@@ -454,8 +458,7 @@ impl Supervisor {
         let Some(until) = self.rollout.quarantined_until() else { return };
         self.pacing.rest(self.began + until);
         let entry = self.revision.as_ref().map_or(&self.entry, |revision| &revision.entry);
-        let objects = self.shared.hyper_nodes.objects();
-        let owns = objects.iter().any(|object| object.source.as_ref() == Some(&self.source));
+        let owns = self.shared.hyper_nodes.observed().of(&self.source).next().is_some();
         self.is_removal_due = entry.on_failure == OnFailure::Remove && owns;
         tracing::warn!(source = &*self.source, fault = self.last_fault, "the plugin is in quarantine");
     }

@@ -19,7 +19,8 @@ use wasmtime::component::Component;
 
 use super::builtin::Builtin;
 use super::cache::Verified;
-use super::compile_child::{OUT_OF_MEMORY, SUBCOMMAND, seconds};
+use super::compile_child::{OUT_OF_MEMORY, SUBCOMMAND};
+use super::confine::seconds;
 use super::engine::Optimise;
 use super::load::{CompileLimit, LoadError};
 

@@ -5,7 +5,10 @@
 //! plugin wants and which version of the interface it speaks; a refusal here has better words than a linker's.
 
 use topoloom_core::plugin::{Limit, ScanLimits};
-use wasmparser::{Encoding, Instance, KnownCustom, Parser, Payload, ValidPayload, Validator, WasmFeatures};
+use wasmparser::{
+    Encoding, FuncValidator, FunctionBody, Instance, KnownCustom, Parser, Payload, ValidPayload, Validator,
+    ValidatorResources, WasmFeatures,
+};
 use wasmtime::Engine;
 
 use super::anatomy::Anatomy;
@@ -104,6 +107,7 @@ fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures, seen: &mut An
     };
     let mut validator = Validator::new_with_features(features);
     let mut allocations = wasmparser::FuncValidatorAllocations::default();
+    let most_operands = u64::from(limits.operands);
     let (mut depth, mut modules, mut functions) = (0_u64, 0_u64, 0_u64);
     let (mut instances, mut links, mut items) = (0_u64, 0_u64, 0_u64);
     // The encoding of each open component or module; only the first is the plugin itself.
@@ -165,7 +169,8 @@ fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures, seen: &mut An
         match validator.payload(&payload).map_err(invalid)? {
             ValidPayload::Func(function, body) => {
                 let mut function = function.into_validator(std::mem::take(&mut allocations));
-                function.validate(&body).map_err(invalid)?;
+                let operands = validate(&mut function, &body).map_err(invalid)?;
+                within(Limit::Operands, "a number of values at one time in one function", operands, most_operands)?;
                 allocations = function.into_allocations();
             }
             ValidPayload::End(types) if depth == 0 => seen.read_functions(types.as_ref()),
@@ -173,6 +178,22 @@ fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures, seen: &mut An
         }
     }
     Ok(())
+}
+
+/// Validates a function and answers how many values wait at one time to be used.
+fn validate(
+    function: &mut FuncValidator<ValidatorResources>,
+    body: &FunctionBody<'_>,
+) -> Result<u64, wasmparser::BinaryReaderError> {
+    let mut reader = body.get_binary_reader();
+    function.read_locals(&mut reader)?;
+    let mut most = 0;
+    while !reader.eof() {
+        reader.visit_operator(&mut function.visitor(reader.original_position()))??;
+        most = most.max(function.operand_stack_height());
+    }
+    reader.finish_expression(&function.visitor(reader.original_position()))?;
+    Ok(most.into())
 }
 
 /// Instances, imports and exports, and definitions of other kinds that a payload brings.

@@ -20,7 +20,7 @@ use topoloom_api::HyperNode;
 use topoloom_api::condition::Condition;
 use topoloom_core::snapshot::{Change, ColumnKey};
 use topoloom_core::status::StatusIndex;
-use topoloom_core::topology::Object;
+use topoloom_core::topology::{Object, Observed};
 
 use super::convert;
 use crate::cluster::{Reason, Refusal};
@@ -70,6 +70,8 @@ pub struct HyperNodes {
 #[derive(Default)]
 pub(super) struct Inner {
     pub(super) objects: BTreeMap<Arc<str>, Stored>,
+    /// The same, arranged for decisions, once somebody has asked since the last change.
+    observed: Option<Arc<Observed>>,
     pub(super) index: StatusIndex,
     /// Objects whose stored status is not what the index says.
     pub(super) status_due: BTreeSet<Arc<str>>,
@@ -114,10 +116,13 @@ impl HyperNodes {
         let _ = synced.wait_for(|synced| *synced).await;
     }
 
-    /// Every object, by name.
+    /// Every object as it is now. Arranged once for each change, and not for each who asks.
     #[must_use]
-    pub fn objects(&self) -> Vec<Arc<Object>> {
-        self.lock().objects.values().map(|stored| Arc::clone(&stored.object)).collect()
+    pub fn observed(&self) -> Arc<Observed> {
+        let mut inner = self.lock();
+        let Inner { objects, observed, .. } = &mut *inner;
+        let arrange = || Arc::new(Observed::new(objects.values().map(|stored| Arc::clone(&stored.object))));
+        Arc::clone(observed.get_or_insert_with(arrange))
     }
 
     /// One object.
@@ -333,6 +338,7 @@ impl Inner {
             conditions: status.map(|status| status.conditions.clone()).unwrap_or_default(),
         };
         self.status_due.insert(Arc::clone(&name));
+        self.observed = None;
         self.objects.insert(name, stored);
         change
     }
@@ -354,6 +360,7 @@ impl Inner {
 
     fn remove(&mut self, name: &str) -> Option<Changed> {
         let stored = self.objects.remove(name)?;
+        self.observed = None;
         self.index.delete(name);
         self.status_due.remove(name);
         let object = &stored.object;

@@ -30,6 +30,14 @@ pub(super) fn scenario(row: Limit) -> Scenario {
             "a number of locals in one function",
             1_001,
         ),
+        Limit::Operands => {
+            let (values, uses) = ("i32.const 1 ".repeat(1_001), "drop ".repeat(1_001));
+            bounds(
+                component(&format!("(func {values}{uses})")),
+                "a number of values at one time in one function",
+                1_001,
+            )
+        }
         Limit::Functions => bounds(component(&"(func)".repeat(20_001)), "a number of functions", 20_001),
         Limit::Modules => bounds(parse(&"(core module)".repeat(17)), "a number of core modules", 17),
         Limit::Depth => bounds(wat("nested.wat"), "nesting", 3),

@@ -20,14 +20,20 @@ async fn killed_at(line: &str, act: &str, serves: &str) -> Result<(Scene, Host)>
     let host = scene.host().await?;
     until_serving(&scene, serves).await;
     // It really serves.
-    scene.plane.relabel("n09", "example.com/rack", "b").await?;
-    eventually("the node is followed", PATIENCE, async || {
+    follows(&scene, "n09").await?;
+    Ok((scene, host))
+}
+
+/// Moves a node, and waits until a round has followed it.
+async fn follows(scene: &Scene, node: &str) -> Result<()> {
+    scene.plane.relabel(node, "example.com/rack", "b").await?;
+    eventually("a round follows the node", PATIENCE, async || {
         let lines = scene.topology().await.map_err(|error| error.to_string())?;
-        let followed = lines.iter().any(|line| line.contains("rack=b") && line.contains("n09"));
+        let followed = lines.iter().any(|line| line.contains("rack=b") && line.contains(node));
         if followed { Ok(()) } else { Err(format!("{lines:#?}")) }
     })
     .await;
-    Ok((scene, host))
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,13 +74,7 @@ async fn after_it_was_taken_back() -> Result<()> {
     let bad = push(&scene, "third", "2.0.0").await?;
     until_serving(&scene, "2.0.0").await;
     for node in ["n08", "n09"] {
-        scene.plane.relabel(node, "example.com/rack", "b").await?;
-        eventually("a round follows the node", PATIENCE, async || {
-            let lines = scene.topology().await.map_err(|error| error.to_string())?;
-            let followed = lines.iter().any(|line| line.contains("rack=b") && line.contains(node));
-            if followed { Ok(()) } else { Err(format!("{lines:#?}")) }
-        })
-        .await;
+        follows(&scene, node).await?;
     }
     scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
     until_status(&scene, "it is remembered", |status| status.taken_back == [bad.to_string()]).await;
@@ -83,5 +83,25 @@ async fn after_it_was_taken_back() -> Result<()> {
     until_serving(&scene, "1.0.0").await;
     scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
     assert_eq!(until_serving(&scene, "1.0.0").await.taken_back, [bad.to_string()]);
+    host.stop().await
+}
+
+/// The host is killed between a swap and the third answer. The next one goes on watching, and knows the way back.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_it_is_watched() -> Result<()> {
+    let (scene, host) = serving().await?;
+    let bad = push(&scene, "third", "2.0.0").await?;
+    until_status(&scene, "it serves and is watched", |status| {
+        status.plugin.as_ref().is_some_and(|plugin| plugin.version == "2.0.0" && plugin.watched)
+    })
+    .await;
+    host.kill().await?;
+    let host = scene.host().await?;
+    for node in ["n08", "n09"] {
+        follows(&scene, node).await?;
+    }
+    scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
+    let status = until_serving(&scene, "1.0.0").await;
+    assert_eq!((status.taken_back, status.plugin.unwrap().watched), (vec![bad.to_string()], false));
     host.stop().await
 }

@@ -127,6 +127,7 @@ fn plugin() -> Value {
             "vendor": text("Who made it, as it says itself."),
             "digest": text("sha256 of the bytes."),
             "origin": text("Where the bytes came from: Builtin, File, ConfigMap, or Kept (the modules kept for the way back)."),
+            "watched": { "description": "It took the place of another one so lately that one fault brings that one back.", "type": "boolean" },
         }),
     )
 }

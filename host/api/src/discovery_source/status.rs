@@ -147,6 +147,9 @@ pub struct PluginStatus {
     pub digest: String,
     /// Where the bytes came from.
     pub origin: PluginOrigin,
+    /// It took the place of another one so lately that one fault brings that one back.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub watched: bool,
 }
 
 /// The plugin that wants to serve.

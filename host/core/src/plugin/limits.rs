@@ -46,6 +46,8 @@ pub struct ScanLimits {
     pub function: usize,
     /// [`Limit::Locals`]
     pub locals: u32,
+    /// [`Limit::Operands`]
+    pub operands: u32,
     /// [`Limit::Functions`]
     pub functions: u32,
     /// [`Limit::Modules`]
@@ -116,6 +118,7 @@ impl Limits {
                 file: size(Limit::File),
                 function: size(Limit::Function),
                 locals: small(Limit::Locals),
+                operands: small(Limit::Operands),
                 functions: small(Limit::Functions),
                 modules: small(Limit::Modules),
                 depth: small(Limit::Depth),

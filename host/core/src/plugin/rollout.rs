@@ -19,12 +19,13 @@ mod compare;
 mod histories;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 pub use compare::{Comparison, Objects, Rails, compare};
+pub use words::{Call, Cause, Event, Failed, Order, Step};
 
 use super::Digest;
 
@@ -49,151 +50,6 @@ const REMEMBERED: usize = 16;
 
 /// Time since any fixed moment.
 pub type Time = Duration;
-
-/// The steps from bytes to service, in their order; the word of a refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
-    /// The bytes arrived and could be unpacked.
-    Receive,
-    /// Digest and signature are as the policy wants them.
-    Trust,
-    /// The file is a plugin within its bounds.
-    Scan,
-    /// It compiles.
-    Compile,
-    /// Its imports and exports fit the interface.
-    Link,
-    /// It says who it is.
-    Describe,
-    /// It accepts the entry's configuration.
-    Configure,
-    /// What it asks for is granted.
-    Grant,
-    /// It answers a round whose answer is thrown away.
-    Shadow,
-    /// Its answer is close enough to that of what serves.
-    Compare,
-    /// It answers the first real rounds.
-    Watch,
-}
-
-impl Step {
-    /// All steps, in their order.
-    pub const ALL: [Self; 11] = [
-        Self::Receive,
-        Self::Trust,
-        Self::Scan,
-        Self::Compile,
-        Self::Link,
-        Self::Describe,
-        Self::Configure,
-        Self::Grant,
-        Self::Shadow,
-        Self::Compare,
-        Self::Watch,
-    ];
-
-    /// The word for status and metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Receive => "Receive",
-            Self::Trust => "Trust",
-            Self::Scan => "Scan",
-            Self::Compile => "Compile",
-            Self::Link => "Link",
-            Self::Describe => "Describe",
-            Self::Configure => "Configure",
-            Self::Grant => "Grant",
-            Self::Shadow => "Shadow",
-            Self::Compare => "Compare",
-            Self::Watch => "Watch",
-        }
-    }
-
-    /// The step with that word.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|step| step.as_str() == word)
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Who wants bytes to serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// They were delivered.
-    Delivery,
-    /// The operator named their digest, and thereby vouches for what they answer.
-    Operator,
-    /// What came after them failed.
-    Rollback,
-}
-
-/// What a failed step says about the bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failed {
-    /// The same bytes and entry can never do better.
-    ForGood,
-    /// A fault of the plugin: so many of them and a person has to look.
-    Fault,
-    /// Something around it: an endpoint that is away, a machine without memory. Tried again for as long as it takes.
-    Circumstance,
-}
-
-/// What happens.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// These bytes should serve.
-    Wanted(Digest, Cause),
-    /// Nothing but what serves should serve.
-    Unwanted,
-    /// The entry was edited, or the operator asks: what was refused may do better now.
-    Edited,
-    /// The candidate has passed every step up to its grants.
-    Prepared(Digest),
-    /// The candidate failed.
-    Failed(Digest, Step, Failed),
-    /// The candidate has answered a round; `None`: there is nothing to compare the answer with.
-    Shadowed(Digest, Option<Comparison>),
-    /// The operator lets the candidate with this digest go on: past a comparison that holds it, or past a refusal.
-    Continue(Digest),
-    /// The operator names these bytes anew: that they were taken back before counts no more.
-    Forgiven(Digest),
-    /// A real call of the serving revision ended.
-    Called(Call),
-    /// Time passed.
-    Tick,
-}
-
-/// How a real call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Call {
-    /// With a sound answer.
-    Answered,
-    /// By a fault of the plugin.
-    Fault,
-    /// By something around it, which says nothing about the plugin.
-    Circumstance,
-}
-
-/// What is to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Make a revision of these bytes.
-    Prepare(Digest),
-    /// Let the candidate answer a round whose answer is thrown away.
-    Shadow(Digest),
-    /// The candidate serves from now on.
-    Swap(Digest),
-    /// The serving revision is at the end of its tries.
-    Quarantine(Digest),
-}
 
 /// What serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,6 +114,8 @@ pub struct Rollout {
     previous: VecDeque<Digest>,
     /// What was taken back.
     taken_back: VecDeque<Digest>,
+    /// What an earlier life of the host was still watching.
+    watched: Option<Digest>,
     rails: Rails,
 }
 
@@ -268,13 +126,15 @@ pub struct Memory {
     pub previous: Vec<Digest>,
     /// What was taken back.
     pub taken_back: Vec<Digest>,
+    /// What served last, if it was new and still watched.
+    pub watched: Option<Digest>,
 }
 
 impl Rollout {
     /// Nothing serves yet.
     #[must_use]
     pub fn new(memory: Memory) -> Self {
-        let mut rollout = Self::default();
+        let mut rollout = Self { watched: memory.watched, ..Self::default() };
         for digest in memory.previous {
             if rollout.previous.len() < KEPT && !rollout.previous.contains(&digest) {
                 rollout.previous.push_back(digest);
@@ -499,8 +359,10 @@ impl Rollout {
                 self.previous.truncate(KEPT);
             }
         }
-        // Only what takes the place of another is new: after a restart it served before, and a way back did, too.
-        let is_new = cause != Cause::Rollback && !is_first;
+        // Only what takes the place of another is new: after a restart it served before, and a way back did, too. A watch
+        // that a restart broke off begins anew.
+        let was_watched = self.watched.take() == Some(digest);
+        let is_new = cause != Cause::Rollback && (!is_first || was_watched);
         let watch = is_new.then(|| Watch { calls: 0, until: now + WATCHED_FOR });
         self.serving = Some(Serving { digest, strikes: 0, watch, quarantine: None });
         Some(Order::Swap(digest))

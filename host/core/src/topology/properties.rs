@@ -5,11 +5,12 @@
 //! | `cluster` | a model of the API server: stored objects, preconditions, and what is unsound about them |
 //! | `consumer` | a model of the scheduler's tree (`hypernode.md` 14.2 and 14.3) |
 //! | `draw` | random topologies, random damage, random orders |
-//! | `plans`, `naming`, `merging` | the properties |
+//! | `plans`, `naming`, `merging`, `observed` | the properties |
 
 pub(super) mod cluster;
 mod consumer;
 mod draw;
 mod merging;
 mod naming;
+mod observed;
 mod plans;

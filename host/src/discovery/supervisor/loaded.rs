@@ -143,6 +143,9 @@ impl Report {
             self.runs_an_earlier_entry();
         }
         let rollout = loaded.rollout;
+        if let (Some(plugin), true) = (&mut self.status.plugin, serves) {
+            plugin.watched = rollout.is_watched();
+        }
         self.status.strikes =
             rollout.serving().map(|serving| i64::from(serving.strikes)).filter(|strikes| *strikes > 0);
         let known = rollout.previous().chain(rollout.serving().map(|serving| serving.digest));

@@ -31,7 +31,7 @@ impl Supervisor {
             };
             // Until it is decided anything may turn out to be in the way, so nothing that changes from here on is missed.
             self.wake.obstructed(true);
-            let observed = self.shared.hyper_nodes.objects();
+            let observed = self.shared.hyper_nodes.observed();
             let elsewhere = self.shared.tiers.before(&self.source, self.order, &observed);
             let safety = safety(&revision.entry.safety, revision.rhythm.remote);
             let config_hash = self.forest_config.clone();

@@ -30,7 +30,7 @@ pub async fn remove(writer: &Writer, source: &Arc<str>, stop: &CancellationToken
     let mut removal = Removal::default();
     let (mut conflicts, mut attempts, mut pause) = (0, 1, FIRST_PAUSE);
     loop {
-        let plan = diff(&writer.hyper_nodes.objects(), &nothing(source));
+        let plan = diff(writer.hyper_nodes.observed().all(), &nothing(source));
         let outcome = writer.execute(source, &plan).await;
         // A plan of deletions updates a parent only to let go of children; whoever is gone afterwards was deleted.
         removal.deleted += outcome.deleted;

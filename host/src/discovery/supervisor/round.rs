@@ -74,9 +74,7 @@ impl Supervisor {
         let Some(mut view) = self.look(last.as_deref(), News::Known).await else { return };
         let Some(revision) = &self.revision else { return };
         self.pacing.started(started);
-        let observed = self.shared.hyper_nodes.objects();
-        let own: Vec<Arc<Object>> =
-            observed.iter().filter(|object| object.source.as_ref() == Some(&self.source)).cloned().collect();
+        let own: Arc<[Arc<Object>]> = self.shared.hyper_nodes.observed().of(&self.source).cloned().collect();
         let time = Timestamp::now();
         let (plugin, source) = (revision.plugin.clone(), Arc::clone(&self.source));
         let call = plugin.discover(
@@ -85,7 +83,7 @@ impl Supervisor {
                 config: Arc::clone(&revision.config),
                 granted: Arc::clone(&revision.granted),
                 nodes: view.under(&revision.keys),
-                applied: own.into(),
+                applied: own,
                 time,
                 state: Arc::clone(&self.state),
             },

@@ -10,19 +10,15 @@ use jiff::Timestamp;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use topoloom_api::condition::{ConditionType, Reason};
-use topoloom_core::plugin::rollout::{
-    self, Call, Candidate, Cause, Event, Failed, Objects, Order, Rollout, Stage, Step, compare,
-};
-use topoloom_core::plugin::{Answered, CallError, Digest};
-use topoloom_core::snapshot::{ColumnKey, View};
-use topoloom_core::topology::{Forest, Object, ResultHash};
+use topoloom_core::plugin::Digest;
+use topoloom_core::plugin::rollout::{self, Call, Candidate, Cause, Event, Failed, Order, Rollout, Stage, Step};
+use topoloom_core::topology::ResultHash;
 
-use super::{Shared, Supervisor};
+use super::Supervisor;
+use super::shadow::Shadow;
 use crate::cluster::events::Urgency;
 use crate::delivery::{Module, Offer};
-use crate::discovery::decide::{accept, as_objects};
-use crate::discovery::revision::{Refused, Revision, Vouchers, call_failed, call_reason, prepare};
-use crate::plugin::Round;
+use crate::discovery::revision::{Refused, Revision, Vouchers, prepare};
 
 /// Pauses between attempts to store a module.
 const KEEP_AGAIN: Duration = Duration::from_secs(2);
@@ -30,25 +26,12 @@ const KEEP_AGAIN: Duration = Duration::from_secs(2);
 const KEEP_SELDOM: Duration = Duration::from_secs(300);
 /// Attempts to get what served last at a start, before what is delivered serves without a comparison.
 const TRIES_OF_LAST: u32 = 4;
-/// How long a shadow round waits for the lists that it speaks of.
-const LISTS: Duration = Duration::from_secs(60);
-
 /// What a task of this room brings back.
 pub(super) enum Done {
     /// A revision, or why there is none.
     Prepared(Digest, Box<Result<Revision, Refused>>),
     /// The answer to a shadow round, or why there is none.
     Shadowed(Digest, Box<Result<Shadow, Refused>>),
-}
-
-/// Two answers about one snapshot.
-pub(super) struct Shadow {
-    /// The candidate's.
-    candidate: Arc<Forest>,
-    /// That of what serves, if it had one.
-    serving: Option<Arc<Forest>>,
-    /// The nodes that both speak of, with the columns that selectors read.
-    view: View,
 }
 
 impl Supervisor {
@@ -195,24 +178,6 @@ impl Supervisor {
         });
     }
 
-    /// Lets the candidate answer for nobody, beside what serves.
-    pub(super) fn start_shadow(&mut self) {
-        self.is_shadow_due = false;
-        let (Some(ready), Some(serving)) = (&self.ready, &self.revision) else { return };
-        let digest = ready.plugin.digest();
-        let asked = Asked {
-            source: Arc::clone(&self.source),
-            candidate: Questioned::of(ready, Arc::from([])),
-            serving: Questioned::of(serving, Arc::clone(&self.state)),
-            last: self.forest.clone().filter(|_| self.answered),
-        };
-        let shared = Arc::clone(&self.shared);
-        tracing::debug!(source = &*self.source, %digest, "a plugin is tried in the shadow");
-        self.work = JoinSet::new();
-        self.worked_on = Some(digest);
-        self.work.spawn(async move { Done::Shadowed(digest, Box::new(asked.shadow(&shared).await)) });
-    }
-
     /// Takes in what a task brings; `None`: it broke.
     pub(super) fn done(&mut self, done: Option<Done>) {
         let worked_on = self.worked_on.take();
@@ -247,7 +212,7 @@ impl Supervisor {
     }
 
     /// The candidate failed. Before anything serves, what served last makes way for what is delivered.
-    fn candidate_failed(&mut self, digest: Digest, refused: Refused) {
+    pub(super) fn candidate_failed(&mut self, digest: Digest, refused: Refused) {
         if self.rollout.serving().is_none() && self.served_last == Some(digest) && self.last_is_lost(&refused) {
             tracing::info!(source = &*self.source, %digest, why = refused.message, "what served last cannot serve again");
             self.happens(Event::Unwanted);
@@ -296,40 +261,13 @@ impl Supervisor {
     }
 
     /// The operator may have let the candidate go on before it waited.
-    fn go_on_as_told(&mut self) {
+    pub(super) fn go_on_as_told(&mut self) {
         if let Some(digest) = self.go_on.filter(|_| self.rollout.needs_person())
             && self.rollout.candidate().is_some_and(|candidate| candidate.digest == digest)
         {
             self.go_on = None;
             self.go_on(digest);
         }
-    }
-
-    fn shadowed(&mut self, digest: Digest, result: Result<Shadow, Refused>) {
-        let shadow = match result {
-            Ok(shadow) => shadow,
-            Err(refused) => return self.candidate_failed(digest, refused),
-        };
-        let observed = self.shared.hyper_nodes.objects();
-        let tiers = self.shared.tiers.before(&self.source, self.order, &observed);
-        let named = |forest: &Arc<Forest>| as_objects(forest, &self.source, &observed, &tiers);
-        let (forest, candidate) = named(&shadow.candidate);
-        let serving = shadow.serving.as_ref().or(self.forest.as_ref()).map(|forest| named(forest).1);
-        let candidate: Objects<'_> = candidate.objects.iter().map(|(name, object)| (name, &object.spec)).collect();
-        let stored: Objects<'_> = match &serving {
-            Some(serving) => serving.objects.iter().map(|(name, object)| (name, &object.spec)).collect(),
-            // It never answered in this life of the host; what it answered before is in the cluster.
-            None => {
-                let own = observed.iter().filter(|object| object.source.as_ref() == Some(&self.source));
-                own.map(|object| (&object.name, &object.spec)).collect()
-            }
-        };
-        let comparison = compare(&stored, &candidate, &shadow.view);
-        self.shadow_result = Some((digest, forest.hash()));
-        self.report.compared(digest, &comparison);
-        tracing::info!(source = &*self.source, %digest, comparison = %comparison, "a plugin answered in the shadow");
-        self.happens(Event::Shadowed(digest, Some(comparison)));
-        self.go_on_as_told();
     }
 
     /// The operator lets a candidate go on. What its answer in the shadow would take away was looked at, so the guard
@@ -475,96 +413,6 @@ impl Supervisor {
 pub(super) fn named(revision: &Revision) -> String {
     let description = &revision.description;
     format!("{} {} ({})", description.name, description.version, revision.plugin.digest().short())
-}
-
-/// One plugin in a shadow round.
-struct Questioned {
-    plugin: crate::plugin::Plugin,
-    config: Arc<str>,
-    granted: Arc<topoloom_core::plugin::Granted>,
-    keys: Vec<ColumnKey>,
-    state: Arc<[u8]>,
-}
-
-impl Questioned {
-    fn of(revision: &Revision, state: Arc<[u8]>) -> Self {
-        Self {
-            plugin: revision.plugin.clone(),
-            config: Arc::clone(&revision.config),
-            granted: Arc::clone(&revision.granted),
-            keys: revision.keys.clone(),
-            state,
-        }
-    }
-
-    async fn answer(&self, source: &Arc<str>, view: &View, own: &Arc<[Arc<Object>]>) -> Result<Answered, CallError> {
-        let round = Round {
-            config: Arc::clone(&self.config),
-            granted: Arc::clone(&self.granted),
-            nodes: view.under(&self.keys),
-            applied: Arc::clone(own),
-            time: Timestamp::now(),
-            state: Arc::clone(&self.state),
-        };
-        self.plugin.discover(source, round).await.end.map(|answer| answer.outcome)
-    }
-}
-
-/// A shadow round before it begins.
-struct Asked {
-    source: Arc<str>,
-    candidate: Questioned,
-    serving: Questioned,
-    /// What the serving one last answered, if it may call that unchanged.
-    last: Option<Arc<Forest>>,
-}
-
-impl Asked {
-    /// Both answer about the same nodes.
-    async fn shadow(self, shared: &Shared) -> Result<Shadow, Refused> {
-        let mut keys = shared.hyper_nodes.selector_keys();
-        keys.extend(self.candidate.keys.iter().chain(&self.serving.keys).cloned());
-        let _kept = shared.nodes.keep(keys.clone());
-        let lists = async {
-            shared.hyper_nodes.synced().await;
-            shared.nodes.view(&keys).await
-        };
-        let view = tokio::time::timeout(LISTS, lists).await.map_err(|_| {
-            let message = "Nodes or HyperNodes could not be listed so far (the log and /readyz say why)";
-            Refused::loading(Step::Shadow, Reason::Pending, message, Failed::Circumstance)
-        })?;
-        let objects = shared.hyper_nodes.objects();
-        let own: Arc<[Arc<Object>]> =
-            objects.iter().filter(|object| object.source.as_ref() == Some(&self.source)).cloned().collect();
-        let refused = |reason, message: String, failed| Refused::loading(Step::Shadow, reason, message, failed);
-        let invalid = |message| refused(Reason::InvalidResult, message, Failed::Fault);
-        let candidate = match self.candidate.answer(&self.source, &view, &own).await {
-            Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).map_err(invalid)?,
-            Ok(Answered::Unchanged) => {
-                return Err(invalid("the plugin answered `unchanged` in its first round".to_owned()));
-            }
-            Err(error) => return Err(refused(call_reason(&error), error.to_string(), call_failed(&error))),
-        };
-        let serving = match self.serving.answer(&self.source, &view, &own).await {
-            Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).ok().map(Arc::new),
-            Ok(Answered::Unchanged) => self.last,
-            // It may be the very reason for the swap.
-            Err(_) => None,
-        };
-        let mut wider = keys.clone();
-        wider.extend(candidate.selector_keys());
-        wider.extend(serving.iter().flat_map(|forest| forest.selector_keys()));
-        wider.sort_unstable();
-        wider.dedup();
-        let view = match wider.iter().all(|key| view.column(key).is_some()) {
-            true => view,
-            false => {
-                let _kept = shared.nodes.keep(wider.clone());
-                shared.nodes.view(&wider).await
-            }
-        };
-        Ok(Shadow { candidate: Arc::new(candidate), serving, view })
-    }
 }
 
 /// What a candidate is doing, for the status.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use topoloom_core::topology::{Object, Tier, TierNameUse, TierNames};
+use topoloom_core::topology::{Observed, Tier, TierNameUse, TierNames};
 
 use super::wake::Wake;
 
@@ -34,7 +34,7 @@ impl TierRegistry {
     /// The tier names of all that comes before a source: the entries above it, each with what it last wrote, or has
     /// stored as long as it wrote nothing in this life of the host; and sources without an entry, whose objects were left
     /// in the cluster. The earliest use of a name stands.
-    pub(super) fn before(&self, source: &Arc<str>, order: usize, observed: &[Arc<Object>]) -> TierNames {
+    pub(super) fn before(&self, source: &Arc<str>, order: usize, observed: &Observed) -> TierNames {
         let mut inner = self.lock();
         if let Some(entry) = inner.get_mut(source) {
             let moved_from = std::mem::replace(&mut entry.order, order);
@@ -43,12 +43,15 @@ impl TierRegistry {
             }
         }
         let mut stored: BTreeMap<&Arc<str>, TierNames> = BTreeMap::new();
-        for object in observed {
-            let Some(owner) = object.source.as_ref().filter(|owner| *owner != source) else { continue };
-            let silent = inner.get(owner).is_none_or(|entry| entry.order < order && entry.names.is_none());
-            if let (true, Some(name), Ok(tier)) = (silent, &object.spec.tier_name, Tier::new(object.spec.tier)) {
-                let used = TierNameUse { tier, source: Arc::clone(owner) };
-                stored.entry(owner).or_default().entry(Arc::clone(name)).or_insert(used);
+        let silent = |owner: &Arc<str>| {
+            owner != source && inner.get(owner).is_none_or(|entry| entry.order < order && entry.names.is_none())
+        };
+        for owner in observed.sources().filter(|owner| silent(owner)) {
+            for object in observed.of(owner) {
+                if let (Some(name), Ok(tier)) = (&object.spec.tier_name, Tier::new(object.spec.tier)) {
+                    let used = TierNameUse { tier, source: Arc::clone(owner) };
+                    stored.entry(owner).or_default().entry(Arc::clone(name)).or_insert(used);
+                }
             }
         }
         let mut earlier: Vec<_> =

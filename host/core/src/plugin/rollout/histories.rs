@@ -95,9 +95,11 @@ proptest! {
     fn whatever_happens(
         history in prop::collection::vec(happens(), 1..80),
         previous in prop::collection::vec(0..5_u8, 0..3),
+        watched in prop::option::of(0..5_u8),
         standing in prop::option::of((0..5_u8, any::<bool>())),
     ) {
-        let memory = Memory { previous: previous.iter().copied().map(digest).collect(), taken_back: Vec::new() };
+        let previous_digests = previous.iter().copied().map(digest).collect();
+        let memory = Memory { previous: previous_digests, taken_back: Vec::new(), watched: watched.map(digest) };
         let (mut rollout, mut world) = (Rollout::new(memory), World::default());
         world.served.extend(previous.into_iter().map(digest));
         let standing = standing.map(|(which, pinned)| {
@@ -136,6 +138,9 @@ proptest! {
                 } else if let Some(old) = old {
                     prop_assert_eq!(rollout.previous().next(), Some(old.digest));
                 }
+                // What is new is watched: it took the place of another, now or in the life before.
+                let is_new = candidate.cause != Cause::Rollback && (old.is_some() || watched.map(digest) == Some(to));
+                prop_assert_eq!(rollout.is_watched(), is_new);
                 world.served.insert(to);
             }
             // What is kept served once, is not what serves, is there once, and is bounded.

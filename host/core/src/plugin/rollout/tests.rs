@@ -75,7 +75,7 @@ fn a_fault_while_it_is_watched_brings_the_old_one_back_for_good() {
 
 #[test]
 fn what_was_taken_back_stays_so_in_the_next_life() {
-    let memory = Memory { previous: vec![], taken_back: vec![digest("b")] };
+    let memory = Memory { taken_back: vec![digest("b")], ..Memory::default() };
     let mut rollout = Rollout::new(memory);
     let _ = rollout.handle(Event::Wanted(digest("a"), Cause::Delivery), S);
     let _ = rollout.handle(Event::Prepared(digest("a")), S);
@@ -207,11 +207,30 @@ fn a_way_back_that_cannot_be_read_does_not_stand_in_the_way_and_the_next_one_is_
 
 #[test]
 fn what_served_before_a_restart_is_not_watched_as_if_it_were_new() {
-    let mut rollout = Rollout::new(Memory { previous: vec![digest("z")], taken_back: vec![] });
+    let mut rollout = Rollout::new(Memory { previous: vec![digest("z")], ..Memory::default() });
     let _ = rollout.handle(Event::Wanted(digest("a"), Cause::Delivery), S);
     let _ = rollout.handle(Event::Prepared(digest("a")), S);
     assert!(!rollout.is_watched());
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None, "one of five");
+}
+
+#[test]
+fn a_watch_goes_on_after_a_restart() {
+    let watched = Some(digest("b"));
+    let memory = || Memory { previous: vec![digest("a")], taken_back: vec![], watched };
+    let starts_with = |text: &str| {
+        let mut rollout = Rollout::new(memory());
+        let _ = rollout.handle(Event::Wanted(digest(text), Cause::Delivery), S);
+        assert_eq!(rollout.handle(Event::Prepared(digest(text)), S), Some(Order::Swap(digest(text))));
+        rollout
+    };
+    let mut rollout = starts_with("b");
+    assert!(rollout.is_watched());
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))), "the first fault");
+    assert_eq!(rollout.handle(Event::Prepared(digest("a")), S), Some(Order::Swap(digest("a"))));
+    assert!(!rollout.is_watched(), "it is the way back");
+    // Its bytes were lost, and another one was the first to serve.
+    assert!(!starts_with("a").is_watched());
 }
 
 #[test]

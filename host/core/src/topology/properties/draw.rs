@@ -93,6 +93,11 @@ pub(super) fn chained_drawing() -> impl Strategy<Value = Drawing> {
     })
 }
 
+/// Any of the three.
+pub(super) fn any_drawing() -> impl Strategy<Value = Drawing> {
+    prop_oneof![drawing(), crowded_drawing(), chained_drawing()]
+}
+
 impl Drawing {
     /// The answer that it stands for.
     pub(super) fn topology(&self, coverage: Coverage) -> Topology {

@@ -6,12 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::cluster::Cluster;
-use super::draw::{Damage, apply_damage, chained_drawing, crowded_drawing, damage, drawing, source};
+use super::draw::{Damage, any_drawing, apply_damage, damage, source};
 use crate::topology::{Coverage, Forest, merge_additions};
-
-fn any_drawing() -> impl Strategy<Value = super::draw::Drawing> {
-    prop_oneof![drawing(), crowded_drawing(), chained_drawing()]
-}
 
 fn merged(cluster: &Cluster, forest: &Forest) -> Forest {
     merge_additions(forest.clone(), &source(), &cluster.observed())

@@ -6,12 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::cluster::{Cluster, arc};
-use super::draw::{Dice, NODES, apply_damage, chained_drawing, check, crowded_drawing, damage, drawing, source};
+use super::draw::{Dice, NODES, any_drawing, apply_damage, check, damage, source};
 use crate::topology::{Coverage, Group, Members, NameInput, Named, TierNames, Topology, name};
-
-fn any_drawing() -> impl Strategy<Value = super::draw::Drawing> {
-    prop_oneof![drawing(), crowded_drawing(), chained_drawing()]
-}
 
 /// The same answer with its groups in another order.
 fn shuffled(topology: &Topology, seed: u64) -> Topology {

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 
 use super::cluster::{Cluster, Unsound, Versions};
 use super::consumer::Consumer;
-use super::draw::{Damage, Dice, Drawing, apply_damage, chained_drawing, crowded_drawing, damage, drawing, source};
+use super::draw::{
+    Damage, Dice, Drawing, any_drawing, apply_damage, chained_drawing, crowded_drawing, damage, drawing, source,
+};
 use crate::topology::plan::{Obstacle, Plan};
 use crate::topology::{Forest, Named};
 
@@ -19,10 +21,6 @@ fn two_drawings() -> impl Strategy<Value = (Drawing, Drawing)> {
         (crowded_drawing(), crowded_drawing()),
         (chained_drawing(), chained_drawing()),
     ]
-}
-
-fn any_drawing() -> impl Strategy<Value = Drawing> {
-    prop_oneof![drawing(), crowded_drawing(), chained_drawing()]
 }
 
 /// Which steps of a plan are run, in which order.

@@ -1,0 +1,130 @@
+//! All HyperNodes of a cluster at one moment, arranged so that what concerns one source is found without a look at what
+//! belongs to the others: a round of one source of fifty costs what a round of a source alone does.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+
+use super::forest::Forest;
+use super::merge::merge_additions;
+use super::model::{Coverage, Object};
+use super::naming::{NameInput, Named, TierNames, name};
+
+/// Stored objects, by name, by source and by what they list.
+#[derive(Debug, Clone, Default)]
+pub struct Observed {
+    /// Sorted by name.
+    objects: Vec<Arc<Object>>,
+    /// Positions of the objects of each source.
+    by_source: BTreeMap<Arc<str>, Vec<usize>>,
+    /// Positions of the objects that list a name. Only ever asked, never walked through, so its order is nobody's.
+    listed_by: HashMap<Arc<str>, Vec<usize>, BuildHasherDefault<DefaultHasher>>,
+}
+
+/// What a sound answer wants the cluster to hold.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The answer; one that only adds is completed from what is stored.
+    pub forest: Arc<Forest>,
+    /// The objects that it means.
+    pub named: Named,
+    /// All stored objects that have to do with them, which is all that [`diff`](super::diff) has to know.
+    pub near: Vec<Arc<Object>>,
+}
+
+impl Observed {
+    /// Arranges what is stored.
+    #[must_use]
+    pub fn new(objects: impl IntoIterator<Item = Arc<Object>>) -> Self {
+        let mut objects: Vec<Arc<Object>> = objects.into_iter().collect();
+        objects.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut observed = Self { objects, ..Self::default() };
+        for (at, object) in observed.objects.iter().enumerate() {
+            if let Some(source) = &object.source {
+                match observed.by_source.get_mut(source) {
+                    Some(positions) => positions.push(at),
+                    None => drop(observed.by_source.insert(Arc::clone(source), vec![at])),
+                }
+            }
+            for child in object.spec.children() {
+                observed.listed_by.entry(Arc::clone(child)).or_default().push(at);
+            }
+        }
+        observed
+    }
+
+    /// Every object, by name.
+    #[must_use]
+    pub fn all(&self) -> &[Arc<Object>] {
+        &self.objects
+    }
+
+    /// The objects of a source, by name.
+    pub fn of(&self, source: &str) -> impl Iterator<Item = &Arc<Object>> {
+        self.by_source.get(source).into_iter().flatten().filter_map(|at| self.objects.get(*at))
+    }
+
+    /// The sources that have objects.
+    pub fn sources(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_source.keys()
+    }
+
+    /// What an answer means beside what is stored. An answer that only adds speaks of what is stored, so it is completed
+    /// here and not once and for all (decisions H11 and H13).
+    ///
+    /// The result is the one that a look at every object would have; most of them are not looked at.
+    #[must_use]
+    pub fn wanted(&self, forest: &Arc<Forest>, source: &Arc<str>, tier_names_elsewhere: &TierNames) -> Wanted {
+        let own = self.of(source).map(|object| &object.name);
+        let fixed = forest.domains().iter().filter_map(|domain| domain.fixed_name.as_ref());
+        let near = self.around(own.chain(fixed));
+        let wanted = among(near, forest, source, tier_names_elsewhere);
+        if self.is_enough(&wanted) { wanted } else { among(self.objects.clone(), forest, source, tier_names_elsewhere) }
+    }
+
+    /// The objects with these names, those that list one of these names, those that they list, and so on.
+    fn around<'a>(&'a self, names: impl Iterator<Item = &'a Arc<str>>) -> Vec<Arc<Object>> {
+        let mut seen: BTreeSet<usize> = BTreeSet::new();
+        let mut asked: BTreeSet<&str> = BTreeSet::new();
+        let mut open: Vec<&str> = names.map(|name| &**name).collect();
+        while let Some(name) = open.pop() {
+            if !asked.insert(name) {
+                continue;
+            }
+            let listers = self.listed_by.get(name).into_iter().flatten().copied();
+            for at in self.position(name).into_iter().chain(listers) {
+                if let (true, Some(object)) = (seen.insert(at), self.objects.get(at)) {
+                    open.push(&object.name);
+                    open.extend(object.spec.children().map(|child| &**child));
+                }
+            }
+        }
+        seen.into_iter().filter_map(|at| self.objects.get(at)).cloned().collect()
+    }
+
+    /// Whether what was left out has nothing to do with what is wanted: a generated name may be one that somebody has, or
+    /// lists.
+    fn is_enough(&self, wanted: &Wanted) -> bool {
+        let is_near = |at: usize| {
+            let object = self.objects.get(at);
+            object.is_some_and(|object| wanted.near.binary_search_by(|near| near.name.cmp(&object.name)).is_ok())
+        };
+        wanted.named.objects.iter().filter(|(_, desired)| desired.continues.is_none()).all(|(name, _)| {
+            let listers = self.listed_by.get(name).into_iter().flatten().copied();
+            self.position(name).into_iter().chain(listers).all(is_near)
+        })
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.objects.binary_search_by(|object| (*object.name).cmp(name)).ok()
+    }
+}
+
+fn among(near: Vec<Arc<Object>>, forest: &Arc<Forest>, source: &Arc<str>, tier_names_elsewhere: &TierNames) -> Wanted {
+    let forest = match forest.coverage() {
+        Coverage::Complete => Arc::clone(forest),
+        Coverage::AdditionsOnly => Arc::new(merge_additions(Forest::clone(forest), source, &near)),
+    };
+    let named = name(&forest, &NameInput { source, observed: &near, tier_names_elsewhere });
+    Wanted { forest, named, near }
+}

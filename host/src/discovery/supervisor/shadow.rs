@@ -1,0 +1,165 @@
+//! The shadow round: what wants to serve and what serves answer about the same nodes, and nothing is written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::task::JoinSet;
+use topoloom_api::condition::Reason;
+use topoloom_core::plugin::rollout::{Event, Failed, Objects, Step, compare};
+use topoloom_core::plugin::{Answered, CallError, Digest, Granted};
+use topoloom_core::snapshot::{ColumnKey, View};
+use topoloom_core::topology::{Forest, Object};
+
+use super::swap::Done;
+use super::{Shared, Supervisor};
+use crate::discovery::decide::accept;
+use crate::discovery::revision::{Refused, Revision, call_failed, call_reason};
+use crate::plugin::{Plugin, Round};
+
+/// How long a shadow round waits for the lists that it speaks of.
+const LISTS: Duration = Duration::from_secs(60);
+
+/// Two answers about one snapshot.
+pub(super) struct Shadow {
+    /// The candidate's.
+    candidate: Arc<Forest>,
+    /// That of what serves, if it had one.
+    serving: Option<Arc<Forest>>,
+    /// The nodes that both speak of, with the columns that selectors read.
+    view: View,
+}
+
+impl Supervisor {
+    /// Lets the candidate answer for nobody, beside what serves.
+    pub(super) fn start_shadow(&mut self) {
+        self.is_shadow_due = false;
+        let (Some(ready), Some(serving)) = (&self.ready, &self.revision) else { return };
+        let digest = ready.plugin.digest();
+        let asked = Asked {
+            source: Arc::clone(&self.source),
+            candidate: Questioned::of(ready, Arc::from([])),
+            serving: Questioned::of(serving, Arc::clone(&self.state)),
+            last: self.forest.clone().filter(|_| self.answered),
+        };
+        let shared = Arc::clone(&self.shared);
+        tracing::debug!(source = &*self.source, %digest, "a plugin is tried in the shadow");
+        self.work = JoinSet::new();
+        self.worked_on = Some(digest);
+        self.work.spawn(async move { Done::Shadowed(digest, Box::new(asked.shadow(&shared).await)) });
+    }
+
+    pub(super) fn shadowed(&mut self, digest: Digest, result: Result<Shadow, Refused>) {
+        let shadow = match result {
+            Ok(shadow) => shadow,
+            Err(refused) => return self.candidate_failed(digest, refused),
+        };
+        let observed = self.shared.hyper_nodes.observed();
+        let tiers = self.shared.tiers.before(&self.source, self.order, &observed);
+        let wanted = |forest: &Arc<Forest>| observed.wanted(forest, &self.source, &tiers);
+        let candidate = wanted(&shadow.candidate);
+        let serving = shadow.serving.as_ref().or(self.forest.as_ref()).map(wanted);
+        let hash = candidate.forest.hash();
+        let candidate: Objects<'_> =
+            candidate.named.objects.iter().map(|(name, object)| (name, &object.spec)).collect();
+        let stored: Objects<'_> = match &serving {
+            Some(serving) => serving.named.objects.iter().map(|(name, object)| (name, &object.spec)).collect(),
+            // It never answered in this life of the host; what it answered before is in the cluster.
+            None => observed.of(&self.source).map(|object| (&object.name, &object.spec)).collect(),
+        };
+        let comparison = compare(&stored, &candidate, &shadow.view);
+        self.shadow_result = Some((digest, hash));
+        self.report.compared(digest, &comparison);
+        tracing::info!(source = &*self.source, %digest, comparison = %comparison, "a plugin answered in the shadow");
+        self.happens(Event::Shadowed(digest, Some(comparison)));
+        self.go_on_as_told();
+    }
+}
+
+/// One plugin in a shadow round.
+struct Questioned {
+    plugin: Plugin,
+    config: Arc<str>,
+    granted: Arc<Granted>,
+    keys: Vec<ColumnKey>,
+    state: Arc<[u8]>,
+}
+
+impl Questioned {
+    fn of(revision: &Revision, state: Arc<[u8]>) -> Self {
+        Self {
+            plugin: revision.plugin.clone(),
+            config: Arc::clone(&revision.config),
+            granted: Arc::clone(&revision.granted),
+            keys: revision.keys.clone(),
+            state,
+        }
+    }
+
+    async fn answer(&self, source: &Arc<str>, view: &View, own: &Arc<[Arc<Object>]>) -> Result<Answered, CallError> {
+        let round = Round {
+            config: Arc::clone(&self.config),
+            granted: Arc::clone(&self.granted),
+            nodes: view.under(&self.keys),
+            applied: Arc::clone(own),
+            time: Timestamp::now(),
+            state: Arc::clone(&self.state),
+        };
+        self.plugin.discover(source, round).await.end.map(|answer| answer.outcome)
+    }
+}
+
+/// A shadow round before it begins.
+struct Asked {
+    source: Arc<str>,
+    candidate: Questioned,
+    serving: Questioned,
+    /// What the serving one last answered, if it may call that unchanged.
+    last: Option<Arc<Forest>>,
+}
+
+impl Asked {
+    /// Both answer about the same nodes.
+    async fn shadow(self, shared: &Shared) -> Result<Shadow, Refused> {
+        let mut keys = shared.hyper_nodes.selector_keys();
+        keys.extend(self.candidate.keys.iter().chain(&self.serving.keys).cloned());
+        let _kept = shared.nodes.keep(keys.clone());
+        let lists = async {
+            shared.hyper_nodes.synced().await;
+            shared.nodes.view(&keys).await
+        };
+        let view = tokio::time::timeout(LISTS, lists).await.map_err(|_| {
+            let message = "Nodes or HyperNodes could not be listed so far (the log and /readyz say why)";
+            Refused::loading(Step::Shadow, Reason::Pending, message, Failed::Circumstance)
+        })?;
+        let own: Arc<[Arc<Object>]> = shared.hyper_nodes.observed().of(&self.source).cloned().collect();
+        let refused = |reason, message: String, failed| Refused::loading(Step::Shadow, reason, message, failed);
+        let invalid = |message| refused(Reason::InvalidResult, message, Failed::Fault);
+        let candidate = match self.candidate.answer(&self.source, &view, &own).await {
+            Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).map_err(invalid)?,
+            Ok(Answered::Unchanged) => {
+                return Err(invalid("the plugin answered `unchanged` in its first round".to_owned()));
+            }
+            Err(error) => return Err(refused(call_reason(&error), error.to_string(), call_failed(&error))),
+        };
+        let serving = match self.serving.answer(&self.source, &view, &own).await {
+            Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).ok().map(Arc::new),
+            Ok(Answered::Unchanged) => self.last,
+            // It may be the very reason for the swap.
+            Err(_) => None,
+        };
+        let mut wider = keys.clone();
+        wider.extend(candidate.selector_keys());
+        wider.extend(serving.iter().flat_map(|forest| forest.selector_keys()));
+        wider.sort_unstable();
+        wider.dedup();
+        let view = match wider.iter().all(|key| view.column(key).is_some()) {
+            true => view,
+            false => {
+                let _kept = shared.nodes.keep(wider.clone());
+                shared.nodes.view(&wider).await
+            }
+        };
+        Ok(Shadow { candidate: Arc::new(candidate), serving, view })
+    }
+}

@@ -1,0 +1,91 @@
+//! All that a source says about itself in one word, one sentence, and the Events that are worth one.
+
+use topoloom_api::condition::{ConditionType, Reason};
+use topoloom_api::discovery_source::{DiscoverySourceStatus, State};
+
+use super::state::Report;
+use crate::cluster::events::Urgency;
+
+impl Report {
+    /// The status as it is now.
+    pub(super) fn status(&mut self, paused: bool, observing: bool) -> DiscoverySourceStatus {
+        let bad = [ConditionType::Configured, ConditionType::Loaded, ConditionType::Discovered, ConditionType::Applied];
+        let first_bad =
+            bad.into_iter().filter(|type_| self.is_false(*type_)).find_map(|type_| self.find(type_)).cloned();
+        let works = self.status.plugin.is_some() && self.status.groups.is_some();
+        let failing = first_bad.as_ref().filter(|condition| {
+            // A plugin that waits or was refused takes nothing from the one that serves.
+            let is_loading = condition.type_ == ConditionType::Loaded.as_str();
+            condition.reason != Reason::Observing.as_str()
+                && !(is_loading && works && !self.is_false(ConditionType::Discovered))
+        });
+        let state = if self.disabled {
+            State::Disabled
+        } else if paused {
+            State::Paused
+        } else if self.status.held.is_some() {
+            State::Held
+        } else if self.find(ConditionType::Stale).is_some() {
+            State::Stale
+        } else if failing.is_some() {
+            if self.status.groups.is_some() { State::Stale } else { State::Failed }
+        } else if observing {
+            State::Observing
+        } else if self.status.groups.is_some() {
+            State::Serving
+        } else {
+            State::Waiting
+        };
+        self.status.state = Some(state);
+        if !self.disabled {
+            // Its first sentence: the column of a table; all of it stands in `held` and in the condition.
+            let held = self.status.held.as_ref().and_then(|held| held.sentence.split(". ").next().map(str::to_owned));
+            self.status.message =
+                held.or_else(|| first_bad.map(|condition| condition.message)).unwrap_or_else(|| self.sentence(paused));
+        }
+        self.status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+        self.status.clone()
+    }
+
+    fn sentence(&self, paused: bool) -> String {
+        match (&self.status.nodes, self.status.groups) {
+            _ if paused => "paused by the operator: no rounds, no writes".to_owned(),
+            (Some(nodes), Some(groups)) => {
+                format!("{} of {} nodes have a place in {groups} groups", nodes.covered, nodes.total)
+            }
+            _ => "the first round is on its way".to_owned(),
+        }
+    }
+
+    /// What changed in a way that a person should hear of.
+    pub(super) fn news(&mut self, status: &DiscoverySourceStatus) -> Vec<(Urgency, Reason, String)> {
+        let mut news = std::mem::take(&mut self.told);
+        for condition in &status.conditions {
+            let old = self.said.iter().find(|old| old.type_ == condition.type_);
+            if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
+                continue;
+            }
+            if status.held.is_some() && condition.type_ == ConditionType::Applied.as_str() {
+                // The held result says it already.
+                continue;
+            }
+            let Some(type_) = ConditionType::ALL.iter().find(|type_| type_.as_str() == condition.type_) else {
+                continue;
+            };
+            let good_when_true = matches!(
+                type_,
+                ConditionType::Configured | ConditionType::Loaded | ConditionType::Discovered | ConditionType::Applied
+            );
+            let bad = (condition.status == "True") != good_when_true;
+            let Some(reason) = Reason::ALL.iter().find(|reason| reason.as_str() == condition.reason) else { continue };
+            // Good news is told once it follows bad news; a quiet day needs no Event.
+            if bad && !matches!(reason, Reason::Observing | Reason::Paused) {
+                news.push((Urgency::Warning, *reason, condition.message.clone()));
+            } else if !bad && old.is_some() {
+                news.push((Urgency::Normal, *reason, condition.message.clone()));
+            }
+        }
+        self.said.clone_from(&status.conditions);
+        news
+    }
+}

@@ -1,0 +1,176 @@
+//! What the compiler process takes away from itself before it reads the first byte of a stranger.
+//!
+//! Limits on processor time and memory end a compile that does not end by itself. The filter on system calls is for the
+//! day on which a component finds a bug of the compiler: the process can then still compute, and write to the pipe that
+//! its image goes to. It cannot open a file, make a socket, start or signal a process, or run code that it wrote.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+};
+use topoloom_core::plugin::CompileLimits;
+
+/// Politeness: compiling waits for everything else.
+const NICE: i32 = 19;
+
+/// What a process needs that has its files open and computes on one thread. Everything else is `EPERM`.
+const CALLS: [i64; 26] = [
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_close,
+    libc::SYS_lseek,
+    libc::SYS_fstat,
+    libc::SYS_brk,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_getrandom,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_sigaltstack,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+];
+
+/// Memory, as long as no code can run in it. The protection is the third argument of both.
+const MEMORY_CALLS: [i64; 2] = [libc::SYS_mmap, libc::SYS_mprotect];
+
+/// A signal to itself, by which `abort` ends a process. The first argument is the process, or its only thread.
+const SIGNAL_CALLS: [i64; 2] = [libc::SYS_tgkill, libc::SYS_tkill];
+
+/// Takes away from this process what a compile does not need. There is no way back.
+pub(super) fn confine(bounds: &CompileLimits) -> wasmtime::Result<()> {
+    rustix::process::nice(NICE)?;
+    // Should memory run out all the same, this process goes and not the host. Best effort: not every sandbox lets us.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    // At the first number comes SIGXCPU, which says what happened; at the second SIGKILL, which could be anything.
+    let seconds = seconds(bounds.cpu);
+    limit(Resource::Cpu, seconds, seconds + 1)?;
+    let memory = memory(left_in_cgroup(), bounds.memory as u64);
+    limit(Resource::As, memory, memory)?;
+    limit(Resource::Core, 0, 0)?;
+    limit(Resource::Fsize, 0, 0)?;
+    forbid_the_rest()
+}
+
+fn limit(resource: Resource, current: u64, maximum: u64) -> wasmtime::Result<()> {
+    Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })?)
+}
+
+/// No system calls from here on but those above.
+fn forbid_the_rest() -> wasmtime::Result<()> {
+    let Ok(here) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
+    match seccompiler::apply_filter(&filter(here)?) {
+        // A kernel, or something that poses as one, without such filters: the limits have to do.
+        Err(seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error)) if is_unknown(&error) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS))
+}
+
+fn filter(here: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
+    let only_if = |argument, comparison, value| {
+        let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, comparison, value)?;
+        Ok::<_, seccompiler::BackendError>(vec![SeccompRule::new(vec![condition])?])
+    };
+    #[allow(clippy::cast_sign_loss, reason = "a constant with one bit")]
+    let no_code = only_if(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)?;
+    let itself = only_if(0, SeccompCmpOp::Eq, u64::from(std::process::id()))?;
+    let calls = CALLS.map(|call| (call, Vec::new())).into_iter();
+    let memory = MEMORY_CALLS.map(|call| (call, no_code.clone()));
+    let signals = SIGNAL_CALLS.map(|call| (call, itself.clone()));
+    let rules = calls.chain(memory).chain(signals).collect();
+    #[allow(clippy::cast_sign_loss, reason = "a small positive number")]
+    let otherwise = SeccompAction::Errno(libc::EPERM as u32);
+    SeccompFilter::new(rules, otherwise, SeccompAction::Allow, here)?.try_into()
+}
+
+/// Processor time as the kernel counts it: whole seconds, at least one.
+pub(super) fn seconds(cpu: Duration) -> u64 {
+    (cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)).max(1)
+}
+
+/// Half of what is left, so that a compile cannot take the host with it, and never more than the limit. Where that is
+/// too little even for the compiler itself, its end says so.
+fn memory(left: Option<u64>, limit: u64) -> u64 {
+    left.map_or(limit, |left| (left / 2).min(limit))
+}
+
+/// What the cgroup of this container has left; `None` without a limit or where it cannot be read. Inside a container
+/// its own cgroup is the root of the hierarchy; version 2 first, then version 1.
+fn left_in_cgroup() -> Option<u64> {
+    let left = |limit: &str, used: &str| {
+        let limit = number(&std::fs::read_to_string(limit).ok()?)?;
+        let used = number(&std::fs::read_to_string(used).ok()?)?;
+        Some(limit.saturating_sub(used))
+    };
+    left("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
+        .or_else(|| left("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"))
+}
+
+/// `max`, which means no limit, is no number.
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn memory_is_half_of_what_is_left_within_bounds() {
+        let limit = 1 << 30;
+        assert_eq!(memory(None, limit), limit);
+        assert_eq!(memory(Some(64 << 30), limit), limit);
+        assert_eq!(memory(Some(1 << 30), limit), 512 << 20);
+        assert_eq!(memory(Some(64 << 20), limit), 32 << 20);
+        assert_eq!(number("max\n"), None);
+        assert_eq!(number("1073741824\n"), Some(1 << 30));
+    }
+
+    #[test]
+    fn processor_time_is_whole_seconds() {
+        assert_eq!((seconds(Duration::from_millis(1)), seconds(Duration::from_millis(1500))), (1, 2));
+    }
+
+    /// A filter holds for a thread and what it starts, so a thread of a test can have one.
+    #[test]
+    fn what_is_left_is_to_compute() {
+        let (files, sockets, processes, memory) = std::thread::spawn(|| {
+            forbid_the_rest().unwrap();
+            let memory: u64 = vec![1_u64; 8 << 20].into_iter().sum();
+            let kind = |error: io::Error| error.kind();
+            (
+                std::fs::File::open("/proc/self/status").map_err(kind).map(drop),
+                std::net::UdpSocket::bind("127.0.0.1:0").map_err(kind).map(drop),
+                Command::new("/bin/true").spawn().map_err(kind).map(drop),
+                memory,
+            )
+        })
+        .join()
+        .unwrap();
+        let denied = Err(ErrorKind::PermissionDenied);
+        assert_eq!((files, sockets, processes, memory), (denied, denied, denied, 8 << 20));
+        assert!(std::fs::File::open("/proc/self/status").is_ok());
+    }
+}
