@@ -3,7 +3,7 @@
 //! Pure: everything it looks at is an argument, so `run`, `plan`, `tree` and `discover` decide the same.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use topoloom_api::names::SOURCE_LABEL;
 use topoloom_core::snapshot::{ColumnKey, View};
@@ -18,7 +18,7 @@ pub struct Inputs<'a> {
     /// The source that owns the objects.
     pub source: &'a Arc<str>,
     /// All HyperNodes of the cluster.
-    pub observed: &'a Observed,
+    pub observed: &'a Arc<Observed>,
     /// The nodes that the answer speaks of.
     pub view: &'a View,
     /// The columns that the plugin reads.
@@ -41,9 +41,9 @@ pub struct Decision {
     /// The short name of the result.
     pub hash: ResultHash,
     /// The objects.
-    pub named: Named,
+    pub named: Arc<Named>,
     /// The writes.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// Whether they may be written.
     pub verdict: Verdict,
     /// Numbers for the report.
@@ -83,13 +83,72 @@ pub fn accept(topology: &Topology, source: &Arc<str>, view: &View) -> Result<For
     Ok(forest)
 }
 
+/// What an answer means beside what is stored. It depends on nothing else, and most rounds find both as they were.
+#[derive(Debug, Clone)]
+struct Meaning {
+    forest: Arc<Forest>,
+    hash: ResultHash,
+    named: Arc<Named>,
+    plan: Arc<Plan>,
+    overlaps: usize,
+}
+
+/// The last meaning, and what it is the meaning of. One for each source.
+#[derive(Debug, Default)]
+pub struct Memory(Option<Remembered>);
+
+#[derive(Debug)]
+struct Remembered {
+    answer: Arc<Forest>,
+    // It is not kept for this: that it is the same one is all that has to be known.
+    observed: Weak<Observed>,
+    tier_names_elsewhere: TierNames,
+    meaning: Meaning,
+}
+
+impl Memory {
+    fn meaning(&mut self, answer: &Arc<Forest>, inputs: &Inputs<'_>) -> Meaning {
+        let observed = Arc::downgrade(inputs.observed);
+        let is_the_same = |known: &&Remembered| {
+            Weak::ptr_eq(&known.observed, &observed)
+                && known.tier_names_elsewhere == *inputs.tier_names_elsewhere
+                && (Arc::ptr_eq(&known.answer, answer) || known.answer == *answer)
+        };
+        if let Some(known) = self.0.as_ref().filter(is_the_same) {
+            return known.meaning.clone();
+        }
+        let meaning = Meaning::of(answer, inputs);
+        self.0 = Some(Remembered {
+            answer: Arc::clone(answer),
+            observed,
+            tier_names_elsewhere: inputs.tier_names_elsewhere.clone(),
+            meaning: meaning.clone(),
+        });
+        meaning
+    }
+}
+
+impl Meaning {
+    fn of(answer: &Arc<Forest>, inputs: &Inputs<'_>) -> Self {
+        let Wanted { forest, named, near } = inputs.observed.wanted(answer, inputs.source, inputs.tier_names_elsewhere);
+        let plan = Arc::new(diff(&near, &named));
+        Self { hash: forest.hash(), overlaps: overlaps(&forest, inputs), named: Arc::new(named), plan, forest }
+    }
+}
+
 /// Decides what a sound result means for the cluster as it is now.
 #[must_use]
-pub fn decide(forest: &Arc<Forest>, inputs: &Inputs<'_>) -> Decision {
-    let Wanted { forest, named, near } = inputs.observed.wanted(forest, inputs.source, inputs.tier_names_elsewhere);
-    let plan = diff(&near, &named);
+pub fn decide(answer: &Arc<Forest>, inputs: &Inputs<'_>) -> Decision {
+    decide_again(answer, inputs, &mut Memory::default())
+}
+
+/// As [`decide`], for a source that may have decided about the same before.
+#[must_use]
+pub fn decide_again(answer: &Arc<Forest>, inputs: &Inputs<'_>, memory: &mut Memory) -> Decision {
+    let Meaning { forest, hash, named, plan, overlaps } = memory.meaning(answer, inputs);
     let verdict = judge(&named, inputs);
-    Decision { hash: forest.hash(), verdict, plan, numbers: numbers(&forest, inputs), named, forest }
+    let numbers = Numbers { overlaps, ..numbers(&forest, inputs.view) };
+    Decision { forest, hash, named, plan, verdict, numbers }
 }
 
 fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {
@@ -115,12 +174,10 @@ fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {
     })
 }
 
-fn numbers(forest: &Forest, inputs: &Inputs<'_>) -> Numbers {
-    let view = inputs.view;
+fn numbers(forest: &Forest, view: &View) -> Numbers {
     let mut numbers = Numbers {
         covered: forest.nodes().into_iter().filter(|node| view.find(node).is_some()).count(),
         total: view.names().len(),
-        overlaps: overlaps(forest, inputs),
         ..Numbers::default()
     };
     for domain in forest.domains() {
@@ -187,5 +244,91 @@ impl Numbers {
     #[must_use]
     pub fn groups(&self) -> usize {
         self.by_tier.values().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topoloom_core::snapshot::{NodeMeta, Store};
+    use topoloom_core::topology::{Coverage, Group, Members, Tier, TierNameUse};
+
+    use super::*;
+
+    fn view() -> View {
+        let mut store = Store::new();
+        store.begin_relist();
+        for name in ["n0", "n1"] {
+            store.relist(NodeMeta { name, labels: [("l", "v"); 0], annotations: [("a", "v"); 0] });
+        }
+        store.commit_relist();
+        store.view(&[])
+    }
+
+    /// One rack with these rows.
+    fn answer(rows: &[u32], source: &Arc<str>) -> Arc<Forest> {
+        let group = Group {
+            id: "rack".into(),
+            kind: None,
+            fixed_name: None,
+            tier: 1,
+            tier_name: Some("rack".into()),
+            labels: Vec::new(),
+            members: Members::Rows(rows.to_vec()),
+        };
+        let topology = Topology { groups: vec![group], diagnostics: Vec::new(), coverage: Coverage::Complete };
+        Arc::new(accept(&topology, source, &view()).unwrap())
+    }
+
+    #[test]
+    fn the_same_is_not_thought_about_twice_and_anything_else_is() {
+        let (source, view): (Arc<str>, _) = ("fabric".into(), view());
+        let mut memory = Memory::default();
+        let mut decided = |answer: &Arc<Forest>, observed: &Arc<Observed>, tier_names_elsewhere: &TierNames| {
+            let safety = Safety::default();
+            let inputs = Inputs {
+                source: &source,
+                observed,
+                view: &view,
+                keys: &[],
+                baseline: None,
+                config: guard::Config::Same,
+                safety: &safety,
+                tier_names_elsewhere,
+            };
+            let decision = decide_again(answer, &inputs, &mut memory);
+            let fresh = decide(answer, &inputs);
+            assert_eq!((&decision.hash, &decision.named, &decision.plan), (&fresh.hash, &fresh.named, &fresh.plan));
+            assert_eq!((&decision.numbers, &decision.forest), (&fresh.numbers, &fresh.forest));
+            decision.named
+        };
+        let (nothing, none) = (Arc::new(Observed::default()), TierNames::new());
+        let one = decided(&answer(&[0], &source), &nothing, &none);
+        // An equal answer is the same one.
+        assert!(Arc::ptr_eq(&one, &decided(&answer(&[0], &source), &nothing, &none)));
+        assert_ne!(one, decided(&answer(&[0, 1], &source), &nothing, &none));
+
+        let both = answer(&[0, 1], &source);
+        let elsewhere: TierNames =
+            [("rack".into(), TierNameUse { tier: Tier::nearest(2), source: "other".into() })].into();
+        assert_eq!(decided(&both, &nothing, &elsewhere).tier_name_conflicts.len(), 1);
+
+        let object = |name: &str, spec| Object {
+            name: name.into(),
+            uid: "u".into(),
+            resource_version: "1".into(),
+            created: 0,
+            source: Some(Arc::clone(&source)),
+            group_id: Some("rack".into()),
+            split_from: None,
+            labels: Default::default(),
+            owned_labels: Default::default(),
+            shared_labels: Default::default(),
+            spec,
+        };
+        let spec = one.objects.values().next().unwrap().spec.clone();
+        let stored = Arc::new(Observed::new([Arc::new(object("mine", spec))]));
+        let continued = decided(&both, &stored, &none);
+        assert!(continued.objects.contains_key("mine"), "{continued:?}");
+        assert!(!decided(&both, &nothing, &none).objects.contains_key("mine"));
     }
 }

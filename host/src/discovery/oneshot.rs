@@ -90,7 +90,7 @@ impl Prepared {
 
     /// Runs one round per entry over the nodes in `store`, in the order of the document.
     pub async fn round(self, store: &Store, observed: &[Arc<Object>], applied_configs: &ConfigHashes) -> Vec<Shot> {
-        let observed = &Observed::new(observed.iter().cloned());
+        let observed = &Arc::new(Observed::new(observed.iter().cloned()));
         let mut tiers = TierNames::new();
         let mut shots = Vec::new();
         for (entry, revision) in self.entries {
@@ -184,7 +184,7 @@ async fn one(
     source: &Arc<str>,
     revision: &Revision,
     view: &View,
-    observed: &Observed,
+    observed: &Arc<Observed>,
     tiers: &TierNames,
     config: guard::Config,
 ) -> Result<Found, String> {

@@ -45,6 +45,7 @@ use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::guard::{Hold, Seen};
 use topoloom_core::topology::{Forest, ResultHash};
 
+use super::decide;
 use super::nodes::{Interest, Nodes};
 use super::pacing::Pacing;
 use super::report::Reports;
@@ -223,6 +224,8 @@ pub struct Supervisor {
     /// The configuration that `forest` came from, and whether the present revision gave it.
     forest_config: String,
     answered: bool,
+    /// What was last decided about it.
+    decided: decide::Memory,
     /// The nodes that `forest` speaks of.
     view: Option<View>,
     /// The nodes when a result was last completely applied.
@@ -323,6 +326,7 @@ impl Supervisor {
             forest: None,
             forest_config: String::new(),
             answered: false,
+            decided: decide::Memory::default(),
             view: None,
             baseline: None,
             hold: Hold::default(),

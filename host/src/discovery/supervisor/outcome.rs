@@ -9,7 +9,7 @@ use topoloom_core::topology::guard::{self, Confirmation, Seen, Standing, Verdict
 
 use super::Supervisor;
 use crate::config::tuning::EmptyResult;
-use crate::discovery::decide::{Decision, Inputs, decide};
+use crate::discovery::decide::{Decision, Inputs, decide_again};
 use crate::topology::apply::Outcome;
 
 /// First pause before a plan with refused writes is decided again; doubles up to [`LONGEST_WRITE_PAUSE`].
@@ -48,7 +48,7 @@ impl Supervisor {
                 safety: &safety,
                 tier_names_elsewhere: &elsewhere,
             };
-            let decision = decide(&forest, &inputs);
+            let decision = decide_again(&forest, &inputs, &mut self.decided);
             let pass = self.guard(&decision, &safety);
             let named = &decision.named;
             self.wake.obstructed(

@@ -1,8 +1,9 @@
-//! Plugins that are made to keep a compiler busy: one function in which thousands of values are alive at one time, so
-//! that giving them registers takes time that grows with the square of its size.
+//! Plugins that are made to keep a compiler busy. One kind has a function in which thousands of values are alive at one
+//! time, so that giving them registers takes time that grows with the square of its size. The other passes the scan, and
+//! takes what the compiler's process may take: loops in loops, all of which change all locals.
 //!
 //! Each bomb lies in a plugin that works, as a module that is never used: whoever gets past the compiler serves. It is
-//! loaded with the limits of the standard profile; what those do not let pass also with the limits of `large`, which do.
+//! loaded with the limits of the standard profile, the larger ones also with those of `large`.
 //! Meanwhile a good plugin goes on with its rounds, a few hundred a second.
 //!
 //! Memory is that of this process, which holds the runtime: the peak since the load began, over what was held before it.
@@ -25,6 +26,8 @@ use crate::table::{Row, Table, Target, mib, seconds, time};
 const SIZES: [usize; 4] = [29, 60, 128, 265];
 /// How often each is loaded; each time it is another plugin.
 const RUNS: usize = 3;
+/// Loops and locals of the bomb that passes the scan.
+const LOOPS: usize = 300;
 const SECONDS: f64 = 2.0;
 const GROWTH_MIB: f64 = 64.0;
 const DELAY_SECONDS: f64 = 0.02;
@@ -50,7 +53,7 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
         for size in sizes {
             let (mut took, mut end) = (Sample::default(), String::new());
             for run in 0..runs {
-                let bytes: Arc<[u8]> = bomb(&stranger, size << 10, run as u8).into();
+                let bytes: Arc<[u8]> = bomb(&stranger, &values(size << 10), run as u8).into();
                 let (grown, (sample, lit)) = growing(rounds(&good, &round, light(&runtime, bytes, &limits))).await?;
                 growth = growth.max(grown);
                 beside.extend(&sample);
@@ -63,6 +66,12 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
             table.add(row.target(longest.as_secs_f64(), target, seconds));
         }
     }
+    let bytes: Arc<[u8]> = bomb(&stranger, &loops(), 0).into();
+    let (grown, (sample, lit)) = growing(rounds(&good, &round, light(&runtime, bytes, &Limits::default()))).await?;
+    growth = growth.max(grown);
+    beside.extend(&sample);
+    let measure = format!("compile bomb of {LOOPS} loops in loops, limits `standard`: {}", lit.1);
+    table.add(Row::new(measure, time(lit.0)));
     let own = own(&runtime, &stranger).await?;
     let row = Row::new("  processor time of the host itself for all of them", time(own));
     table.add(row.target(own.as_secs_f64(), Target::AtMost(SECONDS), seconds));
@@ -103,7 +112,7 @@ async fn light(runtime: &Runtime, bytes: Arc<[u8]>, limits: &Limits) -> (Duratio
 async fn own(runtime: &Runtime, stranger: &[u8]) -> Result<Duration> {
     let before = own_cpu()?;
     for size in SIZES {
-        let bytes: Arc<[u8]> = bomb(stranger, size << 10, u8::MAX).into();
+        let bytes: Arc<[u8]> = bomb(stranger, &values(size << 10), u8::MAX).into();
         // Whether it is refused was seen before.
         let _ = runtime.load(Load { bytes, pinned: None, limits: Limits::default() }).await;
     }
@@ -142,8 +151,8 @@ async fn growing<T>(work: impl Future<Output = Result<T>>) -> Result<(f64, T)> {
     Ok((peak_mib(id)? - before, done))
 }
 
-/// A plugin with one more module, of one function with so many bytes.
-fn bomb(plugin: &[u8], size: usize, run: u8) -> Vec<u8> {
+/// A function body of so many bytes, in which nearly as many values wait for each other.
+fn values(size: usize) -> Vec<u8> {
     // Eight bytes for each value: four instructions that make it, and one that uses it when all of them are there.
     let values = size / 8 - 1;
     let mut body = vec![0];
@@ -155,6 +164,33 @@ fn bomb(plugin: &[u8], size: usize, run: u8) -> Vec<u8> {
     // i32.xor
     body.extend(vec![0x73; values - 1]);
     body.push(0x0b);
+    body
+}
+
+/// A function body of loops in loops, around a change of every local.
+fn loops() -> Vec<u8> {
+    // So many locals of type i32, after the two parameters.
+    let mut body = vec![1];
+    number(&mut body, LOOPS);
+    body.push(0x7f);
+    // loop without a type
+    body.extend([0x03, 0x40].repeat(LOOPS));
+    for local in 2..LOOPS + 2 {
+        // local.get, local.get 0, i32.add, local.set
+        body.push(0x20);
+        number(&mut body, local);
+        body.extend([0x20, 0, 0x6a, 0x21]);
+        number(&mut body, local);
+    }
+    // local.get 0, br_if 0, end
+    body.extend([0x20, 0, 0x0d, 0, 0x0b].repeat(LOOPS));
+    // local.get 2, end
+    body.extend([0x20, 2, 0x0b]);
+    body
+}
+
+/// A plugin with one more module, of one function with this body.
+fn bomb(plugin: &[u8], body: &[u8], run: u8) -> Vec<u8> {
     let mut code = vec![1];
     number(&mut code, body.len());
     code.extend(body);
