@@ -91,6 +91,13 @@ pub(crate) fn grafted(inner: &str) -> Arc<[u8]> {
     bytes.into()
 }
 
+/// The villain with one more core module, which nobody instantiates: bytes that no tool writes.
+pub(crate) fn carrying(module: &[u8]) -> Arc<[u8]> {
+    let mut bytes = VILLAIN.to_vec();
+    section(&mut bytes, 1, module);
+    bytes.into()
+}
+
 fn section(bytes: &mut Vec<u8>, id: u8, content: &[u8]) {
     bytes.push(id);
     let mut left = content.len();

@@ -152,6 +152,27 @@ async fn the_compiler_process_has_nothing_of_ours_in_its_environment() {
     assert_eq!(foreign, Vec::<&str>::new());
 }
 
+/// A compiler that says these words and ends with this code.
+async fn refused_by(code: u8, words: &str) -> LoadError {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("compiler");
+    std::fs::write(&script, format!("#!/bin/sh\ncat > /dev/null\necho {words} >&2\nexit {code}\n")).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let runtime = Runtime::start(Compiler::Child { exe: script }).unwrap();
+    let load = Load { bytes: Arc::clone(&VILLAIN), pinned: None, limits: Limits::default() };
+    runtime.load(load).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_compiler_process_that_cannot_confine_itself_is_not_the_plugins_fault() {
+    let error = refused_by(13, "no filter can be set").await;
+    assert_eq!((error.reason(), error.retry()), ("CompilerUnavailable", Retry::Later(None)), "{error}");
+    assert!(error.to_string().ends_with("could not be confined: no filter can be set"), "{error}");
+    let error = refused_by(1, "broken").await;
+    assert_eq!((error.reason(), error.retry()), ("CompileFailed", Retry::OnChange), "{error}");
+}
+
 #[tokio::test]
 async fn the_compiler_process_may_compute_and_nothing_else() {
     use std::process::{Command, Stdio};

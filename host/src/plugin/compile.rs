@@ -19,7 +19,7 @@ use wasmtime::component::Component;
 
 use super::builtin::Builtin;
 use super::cache::Verified;
-use super::compile_child::{OUT_OF_MEMORY, SUBCOMMAND};
+use super::compile_child::{OUT_OF_MEMORY, SUBCOMMAND, UNCONFINED};
 use super::confine::seconds;
 use super::engine::Optimise;
 use super::load::{CompileLimit, LoadError};
@@ -83,6 +83,9 @@ impl Compiler {
         let (status, image, complaint) = talk.map_err(failed("used"))?;
         if image.len() > IMAGE {
             return Err(LoadError::CompileLimit { limit: CompileLimit::Image(IMAGE) });
+        }
+        if status.code() == Some(UNCONFINED.into()) {
+            return Err(failed("confined")(io::Error::other(complaint)));
         }
         judge(status, &complaint, bounds)?;
         Ok((load_image(engine, &image)?, image))

@@ -18,14 +18,29 @@ pub const SUBCOMMAND: &str = "compile-plugin";
 /// The exit code when memory ran out (`ENOMEM`).
 pub(super) const OUT_OF_MEMORY: u8 = 12;
 
+/// The exit code when this process could not give up what it does not need (`EACCES`). It has read nothing then.
+pub(super) const UNCONFINED: u8 = 13;
+
 /// Compiles standard input to standard output. What goes wrong is one line on standard error and a failed exit code.
 #[must_use]
 pub fn main(arguments: &[String]) -> ExitCode {
-    match compile(arguments) {
+    // The one reader is the process that started us.
+    let complain = |error: &wasmtime::Error| writeln!(io::stderr(), "{}", super::chain(error)).unwrap_or_default();
+    let optimise = match read(arguments).map(|(optimise, bounds)| (optimise, confine(&bounds))) {
+        Ok((optimise, Ok(()))) => optimise,
+        Ok((_, Err(error))) => {
+            complain(&error);
+            return ExitCode::from(UNCONFINED);
+        }
+        Err(error) => {
+            complain(&error);
+            return ExitCode::FAILURE;
+        }
+    };
+    match compile(optimise) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The one reader is the process that started us.
-            let _ = writeln!(io::stderr(), "{}", super::chain(&error));
+            complain(&error);
             if is_out_of_memory(&error) { ExitCode::from(OUT_OF_MEMORY) } else { ExitCode::FAILURE }
         }
     }
@@ -38,9 +53,7 @@ fn is_out_of_memory(error: &wasmtime::Error) -> bool {
         || error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
 }
 
-fn compile(arguments: &[String]) -> wasmtime::Result<()> {
-    let (optimise, bounds) = read(arguments)?;
-    confine(&bounds)?;
+fn compile(optimise: Optimise) -> wasmtime::Result<()> {
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes)?;
     let image = Engine::new(&settings(optimise, Threads::One))?.precompile_component(&bytes)?;

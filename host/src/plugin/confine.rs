@@ -77,7 +77,10 @@ fn forbid_the_rest() -> wasmtime::Result<()> {
     match seccompiler::apply_filter(&filter(here)?) {
         // A kernel, or something that poses as one, without such filters: the limits have to do.
         Err(seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error)) if is_unknown(&error) => Ok(()),
-        done => Ok(done?),
+        Err(error) => Err(wasmtime::Error::from(error).context(
+            "no filter on system calls can be set: the profile of the container has to allow `seccomp` and `prctl`",
+        )),
+        Ok(()) => Ok(()),
     }
 }
 
@@ -151,6 +154,17 @@ mod tests {
     #[test]
     fn processor_time_is_whole_seconds() {
         assert_eq!((seconds(Duration::from_millis(1)), seconds(Duration::from_millis(1500))), (1, 2));
+    }
+
+    #[test]
+    fn a_profile_that_forbids_filters_is_named() {
+        let error = std::thread::spawn(|| {
+            forbid_the_rest().unwrap();
+            // Setting a filter is none of what is left.
+            forbid_the_rest().unwrap_err()
+        });
+        let error = crate::plugin::chain(&error.join().unwrap());
+        assert!(error.contains("has to allow `seccomp` and `prctl`") && error.contains("not permitted"), "{error}");
     }
 
     /// A filter holds for a thread and what it starts, so a thread of a test can have one.

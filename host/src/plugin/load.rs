@@ -124,7 +124,7 @@ pub enum LoadError {
         limit: CompileLimit,
     },
     /// The compiler process could not be used.
-    #[error("the compiler process {exe} could not be {what}")]
+    #[error("the compiler process {exe} could not be {what}: {source}")]
     Compiler {
         /// What was tried.
         what: &'static str,

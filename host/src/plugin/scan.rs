@@ -187,6 +187,8 @@ fn validate(
 ) -> Result<u64, wasmparser::BinaryReaderError> {
     let mut reader = body.get_binary_reader();
     function.read_locals(&mut reader)?;
+    // Some encodings belong to features: the reader has to know, as it does in `FuncValidator::validate`.
+    reader.set_features(*function.features());
     let mut most = 0;
     while !reader.eof() {
         reader.visit_operator(&mut function.visitor(reader.original_position()))??;

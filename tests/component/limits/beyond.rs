@@ -9,7 +9,7 @@ use topoloom_core::topology::{Object, Spec};
 
 use super::call::leak;
 use super::{Act, lowered, refused, run, sentence};
-use crate::guests::{GLUTTON, MUTE_VILLAIN, VILLAIN, grafted, host, load, nodes, round, source, wat};
+use crate::guests::{GLUTTON, MUTE_VILLAIN, VILLAIN, carrying, grafted, host, load, nodes, round, source, wat};
 
 #[tokio::test]
 async fn each_feature_that_is_off_is_refused_by_that_name() {
@@ -30,6 +30,17 @@ async fn each_feature_that_is_off_is_refused_by_that_name() {
         let error = refused(wat(&format!("{feature}.wat")), Limits::large()).await;
         assert_eq!((error.limit(), error.reason()), (Some(Limit::Features), "FeatureOff"), "{feature}: {error}");
     }
+}
+
+#[tokio::test]
+async fn an_encoding_of_a_feature_that_is_off_is_refused_although_it_says_nothing_new() {
+    let mut module = b"\0asm\x01\0\0\0".to_vec();
+    // One function without parameters, one memory.
+    module.extend([1, 4, 1, 0x60, 0, 0, 3, 2, 1, 0, 5, 3, 1, 0, 1]);
+    // i32.const 0, i32.load of memory 0, drop, end. Bit 6 of the alignment says that the memory is named: multi-memory.
+    module.extend([10, 11, 1, 9, 0, 0x41, 0, 0x28, 0x42, 0, 0, 0x1a, 0x0b]);
+    let error = refused(carrying(&module), Limits::large()).await;
+    assert_eq!((error.limit(), error.reason()), (Some(Limit::Features), "FeatureOff"), "{error}");
 }
 
 #[tokio::test]

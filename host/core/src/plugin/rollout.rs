@@ -200,6 +200,12 @@ impl Rollout {
         self.serving.as_ref().is_some_and(|serving| serving.watch.is_some())
     }
 
+    /// Whether the next fault of the serving revision is its last, since it is watched and there is a way back.
+    #[must_use]
+    pub fn is_on_trial(&self) -> bool {
+        self.is_watched() && !self.previous.is_empty()
+    }
+
     /// When a [`Event::Tick`] has something to do.
     #[must_use]
     pub fn next_tick(&self) -> Option<Time> {
@@ -397,9 +403,17 @@ impl Rollout {
         self.go_back(now)
     }
 
-    /// The latest way back that is left; without one, what serves goes on, with long pauses.
+    /// The latest way back that is left. Without one, what serves goes on: watched no longer, and with long pauses once
+    /// patience is at an end.
     fn go_back(&mut self, now: Time) -> Option<Order> {
-        let Some(to) = self.previous.front().copied() else { return self.quarantine(now) };
+        let Some(to) = self.previous.front().copied() else {
+            let serving = self.serving.as_mut()?;
+            if serving.strikes < STRIKES {
+                serving.watch = None;
+                return None;
+            }
+            return self.quarantine(now);
+        };
         self.candidate = Some(Candidate { digest: to, stage: Stage::Preparing, strikes: 0, cause: Cause::Rollback });
         Some(Order::Prepare(to))
     }

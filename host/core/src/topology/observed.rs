@@ -1,5 +1,5 @@
 //! All HyperNodes of a cluster at one moment, arranged so that what concerns one source is found without a look at what
-//! belongs to the others: a round of one source of fifty costs what a round of a source alone does.
+//! belongs to the others. It is arranged once for each change, and asked by every source in every round.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};

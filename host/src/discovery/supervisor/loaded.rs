@@ -144,7 +144,7 @@ impl Report {
         }
         let rollout = loaded.rollout;
         if let (Some(plugin), true) = (&mut self.status.plugin, serves) {
-            plugin.watched = rollout.is_watched();
+            plugin.watched = rollout.is_on_trial();
         }
         self.status.strikes =
             rollout.serving().map(|serving| i64::from(serving.strikes)).filter(|strikes| *strikes > 0);

@@ -163,6 +163,10 @@ proptest! {
                 prop_assert!(ends);
             }
             prop_assert!(rollout.quarantined_until().is_none_or(|until| until <= world.now + LONGEST_QUARANTINE));
+            // The end of patience is five faults in a row.
+            if let Some(Order::Quarantine(_)) = order {
+                prop_assert!(new.is_some_and(|serving| serving.strikes >= STRIKES));
+            }
             // Whoever is waited for was asked.
             match order {
                 Some(Order::Prepare(digest) | Order::Shadow(digest)) => {

@@ -158,13 +158,16 @@ fn the_operators_choice_is_not_compared_but_has_to_answer() {
 }
 
 #[test]
-fn a_way_back_that_leads_nowhere_ends_in_quarantine() {
+fn after_a_way_back_that_leads_nowhere_what_serves_goes_on_as_long_as_there_is_patience() {
     let mut rollout = swapped("a", "b");
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
     assert_eq!(rollout.handle(Event::Wanted(digest("c"), Cause::Delivery), S), None, "first the way back");
     let lost = Event::Failed(digest("a"), Step::Receive, Failed::ForGood);
-    assert_eq!(rollout.handle(lost, S), Some(Order::Quarantine(digest("b"))));
+    assert_eq!(rollout.handle(lost, S), None);
     assert_eq!(rollout.serving().unwrap().digest, digest("b"));
+    assert!(!rollout.is_watched() && rollout.quarantine_pause().is_none());
+    (2..STRIKES).for_each(|_| assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None));
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Quarantine(digest("b"))));
     assert_eq!(rollout.handle(Event::Wanted(digest("c"), Cause::Delivery), S), Some(Order::Prepare(digest("c"))));
 }
 
@@ -231,6 +234,21 @@ fn a_watch_goes_on_after_a_restart() {
     assert!(!rollout.is_watched(), "it is the way back");
     // Its bytes were lost, and another one was the first to serve.
     assert!(!starts_with("a").is_watched());
+}
+
+#[test]
+fn a_way_back_that_is_lost_is_no_reason_for_quarantine() {
+    let memory = Memory { previous: vec![digest("a")], taken_back: vec![], watched: Some(digest("b")) };
+    let mut rollout = Rollout::new(memory);
+    let _ = rollout.handle(Event::Wanted(digest("b"), Cause::Delivery), S);
+    let _ = rollout.handle(Event::Prepared(digest("b")), S);
+    assert!(rollout.is_on_trial());
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
+    // Part of an older binary, say.
+    assert_eq!(rollout.handle(Event::Failed(digest("a"), Step::Receive, Failed::ForGood), S), None);
+    assert!(!rollout.is_on_trial() && rollout.quarantine_pause().is_none() && rollout.candidate().is_none());
+    (2..STRIKES).for_each(|_| assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None));
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Quarantine(digest("b"))));
 }
 
 #[test]
