@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::forest::Forest;
 use super::merge::merge_additions;
@@ -17,9 +17,12 @@ pub struct Observed {
     objects: Vec<Arc<Object>>,
     /// Positions of the objects of each source.
     by_source: BTreeMap<Arc<str>, Vec<usize>>,
-    /// Positions of the objects that list a name. Only ever asked, never walked through, so its order is nobody's.
-    listed_by: HashMap<Arc<str>, Vec<usize>, BuildHasherDefault<DefaultHasher>>,
+    /// Made when it is first asked for: who is alone in a cluster never asks.
+    listers: OnceLock<Listers>,
 }
+
+/// Positions of the objects that list a name. Only ever asked, never walked through, so its order is nobody's.
+type Listers = HashMap<Arc<str>, Vec<usize>, BuildHasherDefault<DefaultHasher>>;
 
 /// What a sound answer wants the cluster to hold.
 #[derive(Debug, Clone)]
@@ -46,11 +49,21 @@ impl Observed {
                     None => drop(observed.by_source.insert(Arc::clone(source), vec![at])),
                 }
             }
-            for child in object.spec.children() {
-                observed.listed_by.entry(Arc::clone(child)).or_default().push(at);
-            }
         }
         observed
+    }
+
+    fn listers(&self, name: &str) -> impl Iterator<Item = usize> {
+        let listers = self.listers.get_or_init(|| {
+            let mut listers = Listers::default();
+            for (at, object) in self.objects.iter().enumerate() {
+                for child in object.spec.children() {
+                    listers.entry(Arc::clone(child)).or_default().push(at);
+                }
+            }
+            listers
+        });
+        listers.get(name).into_iter().flatten().copied()
     }
 
     /// Every object, by name.
@@ -75,6 +88,10 @@ impl Observed {
     /// The result is the one that a look at every object would have; most of them are not looked at.
     #[must_use]
     pub fn wanted(&self, forest: &Arc<Forest>, source: &Arc<str>, tier_names_elsewhere: &TierNames) -> Wanted {
+        let is_alone = self.by_source.get(source).is_some_and(|own| own.len() == self.objects.len());
+        if is_alone {
+            return among(self.objects.clone(), forest, source, tier_names_elsewhere);
+        }
         let own = self.of(source).map(|object| &object.name);
         let fixed = forest.domains().iter().filter_map(|domain| domain.fixed_name.as_ref());
         let near = self.around(own.chain(fixed));
@@ -91,8 +108,7 @@ impl Observed {
             if !asked.insert(name) {
                 continue;
             }
-            let listers = self.listed_by.get(name).into_iter().flatten().copied();
-            for at in self.position(name).into_iter().chain(listers) {
+            for at in self.position(name).into_iter().chain(self.listers(name)) {
                 if let (true, Some(object)) = (seen.insert(at), self.objects.get(at)) {
                     open.push(&object.name);
                     open.extend(object.spec.children().map(|child| &**child));
@@ -109,10 +125,12 @@ impl Observed {
             let object = self.objects.get(at);
             object.is_some_and(|object| wanted.near.binary_search_by(|near| near.name.cmp(&object.name)).is_ok())
         };
-        wanted.named.objects.iter().filter(|(_, desired)| desired.continues.is_none()).all(|(name, _)| {
-            let listers = self.listed_by.get(name).into_iter().flatten().copied();
-            self.position(name).into_iter().chain(listers).all(is_near)
-        })
+        wanted
+            .named
+            .objects
+            .iter()
+            .filter(|(_, desired)| desired.continues.is_none())
+            .all(|(name, _)| self.position(name).into_iter().chain(self.listers(name)).all(is_near))
     }
 
     fn position(&self, name: &str) -> Option<usize> {
