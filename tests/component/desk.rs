@@ -132,6 +132,10 @@ fn a_plugin_is_shown_with_all_that_it_is() {
     assert_eq!(said["requires"]["nodeLabels"], json!(["example.com/rack"]));
     assert_eq!((&said["start"]["memories"], &said["refused"]), (&json!(1), &json!([])));
     assert!(said["start"]["memory"].as_u64().unwrap() > 1 << 20 && said["start"]["coreInstances"].as_u64() > Some(1));
+    // The limits are those of the entry, as in the host.
+    desk.put("entry.yaml", "source: villain\nenabled: true\nlimits: {function: 64}\nconfig: {discover: good}\n");
+    let end = desk.run(&["inspect", "villain.wasm", "--config", "entry.yaml"]);
+    assert!(end.code == Some(1) && end.error.contains("and 64 is allowed"), "{}", end.error);
     // Without a configuration nobody knows what it reads.
     let end = desk.run(&["inspect", "villain.wasm"]);
     assert!(end.code == Some(0) && end.out.contains("give one with --config"), "{}", end.out);

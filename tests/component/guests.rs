@@ -1,11 +1,13 @@
 //! Builds the guests once per test process and makes rounds for them.
 
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock};
 
 use topoloom::plugin::{Compiler, Load, Plugin, Round, Runtime};
 use topoloom_core::plugin::{Granted, Limits};
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
+use topoloom_core::topology::{Member, Object, Spec};
 use topoloom_tests::guest;
 
 /// The label that the villain groups by.
@@ -89,6 +91,28 @@ pub(crate) fn grafted(inner: &str) -> Arc<[u8]> {
     section(&mut bytes, 4, &inner);
     section(&mut bytes, 5, &[1, 0, 1, 0]);
     bytes.into()
+}
+
+/// A stored object of tier 1 with these members, which nobody owns.
+pub(crate) fn stored(name: &str, members: Vec<Member>) -> Object {
+    Object {
+        name: name.into(),
+        uid: "u".into(),
+        resource_version: "1".into(),
+        created: 0,
+        source: None,
+        group_id: None,
+        split_from: None,
+        labels: Default::default(),
+        owned_labels: Default::default(),
+        shared_labels: Default::default(),
+        spec: Spec { tier: 1, tier_name: None, members },
+    }
+}
+
+/// The compiler process, with pipes to talk to it.
+pub(crate) fn compiler() -> Child {
+    Command::new(host()).args(["compile-plugin", "quick"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 /// The villain with one more core module, which nobody instantiates: bytes that no tool writes.

@@ -15,10 +15,10 @@ use topoloom_core::plugin::{
     Answer, Answered, CallError, CredentialKind, Failure, Granted, Limits, Location, Requirements,
 };
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
-use topoloom_core::topology::{Coverage, LabelSelector, Member, MemberKind, Members, Object, Selector, Spec, Subject};
+use topoloom_core::topology::{Coverage, LabelSelector, Member, MemberKind, Members, Object, Selector, Subject};
 use topoloom_tests::guest;
 
-use crate::guests::{RACK, RUNTIME, source};
+use crate::guests::{RACK, RUNTIME, source, stored};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -166,20 +166,7 @@ fn objects() -> Arc<[Arc<Object>]> {
         Member::hyper_node("object".into()),
         Member { kind: MemberKind::Node, selector: Selector::Labels(selector) },
     ];
-    let object = Object {
-        name: "object".into(),
-        uid: "u".into(),
-        resource_version: "1".into(),
-        created: 0,
-        source: None,
-        group_id: None,
-        split_from: None,
-        labels: Default::default(),
-        owned_labels: Default::default(),
-        shared_labels: Default::default(),
-        spec: Spec { tier: 1, tier_name: None, members },
-    };
-    [Arc::new(object)].into()
+    [Arc::new(stored("object", members))].into()
 }
 
 async fn discover(plugin: &Plugin, end: &str, state: &[u8]) -> Result<Answer, CallError> {

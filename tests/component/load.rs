@@ -8,7 +8,7 @@ use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{Limits, Retry};
 use topoloom_tests::controlplane::eventually;
 
-use crate::guests::{RUNTIME, VILLAIN, bomb, nodes, round, source, villain, wat};
+use crate::guests::{RUNTIME, VILLAIN, bomb, compiler, nodes, round, source, villain, wat};
 
 async fn refused(bytes: Arc<[u8]>, limits: Limits) -> LoadError {
     RUNTIME.load(Load { bytes, pinned: None, limits }).await.expect_err("it loaded")
@@ -60,13 +60,7 @@ async fn only_components_are_read() {
 /// What the compiler process makes of a plugin: native code, which nobody may bring along.
 fn compiled(bytes: &[u8]) -> Arc<[u8]> {
     use std::io::Write;
-    use std::process::{Command, Stdio};
-    let mut child = Command::new(crate::guests::host())
-        .args(["compile-plugin", "quick"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = compiler();
     child.stdin.take().unwrap().write_all(bytes).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -175,13 +169,7 @@ async fn a_compiler_process_that_cannot_confine_itself_is_not_the_plugins_fault(
 
 #[tokio::test]
 async fn the_compiler_process_may_compute_and_nothing_else() {
-    use std::process::{Command, Stdio};
-    let mut child = Command::new(crate::guests::host())
-        .args(["compile-plugin", "quick"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = compiler();
     let status = format!("/proc/{}/status", child.id());
     eventually("it has confined itself before it reads anything", Duration::from_secs(60), async || {
         let status = std::fs::read_to_string(&status).map_err(|error| error.to_string())?;

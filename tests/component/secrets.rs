@@ -14,10 +14,10 @@ use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 use topoloom_core::plugin::{Amount, Answer, CallError, Granted, Limit, Limits, TrapKind};
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
-use topoloom_core::topology::{Member, Object, Spec};
+use topoloom_core::topology::{Member, Object};
 use topoloom_tests::guest;
 
-use crate::guests::{VILLAIN, host, source};
+use crate::guests::{VILLAIN, host, source, stored};
 
 const OPEN: &str = "example.com/open";
 const HIDDEN: &str = "example.com/hidden";
@@ -81,19 +81,7 @@ fn everything() -> View {
 /// An object of a source, with a node that exists and one that is gone.
 fn object(name: &str) -> Arc<[Arc<Object>]> {
     let members = NAMES.map(|name| Member::node(name.into())).into();
-    let object = Object {
-        name: name.into(),
-        uid: "u".into(),
-        resource_version: "1".into(),
-        created: 0,
-        source: None,
-        group_id: Some(name.into()),
-        split_from: None,
-        labels: Default::default(),
-        owned_labels: Default::default(),
-        shared_labels: Default::default(),
-        spec: Spec { tier: 1, tier_name: None, members },
-    };
+    let object = Object { group_id: Some(name.into()), ..stored(name, members) };
     [Arc::new(object)].into()
 }
 

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use topoloom::plugin::{Compiler, Load, Metrics, Options, Round, Runtime};
 use topoloom_core::plugin::{Amount, CallError, CallLimits, Limit, Limits, Setting, StoreLimits};
-use topoloom_core::topology::{Object, Spec};
 
 use super::call::leak;
 use super::{Act, lowered, refused, run, sentence};
-use crate::guests::{GLUTTON, MUTE_VILLAIN, VILLAIN, carrying, grafted, host, load, nodes, round, source, wat};
+use crate::guests::{GLUTTON, MUTE_VILLAIN, VILLAIN, carrying, grafted, host, load, nodes, round, source, stored, wat};
 
 #[tokio::test]
 async fn each_feature_that_is_off_is_refused_by_that_name() {
@@ -62,19 +61,7 @@ async fn the_small_profile_is_too_small_for_what_the_large_one_takes() {
 
 #[tokio::test]
 async fn everything_that_the_host_gives_is_counted() {
-    let object = Arc::new(Object {
-        name: "o".repeat(60_000).into(),
-        uid: "u".into(),
-        resource_version: "1".into(),
-        created: 0,
-        source: None,
-        group_id: None,
-        split_from: None,
-        labels: Default::default(),
-        owned_labels: Default::default(),
-        shared_labels: Default::default(),
-        spec: Spec { tier: 1, tier_name: None, members: Vec::new() },
-    });
+    let object = Arc::new(stored(&"o".repeat(60_000), Vec::new()));
     let plugin = load(&GLUTTON, lowered(Limit::Received, Amount::mib(1))).await;
     for what in ["labels", "annotations", "absent", "names", "rows", "objects", "credentials"] {
         let take = |times: &str| Round {

@@ -125,8 +125,8 @@ pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
 
 async fn examine(args: &InspectArgs, file: &PluginFile, given: Option<&Given>) -> anyhow::Result<Report> {
     let entry = given.and_then(Given::entry);
-    let profile = args.profile.or_else(|| entry.map(|entry| entry.limits.profile.into()));
-    let limits = profile.unwrap_or(ProfileArg::Standard).limits();
+    let of_entry = || entry.map(|entry| entry.limits.applied()).unwrap_or_default();
+    let limits = args.profile.map_or_else(of_entry, ProfileArg::limits);
     let mut report = Report {
         file: args.file.display().to_string(),
         digest: Digest::of(&file.bytes),

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use topoloom_core::plugin::{Description, Limits};
+use topoloom_core::plugin::{Description, Limit, Limits, Setting};
 
-use crate::config::Profile;
 use crate::plugin::{Compiler, Load, LoadError, Plugin, Runtime};
 
 /// Which limits hold.
@@ -15,15 +14,6 @@ pub(super) enum ProfileArg {
     Standard,
     /// For plugins that carry a language runtime, as `limits.profile: large` in an entry
     Large,
-}
-
-impl From<Profile> for ProfileArg {
-    fn from(profile: Profile) -> Self {
-        match profile {
-            Profile::Standard => Self::Standard,
-            Profile::Large => Self::Large,
-        }
-    }
 }
 
 impl ProfileArg {
@@ -59,8 +49,12 @@ impl Sandbox {
         self.runtime.load(Load { bytes: Arc::clone(bytes), pinned: None, limits }).await
     }
 
-    /// What a plugin says about itself.
-    pub(super) async fn describe(&self, bytes: &Arc<[u8]>, limits: Limits) -> anyhow::Result<Description> {
+    /// What a plugin says about itself. No entry is at hand that could give the compiler more time, so it has as much as
+    /// an entry can give.
+    pub(super) async fn describe(&self, bytes: &Arc<[u8]>, mut limits: Limits) -> anyhow::Result<Description> {
+        if let Setting::Entry { high, .. } = Limit::CompileCpu.row().setting {
+            limits.set(Limit::CompileCpu, high);
+        }
         let plugin = self.load(bytes, limits).await?;
         Ok(plugin.describe(&self.source).await.end?)
     }
