@@ -101,6 +101,10 @@ impl ClusterArgs {
     }
 
     async fn connect(&self) -> anyhow::Result<kube::Client> {
+        Ok(self.connection().await?.client)
+    }
+
+    async fn connection(&self) -> anyhow::Result<cluster::Connection> {
         Ok(cluster::connect(self.kubeconfig.as_deref(), self.context.as_deref()).await?)
     }
 }

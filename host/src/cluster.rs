@@ -9,5 +9,5 @@ pub mod events;
 pub mod refusal;
 pub mod single;
 
-pub use client::{ConnectError, connect};
+pub use client::{ConnectError, Connection, connect};
 pub use refusal::{Reason, Refusal};

@@ -41,7 +41,7 @@ pub mod tuning;
 mod yaml;
 
 pub use document::{Document, Entry, Standing};
-pub use entry::{Compat, ContentHash, EntryConfig, Mode, OnFailure, SecretRef, Verbs};
+pub use entry::{Compat, ContentHash, Credentials, EntryConfig, Mode, OnFailure, SecretRef, Verbs};
 pub use error::{Error, Problem};
 pub use location::{Load, Location};
 pub use permissions::Permissions;

@@ -18,6 +18,7 @@ pub mod cluster;
 pub mod config;
 pub mod delivery;
 pub mod discovery;
+pub mod endpoints;
 pub mod manager;
 pub mod plugin;
 mod text;

@@ -20,13 +20,14 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::client;
 use crate::cluster::events::Events;
+use crate::cluster::{Connection, client};
 use crate::config::{Location, Mode};
 use crate::delivery::{Delivery, Modules, Sites, Supply};
 use crate::discovery::nodes::Nodes;
 use crate::discovery::report::Reports;
 use crate::discovery::supervisor::{Shared, TierRegistry};
+use crate::endpoints::{self, Outside};
 use crate::plugin::cache::{Cache, CacheOptions};
 use crate::plugin::trust::TrustOptions;
 use crate::plugin::{self, Compiler, Runtime};
@@ -84,7 +85,8 @@ pub enum Error {
 ///
 /// # Errors
 /// See [`Error`].
-pub async fn run(client: kube::Client, options: Options, stop: CancellationToken) -> Result<(), Error> {
+pub async fn run(connection: Connection, options: Options, stop: CancellationToken) -> Result<(), Error> {
+    let Connection { client, server } = connection;
     let health = health::Health::default();
     let mut registry = Registry::with_prefix("topoloom");
     let nodes = Arc::new(Nodes::default());
@@ -104,10 +106,13 @@ pub async fn run(client: kube::Client, options: Options, stop: CancellationToken
         delivery: Delivery::new(Some(client.clone()), sites, runtime.metrics().clone()),
         modules: Modules::new(Some(client.clone()), namespace, options.modules),
     };
+    let endpoint_metrics = endpoints::metrics::Metrics::register(&mut registry);
+    let outside = Outside { metrics: endpoint_metrics, ..Outside::cluster(&client, namespace, &server).await };
     let shared = Arc::new(Shared {
         runtime,
         supply,
         trust: options.trust,
+        outside,
         nodes: Arc::clone(&nodes),
         hyper_nodes: Arc::clone(&hyper_nodes),
         writer: Writer {

@@ -44,6 +44,7 @@ fn table(reader: Reader) -> String {
             let (key, range) = match row.setting {
                 Setting::Entry { key, low, high } => (format!("`{key}`"), format!("{low} to {high}")),
                 Setting::Host { flag, low, high } => (format!("(host: `{flag}`)"), format!("{low} to {high}")),
+                Setting::Endpoint { key } => (format!("`{key}` of the endpoint"), String::new()),
                 Setting::With(other) => (format!("`{}`", other.key().unwrap_or_default()), String::new()),
                 Setting::Fixed => (String::new(), String::new()),
             };

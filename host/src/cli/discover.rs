@@ -22,6 +22,8 @@ use crate::config::{self, Document, PluginOrigin, PluginRef, Standing};
 use crate::delivery::Supply;
 use crate::discovery::node_file::{self, FileNode};
 use crate::discovery::oneshot::{ConfigHashes, Found, Prepared, Shot};
+use crate::discovery::revision::Host;
+use crate::endpoints::Outside;
 use crate::plugin::{Compiler, Runtime};
 use crate::topology::convert::{self, Wanted};
 
@@ -75,8 +77,9 @@ pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
     }
     let existing = args.existing.as_deref().map(read_existing).transpose()?.unwrap_or_default();
     let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
-    let prepared =
-        Prepared::new(&runtime, &Supply::offline(), &document, args.source.as_deref(), &BTreeMap::new()).await;
+    let outside = Outside::offline();
+    let host = Host::at_desk(&runtime, &outside);
+    let prepared = Prepared::new(host, &Supply::offline(), &document, args.source.as_deref(), &BTreeMap::new()).await;
     let mut store = Store::new();
     store.want(prepared.keys());
     read_nodes(&args.nodes, &mut store)?;

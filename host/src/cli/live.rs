@@ -12,10 +12,12 @@ use topoloom_core::snapshot::{Change, ColumnKey, NodeMeta, Store};
 use topoloom_core::topology::Object;
 
 use super::ClusterArgs;
-use crate::cluster::{Reason, Refusal};
+use crate::cluster::{self, Reason, Refusal};
 use crate::config::{Document, Entry, Load, Problem, Standing};
 use crate::delivery::{Delivery, Module, Modules, Sites, Supply};
 use crate::discovery::oneshot::{Compared, ConfigHashes, Prepared, Shot};
+use crate::discovery::revision::Host;
+use crate::endpoints::Outside;
 use crate::plugin::{Compiler, Digest, Metrics, Runtime};
 use crate::topology::convert;
 use crate::topology::observe::HyperNodes;
@@ -23,6 +25,8 @@ use crate::topology::observe::HyperNodes;
 /// What one look at the cluster found.
 pub(super) struct Live {
     pub(super) client: kube::Client,
+    /// Where its API server is.
+    server: http::Uri,
     /// The namespace of the configuration.
     pub(super) namespace: String,
     pub(super) hyper_nodes: Vec<HyperNode>,
@@ -38,7 +42,7 @@ pub(super) struct Live {
 impl Live {
     /// Looks at HyperNodes, sources and configuration.
     pub(super) async fn look(args: &ClusterArgs) -> anyhow::Result<Self> {
-        let client = args.connect().await?;
+        let cluster::Connection { client, server } = args.connection().await?;
         let hyper_nodes = list::<HyperNode>(&client).await.context("listing HyperNodes")?;
         let sources = match list::<DiscoverySource>(&client).await {
             Err(refusal) if refusal.reason == Reason::NoSuchResource => Vec::new(),
@@ -50,6 +54,7 @@ impl Live {
         let namespace = args.location().namespace;
         Ok(Self {
             client,
+            server,
             namespace,
             hyper_nodes,
             sources,
@@ -81,7 +86,8 @@ impl Live {
             super::print::error(&format!("topoloom: warning: {warning}"));
         }
         let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
-        let prepared = self.prepared(&runtime, only).await;
+        let outside = self.outside().await;
+        let prepared = self.prepared(Host::at_desk(&runtime, &outside), only).await;
         self.nodes(&prepared.keys()).await?;
         let objects = self.objects();
         let mut shots = prepared.round(&self.store, &objects, &self.applied()).await;
@@ -90,7 +96,7 @@ impl Live {
     }
 
     /// Every enabled entry (or one) with the bytes that serve it.
-    async fn prepared(&self, runtime: &Runtime, only: Option<&str>) -> Prepared {
+    async fn prepared(&self, host: Host<'_>, only: Option<&str>) -> Prepared {
         let supply = Supply {
             delivery: Delivery::new(Some(self.client.clone()), Sites::at(&self.namespace), Metrics::default()),
             modules: Modules::new(Some(self.client.clone()), &self.namespace, None),
@@ -99,7 +105,12 @@ impl Live {
             let digest = Digest::parse(&source.status.plugin.as_ref()?.digest)?;
             Some((source.status.source.clone(), digest))
         });
-        Prepared::new(runtime, &supply, &self.document, only, &serving.collect()).await
+        Prepared::new(host, &supply, &self.document, only, &serving.collect()).await
+    }
+
+    /// What plugins may reach, with the rights of whoever runs the command.
+    async fn outside(&self) -> Outside {
+        Outside::cluster(&self.client, &self.namespace, &self.server).await
     }
 
     /// The configurations that the objects in the cluster came from.
@@ -115,8 +126,10 @@ impl Live {
         };
         let entry = Arc::new(entry.clone());
         let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
-        let serving = self.prepared(&runtime, Some(source)).await;
-        let candidate = Prepared::one(&runtime, entry, Arc::new(module)).await;
+        let outside = self.outside().await;
+        let host = Host::at_desk(&runtime, &outside);
+        let serving = self.prepared(host, Some(source)).await;
+        let candidate = Prepared::one(host, entry, Arc::new(module)).await;
         let known = HyperNodes::default();
         self.hyper_nodes.iter().for_each(|object| known.written(object));
         let mut keys = [serving.keys(), candidate.keys(), known.selector_keys()].concat();

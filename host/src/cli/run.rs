@@ -76,7 +76,7 @@ enum StatusScope {
 pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     // Before the cluster is asked for anything: what is wrong with these is wrong everywhere.
     let (cache, trust) = (args.plugins.cache()?, args.plugins.trust()?);
-    let client = args.cluster.connect().await?;
+    let connection = args.cluster.connection().await?;
     let options = Options {
         location: args.cluster.location(),
         mode: if args.observe { Mode::Observe } else { Mode::Apply },
@@ -100,7 +100,7 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let stop = CancellationToken::new();
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
-    let mut host = std::pin::pin!(manager::run(client, options, stop.clone()));
+    let mut host = std::pin::pin!(manager::run(connection, options, stop.clone()));
     tokio::select! {
         ended = &mut host => { ended?; return Ok(ExitCode::SUCCESS); }
         _ = terminate.recv() => {}

@@ -36,13 +36,22 @@ pub enum ConnectError {
     Client(String),
 }
 
+/// A client and whom it speaks to.
+#[derive(Clone)]
+pub struct Connection {
+    /// The client.
+    pub client: kube::Client,
+    /// The URL of the API server.
+    pub server: http::Uri,
+}
+
 /// Makes a client. Does not talk to the API server yet.
 ///
 /// `kubeconfig` wins over `KUBECONFIG`, that over `~/.kube/config`, that over the ServiceAccount of the pod.
 ///
 /// # Errors
 /// Names the file and what is wrong with it.
-pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<kube::Client, ConnectError> {
+pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Connection, ConnectError> {
     let mut config = match kubeconfig {
         Some(path) => {
             let named = |message: String| ConnectError::Kubeconfig { path: path.to_owned(), message };
@@ -69,10 +78,11 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
         http::header::USER_AGENT,
         http::HeaderValue::from_static(concat!("topoloom/", env!("CARGO_PKG_VERSION"))),
     ));
-    let server: Arc<str> = config.cluster_url.to_string().trim_end_matches('/').into();
+    let url = config.cluster_url.clone();
+    let server: Arc<str> = url.to_string().trim_end_matches('/').into();
     let builder = ClientBuilder::try_from(config).map_err(|error| ConnectError::Client(chain(&error)))?;
     let named = move |source: BoxError| NoAnswer { server: Arc::clone(&server), source };
-    Ok(builder.with_layer(&MapErrLayer::new(named)).build())
+    Ok(Connection { client: builder.with_layer(&MapErrLayer::new(named)).build(), server: url })
 }
 
 /// Which API server did not answer: the client's own errors do not say where they knocked.

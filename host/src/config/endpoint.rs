@@ -17,8 +17,8 @@ use topoloom_core::plugin::Method;
 /// What one endpoint is and how it may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// What answers.
-    pub carrier: Carrier,
+    /// What answers; nothing where the configuration of a plugin that comes with the host says it.
+    pub carrier: Option<Carrier>,
     /// Which methods may be used.
     pub methods: BTreeSet<Method>,
     /// Which paths may be asked for: prefixes below the base URL, each beginning with `/`.
@@ -27,10 +27,10 @@ pub struct Endpoint {
     pub addresses: Vec<AddressRule>,
     /// How the peer proves who it is.
     pub tls: Tls,
-    /// How long each part of a request may take.
-    pub timeouts: Timeouts,
-    /// How large one answer may be.
-    pub max_body: ByteSize,
+    /// How long each part of a request may take, as far as the entry says it.
+    pub timeouts: GivenTimeouts,
+    /// How large one answer may be, if the entry says it.
+    pub max_body: Option<ByteSize>,
     /// What happens to a redirect.
     pub redirects: Redirects,
     /// What the host proves itself with.
@@ -139,6 +139,12 @@ impl Network {
         (bits <= width).then_some(Self { address, bits })
     }
 
+    /// The address and how many of its bits count.
+    #[must_use]
+    pub const fn parts(&self) -> (IpAddr, u8) {
+        (self.address, self.bits)
+    }
+
     /// Whether `address` lies in the network. An IPv4 address in IPv6 clothes counts as the IPv4 address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -216,6 +222,17 @@ pub struct Timeouts {
     pub total: Duration,
 }
 
+/// The same, as far as an entry says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenTimeouts {
+    /// Until the connection stands, TLS included.
+    pub connect: Option<Duration>,
+    /// Until the first byte of the answer.
+    pub first_byte: Option<Duration>,
+    /// Until its last byte.
+    pub total: Option<Duration>,
+}
+
 /// What happens to a redirect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Redirects {
@@ -234,20 +251,14 @@ pub const DEFAULT_FIRST_BYTE: Duration = Duration::from_secs(30);
 pub const DEFAULT_TOTAL: Duration = Duration::from_secs(60);
 /// Four times the answer of a fabric with ten thousand ports.
 pub const DEFAULT_MAX_BODY: ByteSize = ByteSize::mebi(64);
+/// The same for the builtin plugins that read whole fabrics (decision P3).
+pub const FABRIC_MAX_BODY: ByteSize = ByteSize::mebi(256);
+/// As long as such an answer may take (decision P3).
+pub const FABRIC_TOTAL: Duration = Duration::from_secs(120);
 
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self { connect: DEFAULT_CONNECT, first_byte: DEFAULT_FIRST_BYTE, total: DEFAULT_TOTAL }
-    }
-}
-
-/// Reads one endpoint; nothing where it does not say what answers.
-pub(super) fn read(fields: &mut Fields<'_>, report: &mut Report) -> Option<Endpoint> {
-    let place = fields.here();
-    let mistakes = report.errors.len();
+/// Reads one endpoint.
+pub(super) fn read(fields: &mut Fields<'_>, report: &mut Report) -> Endpoint {
     let carrier = read_carrier(fields, report);
-    // One that is there and wrong has its own message.
-    let says = report.errors.len() > mistakes;
     let credentials_place = fields.place("credentials");
     if !matches!(carrier, Some(Carrier::Urls(_)) | None) {
         for key in ["methods", "addresses", "tls", "redirects", "credentials"] {
@@ -265,25 +276,20 @@ pub(super) fn read(fields: &mut Fields<'_>, report: &mut Report) -> Option<Endpo
         addresses: fields.list("addresses", report, address_rule),
         tls: fields.section("tls", report, read_tls).unwrap_or_default(),
         timeouts: fields.section("timeouts", report, read_timeouts).unwrap_or_default(),
-        max_body: fields.read("maxBody", report, |at| at.size(&max_body)).unwrap_or(DEFAULT_MAX_BODY),
+        max_body: fields.read("maxBody", report, |at| at.size(&max_body)),
         redirects: fields
             .read("redirects", report, |at| at.one_of(&[("none", Redirects::None), ("same-host", Redirects::SameHost)]))
             .unwrap_or_default(),
         credentials: read_secret_ref(fields, report),
-        carrier: carrier.or_else(|| {
-            if !says {
-                report.error(place, "must have one of url, urls, configMap and file".to_owned());
-            }
-            None
-        })?,
+        carrier,
     };
-    if let Carrier::Urls(urls) = &endpoint.carrier
+    if let Some(Carrier::Urls(urls)) = &endpoint.carrier
         && endpoint.credentials.is_some()
         && !urls.iter().all(BaseUrl::is_https)
     {
         report.warning(credentials_place, "are sent in the clear, since a URL begins with http://".to_owned());
     }
-    Some(endpoint)
+    endpoint
 }
 
 fn read_carrier(fields: &mut Fields<'_>, report: &mut Report) -> Option<Carrier> {
@@ -367,14 +373,13 @@ fn read_ca_bundle(fields: &mut Fields<'_>, report: &mut Report) -> Option<CaBund
     config_map.or(secret).or(file)
 }
 
-fn read_timeouts(fields: &mut Fields<'_>, report: &mut Report) -> Timeouts {
+fn read_timeouts(fields: &mut Fields<'_>, report: &mut Report) -> GivenTimeouts {
     // Ten minutes: a call that waits longer is not a discovery any more.
     let range = Duration::from_millis(100)..=Duration::from_secs(600);
-    let default = Timeouts::default();
-    Timeouts {
-        connect: fields.read("connect", report, |at| at.duration(&range)).unwrap_or(default.connect),
-        first_byte: fields.read("firstByte", report, |at| at.duration(&range)).unwrap_or(default.first_byte),
-        total: fields.read("total", report, |at| at.duration(&range)).unwrap_or(default.total),
+    GivenTimeouts {
+        connect: fields.read("connect", report, |at| at.duration(&range)),
+        first_byte: fields.read("firstByte", report, |at| at.duration(&range)),
+        total: fields.read("total", report, |at| at.duration(&range)),
     }
 }
 

@@ -3,10 +3,11 @@
 use super::duration;
 use super::endpoint::{namespace, object_name};
 use super::permissions::{self, Permissions};
-use super::plugin::{self, PluginRef};
+use super::plugin::{self, PluginOrigin, PluginRef};
 use super::read::{At, Fields, Report};
 use super::tuning::{Limits, Safety, read_limits, read_safety};
 use super::yaml::Kind;
+use crate::endpoints::credential::Hidden;
 use crate::plugin::Digest;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -19,6 +20,9 @@ use topoloom_api::rules::is_label_value;
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(3600);
 /// Longest `settle`: an edit of labels takes seconds, and a topology that waits longer is out of date.
 pub const MAX_SETTLE: Duration = Duration::from_secs(30);
+
+/// The builtin plugin whose `config` may hold a token.
+const TOKEN_IN_CONFIG: &str = "roce";
 
 /// Keys that ask for something to be done once. They are no part of what the entry is, so they do not change its hash.
 const VERB_KEYS: [&str; 5] = ["confirm", "continue", "serve", "run", "pause"];
@@ -44,8 +48,8 @@ pub struct EntryConfig {
     pub on_failure: OnFailure,
     /// Which plugin serves.
     pub plugin: PluginRef,
-    /// The Secret that the implicit endpoint of a builtin plugin uses.
-    pub credentials: Option<SecretRef>,
+    /// What the implicit endpoints of a builtin plugin use.
+    pub credentials: Option<Credentials>,
     /// The explicit grants; nothing means that there are none, which only an embedded plugin can live with.
     pub permissions: Option<Permissions>,
     /// What a call may use.
@@ -111,6 +115,15 @@ pub struct SecretRef {
     pub name: String,
     /// Its namespace; nothing means the namespace of the configuration.
     pub namespace: Option<String>,
+}
+
+/// Where a credential is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// In a Secret.
+    Secret(SecretRef),
+    /// It stood in the document itself, as `config.token` of a source `roce`.
+    Token(Hidden),
 }
 
 /// What an operator asks for where there is no DiscoverySource to annotate (decision H17).
@@ -187,7 +200,8 @@ pub(super) fn read(fields: &mut Fields<'_>, source: &str, enabled: bool, report:
     let plugin = plugin::read(fields, source, report);
     let settle = Duration::ZERO..=MAX_SETTLE;
     let compat = fields.read("compat", report, |at| at.one_of(&[("volcano", Compat::Volcano)]));
-    let config = read_config(fields, compat, report);
+    let mut config = read_config(fields, compat, report);
+    let literal = take_token(&mut config, &plugin, fields, report);
     if fields.has("tierBase") {
         report.warning(fields.place("tierBase"), "is reserved for a later version and has no effect".to_owned());
         fields.take("tierBase");
@@ -213,7 +227,7 @@ pub(super) fn read(fields: &mut Fields<'_>, source: &str, enabled: bool, report:
             })
             .unwrap_or_default(),
         plugin,
-        credentials: read_secret_ref(fields, report),
+        credentials: read_secret_ref(fields, report).map(Credentials::Secret).or(literal),
         permissions: fields.section("permissions", report, permissions::read),
         limits: fields.section("limits", report, read_limits).unwrap_or_default(),
         safety: fields.section("safety", report, read_safety).unwrap_or_default(),
@@ -282,6 +296,32 @@ fn read_config(fields: &mut Fields<'_>, compat: Option<Compat>, report: &mut Rep
         config.insert("compat".to_owned(), wanted);
     }
     Value::Object(config)
+}
+
+/// Volcano's samples put the token of a RoCE source into its `config`. It works, and goes no further than this: the
+/// plugin does not get it.
+fn take_token(config: &mut Value, plugin: &PluginRef, fields: &Fields<'_>, report: &mut Report) -> Option<Credentials> {
+    let named = match &plugin.origin {
+        PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) => Some(name),
+        PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) => plugin.expected_name.as_ref(),
+    };
+    if named.is_none_or(|name| name != TOKEN_IN_CONFIG) {
+        return None;
+    }
+    let token = config.as_object_mut()?.remove("token")?;
+    let place = fields.place("config.token");
+    match token {
+        Value::String(token) if !token.is_empty() => {
+            let advice = "can be read by everybody who reads this ConfigMap; put it into a Secret and name that under `credentials`";
+            report.warning(place, advice.to_owned());
+            Some(Credentials::Token(Hidden::new(token.into_bytes())))
+        }
+        Value::Null | Value::String(_) => None,
+        _ => {
+            report.error(place, "must be text".to_owned());
+            None
+        }
+    }
 }
 
 /// Reads `credentials: {secretRef: {name, namespace}}`. Values are not repeated in problems.

@@ -49,7 +49,7 @@ fn read_endpoints(fields: &mut Fields<'_>, report: &mut Report) -> BTreeMap<Stri
         let endpoint = fields.section(&name, report, endpoint::read);
         if !is_dns_label(&name) {
             report.error(place, "an endpoint's name has lower-case letters, digits and hyphens, at most 63".to_owned());
-        } else if let Some(Some(endpoint)) = endpoint {
+        } else if let Some(endpoint) = endpoint {
             endpoints.insert(name, endpoint);
         }
     }

@@ -27,7 +27,16 @@ impl Limits {
     /// The limits that are in force: the defaults, with what the entry says in their place.
     #[must_use]
     pub fn applied(&self) -> topoloom_core::plugin::Limits {
+        self.over(&[])
+    }
+
+    /// The same for a plugin of which it is known that it needs other defaults.
+    #[must_use]
+    pub fn over(&self, usual: &[(Limit, Amount)]) -> topoloom_core::plugin::Limits {
         let mut limits = topoloom_core::plugin::Limits::of(self.profile);
+        for (limit, amount) in usual {
+            limits.set(*limit, *amount);
+        }
         for (limit, amount) in &self.given {
             limits.set(*limit, *amount);
         }

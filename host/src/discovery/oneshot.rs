@@ -12,11 +12,11 @@ use topoloom_core::snapshot::{ColumnKey, Store, View};
 use topoloom_core::topology::{Object, Observed, TierNames, guard};
 
 use super::decide::{Decision, Inputs, accept, decide};
-use super::revision::{Revision, Vouchers, prepare};
+use super::revision::{Host, Revision, prepare};
 use super::supervisor::safety;
 use crate::config::{Document, EntryConfig};
 use crate::delivery::{Module, Supply};
-use crate::plugin::{Digest, Round, Runtime};
+use crate::plugin::{Digest, Round};
 
 /// One entry's round.
 pub struct Shot {
@@ -45,7 +45,7 @@ impl Prepared {
     /// `serving` says which bytes serve a source in the cluster: where they are kept, they answer here too, since others
     /// may be delivered and wait.
     pub async fn new(
-        runtime: &Runtime,
+        host: Host<'_>,
         supply: &Supply,
         document: &Document,
         only: Option<&str>,
@@ -63,7 +63,7 @@ impl Prepared {
                 None => supply.fetch(&entry).await,
             };
             let revision = match module {
-                Ok(module) => prepare(runtime, Arc::clone(&entry), module, None, Vouchers::Desk).await,
+                Ok(module) => prepare(host, Arc::clone(&entry), module, None).await,
                 Err(refused) => Err(refused),
             };
             let revision = revision.map_err(|refused| refused.message);
@@ -73,8 +73,8 @@ impl Prepared {
     }
 
     /// One entry with these bytes.
-    pub async fn one(runtime: &Runtime, entry: Arc<EntryConfig>, module: Arc<Module>) -> Self {
-        let revision = prepare(runtime, Arc::clone(&entry), module, None, Vouchers::Desk).await;
+    pub async fn one(host: Host<'_>, entry: Arc<EntryConfig>, module: Arc<Module>) -> Self {
+        let revision = prepare(host, Arc::clone(&entry), module, None).await;
         Self { entries: vec![(entry, revision.map_err(|refused| refused.message))] }
     }
 
@@ -193,6 +193,7 @@ async fn one(
         granted: Arc::clone(&revision.granted),
         nodes: view.clone(),
         applied: observed.of(source).cloned().collect(),
+        endpoints: Arc::clone(&revision.endpoints),
         time: Timestamp::now(),
         state: Arc::from([]),
     };

@@ -154,6 +154,15 @@ impl Pacing {
         self.not_before = Some(until);
     }
 
+    /// The round failed in a way that somebody has to mend outside: it is tried again when the interval has passed.
+    pub fn failed_until_interval(&mut self, now: Instant) -> Instant {
+        self.failures = self.failures.saturating_add(1);
+        let interval = self.rhythm.timer.map_or(LONGEST_BACKOFF, |interval| interval.max(FIRST_REMOTE_BACKOFF));
+        let when = self.last_start.unwrap_or(now) + interval;
+        self.not_before = Some(when);
+        when
+    }
+
     /// The round failed in a way that only a change can mend.
     pub fn failed_until_changed(&mut self) {
         self.blocked = true;

@@ -20,8 +20,11 @@ use crate::config;
 use crate::config::EntryConfig;
 use crate::config::permissions::NodeNames;
 use crate::delivery::Module;
+use crate::endpoints::plan::{self, Plan, Usual, plan};
+use crate::endpoints::{Endpoints, Outside};
+use crate::plugin::builtin::{self, Builtin, Needs};
 use crate::plugin::trust::{Signed, Trust, TrustOptions};
-use crate::plugin::{Load, LoadError, Plugin, Runtime, builtin};
+use crate::plugin::{Load, LoadError, Plugin, Runtime};
 use crate::text;
 
 /// The longest message in bytes: a condition has room for 32 KiB.
@@ -44,6 +47,8 @@ pub struct Revision {
     pub requirements: Requirements,
     /// What it got.
     pub granted: Arc<Granted>,
+    /// The endpoints among that, ready to be asked.
+    pub endpoints: Arc<Endpoints>,
     /// The columns that it reads.
     pub keys: Vec<ColumnKey>,
     /// When its rounds run.
@@ -86,14 +91,16 @@ impl Refused {
 /// # Errors
 /// The first step that refused, with what to do.
 pub async fn prepare(
-    runtime: &Runtime,
+    host: Host<'_>,
     entry: Arc<EntryConfig>,
     module: Arc<Module>,
     running: Option<Plugin>,
-    trust: Vouchers<'_>,
 ) -> Result<Revision, Refused> {
+    let Host { runtime, outside, trust } = host;
     let source: Arc<str> = entry.source.as_str().into();
-    let limits = entry.limits.applied();
+    let builtin = builtin::all().iter().find(|builtin| builtin.digest == module.digest);
+    let usual = builtin.map_or_else(Needs::default, Builtin::needs);
+    let limits = entry.limits.over(usual.limits);
     if let Some(packed) = module.packed.filter(|packed| *packed > limits.scan.packed) {
         runtime.metrics().limit(Limit::Packed);
         let message = format!(
@@ -144,8 +151,40 @@ pub async fn prepare(
     let labels = granted.labels.iter().map(|key| ColumnKey::Label(Arc::clone(key)));
     let annotations = granted.annotations.iter().map(|key| ColumnKey::Annotation(Arc::clone(key)));
     let keys = labels.chain(annotations).collect();
+    let plans = plans(&granted, &entry, plugin.origin(), usual.endpoint)?;
+    let endpoints = Arc::new(Endpoints::new(&source, plans, outside));
     let rhythm = Rhythm::new(&requirements.triggers, entry.interval, entry.settle, !requirements.endpoints.is_empty());
-    Ok(Revision { entry, config, plugin, description, module, requirements, granted: Arc::new(granted), keys, rhythm })
+    Ok(Revision {
+        entry,
+        config,
+        plugin,
+        description,
+        module,
+        requirements,
+        granted: Arc::new(granted),
+        endpoints,
+        keys,
+        rhythm,
+    })
+}
+
+/// What a revision is made with.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    /// Runs plugins.
+    pub runtime: &'a Runtime,
+    /// What plugins may reach.
+    pub outside: &'a Outside,
+    /// Whom to ask about bytes.
+    pub trust: Vouchers<'a>,
+}
+
+impl<'a> Host<'a> {
+    /// For a command that somebody runs: what runs at a desk harms nobody else.
+    #[must_use]
+    pub const fn at_desk(runtime: &'a Runtime, outside: &'a Outside) -> Self {
+        Self { runtime, outside, trust: Vouchers::Desk }
+    }
 }
 
 /// Whom to ask about bytes.
@@ -243,6 +282,23 @@ fn granted(
     }
 }
 
+/// What the endpoints are that were granted, or all that is wrong with them at once.
+fn plans(granted: &Granted, entry: &EntryConfig, origin: GrantOrigin, usual: Usual) -> Result<Vec<Plan>, Refused> {
+    let (mut plans, mut wrong) = (Vec::new(), Vec::new());
+    for (name, endpoint) in &granted.endpoints {
+        let word = entry.permissions.as_ref().and_then(|given| given.endpoints.get(name));
+        let said = plan::Entry { origin, word, credentials: entry.credentials.as_ref(), usual };
+        match plan(endpoint, &said) {
+            Ok(plan) => plans.push(plan),
+            Err(what) => wrong.push(what),
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(plans);
+    }
+    Err(Refused::loading(Step::Grant, Reason::PermissionDenied, wrong.join("; "), Failed::ForGood))
+}
+
 /// Every mistake with its path; what has none is about the configuration as a whole.
 fn listed(problems: &[Problem]) -> String {
     let line = |problem: &Problem| match problem.path.is_empty() {
@@ -262,8 +318,8 @@ fn call_refused(step: Step, error: &CallError) -> Refused {
 pub fn call_failed(error: &CallError) -> Failed {
     match error.retry() {
         Retry::OnChange => Failed::ForGood,
-        Retry::Later(_) if error.is_fault_of_plugin() => Failed::Fault,
-        Retry::Later(_) => Failed::Circumstance,
+        Retry::Later(_) | Retry::AtInterval if error.is_fault_of_plugin() => Failed::Fault,
+        Retry::Later(_) | Retry::AtInterval => Failed::Circumstance,
     }
 }
 
@@ -274,6 +330,7 @@ pub fn call_reason(error: &CallError) -> Reason {
     match error {
         CallError::Failure(Failure::Config(_)) | CallError::InvalidConfig(_) => Reason::InvalidConfig,
         CallError::Failure(Failure::Denied(_)) => Reason::PermissionDenied,
+        CallError::Failure(Failure::Credentials(_)) => Reason::CredentialsMissing,
         CallError::Failure(Failure::Unauthorized(_)) => Reason::Unauthorized,
         CallError::Failure(Failure::Upstream { .. }) => Reason::Upstream,
         CallError::Failure(Failure::Internal(_)) => Reason::GuestError,

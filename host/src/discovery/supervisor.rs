@@ -49,10 +49,11 @@ use super::decide;
 use super::nodes::{Interest, Nodes};
 use super::pacing::Pacing;
 use super::report::Reports;
-use super::revision::{Refused, Revision};
+use super::revision::{self, Refused, Revision};
 use crate::cluster::events::Events;
 use crate::config::{EntryConfig, Mode, OnFailure};
 use crate::delivery::{Offer, Subscription, Supply};
+use crate::endpoints::Outside;
 use crate::manager::metrics::RoundMetrics;
 use crate::plugin::Runtime;
 use crate::plugin::trust::TrustOptions;
@@ -73,6 +74,8 @@ pub struct Shared {
     pub supply: Supply,
     /// What they have to bring.
     pub trust: TrustOptions,
+    /// What they may reach.
+    pub outside: Outside,
     /// The Nodes.
     pub nodes: Arc<Nodes>,
     /// The HyperNodes.
@@ -93,6 +96,14 @@ pub struct Shared {
     pub prepared: tokio::sync::watch::Sender<usize>,
     /// The process stops.
     pub stop: CancellationToken,
+}
+
+impl Shared {
+    /// What revisions are made with.
+    fn host(&self) -> revision::Host<'_> {
+        let trust = revision::Vouchers::Host(&self.trust);
+        revision::Host { runtime: &self.runtime, outside: &self.outside, trust }
+    }
 }
 
 /// What a supervisor is told.

@@ -3,7 +3,11 @@
 
 use std::sync::{Arc, LazyLock};
 
+use topoloom_core::plugin::{Amount, Limit};
+
 use super::Digest;
+use crate::config::endpoint::{FABRIC_MAX_BODY, FABRIC_TOTAL};
+use crate::endpoints::plan::Usual;
 
 /// A plugin of this binary.
 #[derive(Debug, Clone)]
@@ -33,6 +37,33 @@ static BUILTINS: LazyLock<Vec<Builtin>> = LazyLock::new(|| vec![builtin!("label"
 
 fn builtin(name: &'static str, bytes: &'static [u8], image: &'static [u8]) -> Builtin {
     Builtin { name, bytes: bytes.into(), digest: Digest::of(bytes), image }
+}
+
+/// What a builtin plugin needs where its entry does not say otherwise.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Needs {
+    /// Of the table of limits.
+    pub limits: &'static [(Limit, Amount)],
+    /// Of its endpoints.
+    pub endpoint: Usual,
+}
+
+/// Whole fabrics in one answer (decision P3): 98 304 ports are 150 MB, read in pieces.
+const FABRIC: &[(Limit, Amount)] =
+    &[(Limit::Wall, Amount::seconds(180)), (Limit::Cpu, Amount::seconds(30)), (Limit::Received, Amount::mib(512))];
+
+impl Builtin {
+    /// What it needs beyond the defaults.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        match self.name {
+            "ufm" | "roce" => {
+                let endpoint = Usual { total: FABRIC_TOTAL, max_body: FABRIC_MAX_BODY.as_u64() };
+                Needs { limits: FABRIC, endpoint }
+            }
+            _ => Needs::default(),
+        }
+    }
 }
 
 /// All of them.

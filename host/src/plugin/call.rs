@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use topoloom_core::plugin::{
-    Answer, CallError, Description, Granted, Limit, LimitSet, Limits, Requirements, TrapReport, Usage,
+    Answer, CallError, Description, Failure, Granted, Limit, LimitSet, Limits, Requirements, TrapReport, Usage,
 };
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::Object;
@@ -19,6 +19,7 @@ use super::limiter::Limiter;
 use super::runtime::Linked;
 use super::trap;
 use super::voice::{Speaker, Voice};
+use crate::endpoints::Endpoints;
 
 /// How a call ended and what it used.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub struct Round {
     pub nodes: View,
     /// The objects of this source as they are in the cluster now.
     pub applied: Arc<[Arc<Object>]>,
+    /// What the plugin may ask outside.
+    pub endpoints: Arc<Endpoints>,
     /// When the round started.
     pub time: jiff::Timestamp,
     /// What the last answer of the same revision and configuration carried as state; empty after a restart.
@@ -140,8 +143,13 @@ impl Question for Round {
     const NAME: &'static str = "discover";
 
     fn inputs(&self) -> Inputs {
-        let Self { nodes, granted, applied, .. } = self;
-        Inputs { nodes: nodes.clone(), granted: Arc::clone(granted), applied: Arc::clone(applied) }
+        let Self { nodes, granted, applied, endpoints, .. } = self;
+        Inputs {
+            nodes: nodes.clone(),
+            granted: Arc::clone(granted),
+            applied: Arc::clone(applied),
+            endpoints: Arc::clone(endpoints),
+        }
     }
 
     async fn ask(&self, pre: &Pre, store: &mut Store<Guest>) -> Result<Answer, NoAnswer> {
@@ -184,6 +192,10 @@ impl Job {
         let asking = budget.meter(question.ask(&self.linked.pre, &mut store));
         let end = match tokio::time::timeout(wall, asking).await {
             Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(NoAnswer::Known(CallError::Failure(_)))) if store.data().session.lacks().is_some() => {
+                let what = store.data().session.lacks().unwrap_or_default().to_owned();
+                Err(CallError::Failure(Failure::Credentials(what)))
+            }
             Ok(Err(NoAnswer::Known(error))) => Err(error.reported(|| trap::silent(store.data(), &budget))),
             Ok(Err(NoAnswer::Stopped(error))) => Err(trap::classify(&error, store.data(), &budget, frame)),
             Err(_elapsed) => {
@@ -203,7 +215,7 @@ impl Job {
             received: guest.received,
             sent: guest.sent,
             requests: guest.requests,
-            met: met.and(guest.voice.met()),
+            met: met.and(guest.voice.met()).and(guest.met),
         };
         frame.report(end.as_ref().err(), &usage);
         Call { end, usage }

@@ -1,14 +1,15 @@
 //! What a store carries: the limits of one call, what its imports may serve, and what the plugin said.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use topoloom_core::plugin::{CallLimits, Granted, Limit};
+use topoloom_core::plugin::{CallLimits, Granted, Limit, LimitSet};
 use topoloom_core::snapshot::{Store, View};
 use topoloom_core::topology::Object;
 use wasmtime::component::ResourceTable;
 
 use super::limiter::Limiter;
 use super::voice::Voice;
+use crate::endpoints::{Denial, Endpoints, Error, Session};
 
 /// The host's side of one instance.
 pub(super) struct Guest {
@@ -18,6 +19,10 @@ pub(super) struct Guest {
     /// What the guest holds handles of.
     pub(super) table: ResourceTable,
     pub(super) inputs: Inputs,
+    /// What it does outside.
+    pub(super) session: Session,
+    /// Limits that acted without an end of the call.
+    pub(super) met: LimitSet,
     /// Bytes that the host gave to the guest.
     pub(super) received: usize,
     /// Bytes that the guest gave to the host.
@@ -40,13 +45,16 @@ pub(super) struct Inputs {
     pub(super) nodes: View,
     pub(super) granted: Arc<Granted>,
     pub(super) applied: Arc<[Arc<Object>]>,
+    pub(super) endpoints: Arc<Endpoints>,
 }
 
 impl Guest {
     pub(super) fn new(limiter: Limiter, voice: Voice, limits: CallLimits, inputs: Inputs) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(limiter.limits().handles);
-        Self { limiter, voice, limits, table, inputs, received: 0, sent: 0, requests: 0 }
+        let session = inputs.endpoints.session();
+        let met = LimitSet::default();
+        Self { limiter, voice, limits, table, inputs, session, met, received: 0, sent: 0, requests: 0 }
     }
 
     /// The guest is about to get so many bytes. Asked before they are copied: the engine does not limit this direction.
@@ -65,6 +73,15 @@ impl Guest {
         self.sent = self.sent.saturating_add(bytes);
     }
 
+    /// A request was refused; where that was a limit, it acted.
+    pub(super) fn outside(&mut self, error: &Error) {
+        match error {
+            Error::TooLarge(_) => self.met.insert(Limit::Body),
+            Error::Denied { denial: Denial::Connections, .. } => self.met.insert(Limit::Connections),
+            _ => {}
+        }
+    }
+
     /// The guest sends one more HTTP request.
     pub(super) fn request(&mut self) -> Result<(), Exceeded> {
         self.requests += 1;
@@ -79,9 +96,13 @@ impl Guest {
     }
 }
 
+/// For calls that have none.
+static NO_ENDPOINTS: LazyLock<Arc<Endpoints>> = LazyLock::new(|| Arc::new(Endpoints::none()));
+
 impl Default for Inputs {
     /// No nodes, no grants, no objects.
     fn default() -> Self {
-        Self { nodes: Store::new().view(&[]), granted: Arc::default(), applied: Arc::default() }
+        let endpoints = Arc::clone(&NO_ENDPOINTS);
+        Self { nodes: Store::new().view(&[]), granted: Arc::default(), applied: Arc::default(), endpoints }
     }
 }

@@ -249,6 +249,8 @@ impl fmt::Display for TrapReport {
 pub enum Retry {
     /// May pass by itself: try again with the usual pauses, not before the given time if there is one.
     Later(Option<Duration>),
+    /// May pass when somebody does something about it outside: asking more often than usual would only make noise.
+    AtInterval,
     /// Same inputs, same end: only with other bytes, other configuration, other grants or other nodes.
     OnChange,
 }
@@ -260,6 +262,7 @@ impl CallError {
         match self {
             Self::Failure(Failure::Config(_)) => "ConfigFailure",
             Self::Failure(Failure::Denied(_)) => "Denied",
+            Self::Failure(Failure::Credentials(_)) => "CredentialsMissing",
             Self::Failure(Failure::Unauthorized(_)) => "Unauthorized",
             Self::Failure(Failure::Upstream { .. }) => "Upstream",
             Self::Failure(Failure::Internal(_)) => "PluginFault",
@@ -281,7 +284,7 @@ impl CallError {
     pub const fn outcome(&self) -> &'static str {
         match self {
             Self::Failure(Failure::Config(_)) | Self::InvalidConfig(_) => "config",
-            Self::Failure(Failure::Denied(_) | Failure::Unauthorized(_)) => "denied",
+            Self::Failure(Failure::Denied(_) | Failure::Credentials(_) | Failure::Unauthorized(_)) => "denied",
             Self::Failure(Failure::Upstream { .. }) => "upstream",
             Self::Failure(Failure::Internal(_)) => "fault",
             Self::Trap { .. } => "trap",
@@ -349,9 +352,12 @@ impl CallError {
     #[must_use]
     pub fn retry(&self) -> Retry {
         match self {
-            Self::Failure(Failure::Config(_) | Failure::Denied(_)) | Self::InvalidConfig(_) => Retry::OnChange,
+            Self::Failure(Failure::Config(_)) | Self::InvalidConfig(_) => Retry::OnChange,
+            // A locked account is worse than a late topology.
+            Self::Failure(Failure::Unauthorized(_)) => Retry::AtInterval,
             Self::Failure(Failure::Upstream { retry_after, .. }) => Retry::Later(*retry_after),
-            Self::Failure(Failure::Unauthorized(_) | Failure::Internal(_))
+            // What is denied may be an address, which changes with its name.
+            Self::Failure(Failure::Denied(_) | Failure::Credentials(_) | Failure::Internal(_))
             | Self::Trap { .. }
             | Self::CpuDeadline { .. }
             | Self::WallClock { .. }

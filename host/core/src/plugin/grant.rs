@@ -192,8 +192,9 @@ fn cover(endpoint: &Endpoint, permissions: &Permissions) -> Result<EndpointPermi
     }
     let uncovered: Vec<String> =
         endpoint.paths.iter().filter(|path| !permitted.paths.iter().any(|at| is_below(path, at))).cloned().collect();
+    let gives_all = permitted.paths.is_empty() || permitted.paths.iter().any(|path| path == "/");
     let wants_all = endpoint.paths.is_empty();
-    if !permitted.paths.is_empty() && (wants_all || !uncovered.is_empty()) {
+    if !gives_all && (wants_all || !uncovered.is_empty()) {
         refused.push(Refusal::Paths { name: name.clone(), paths: uncovered });
     }
     if refused.is_empty() { Ok(as_required(endpoint)) } else { Err(refused) }
@@ -389,6 +390,7 @@ mod tests {
         assert!(check(&["/api/x"], &["/api/"]));
         assert!(check(&["/anything"], &[]));
         assert!(check(&[], &[]));
+        assert!(check(&[], &["/"]), "all paths, in other words");
         assert!(!check(&["/apiary"], &["/api"]));
         assert!(!check(&["/api", "/etc"], &["/api"]));
         assert!(!check(&[], &["/api"]), "all paths are more than one prefix");

@@ -158,6 +158,29 @@ pub enum CredentialKind {
     Mtls,
 }
 
+impl CredentialKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::None, Self::Basic, Self::Token, Self::Bearer, Self::Mtls];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Basic => "basic",
+            Self::Token => "token",
+            Self::Bearer => "bearer",
+            Self::Mtls => "mtls",
+        }
+    }
+
+    /// The kind of that word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == word)
+    }
+}
+
 /// What starts a round; each with the least time between the starts of two such rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trigger {
@@ -196,6 +219,9 @@ pub enum Failure {
     /// The host refused something: a grant is missing.
     #[error("a grant is missing: {0}")]
     Denied(String),
+    /// The credential of an endpoint is not there, or is not complete. The host says this, whatever the plugin made of it.
+    #[error("a credential is missing: {0}")]
+    Credentials(String),
     /// The other side refused our credential.
     #[error("the credential was refused: {0}")]
     Unauthorized(String),

@@ -20,7 +20,7 @@ use super::file::PluginFile;
 use super::sandbox::{ProfileArg, Sandbox};
 use crate::cli::print;
 use crate::config::EntryConfig;
-use crate::discovery::revision::{self, Vouchers};
+use crate::discovery::revision;
 use crate::plugin::trust::TrustKeys;
 use crate::plugin::{Anatomy, Digest, LoadError, Needs, Plugin, anatomy};
 use crate::text;
@@ -202,8 +202,7 @@ async fn prepare(sandbox: &Sandbox, file: &PluginFile, entry: &EntryConfig) -> R
     if let Some(pinned) = entry.plugin.digest.filter(|pinned| *pinned != module.digest) {
         return Err(LoadError::Digest { pinned, found: module.digest }.into());
     }
-    let prepared =
-        revision::prepare(&sandbox.runtime, Arc::new(entry.clone()), Arc::new(module), None, Vouchers::Desk).await;
+    let prepared = revision::prepare(sandbox.host(), Arc::new(entry.clone()), Arc::new(module), None).await;
     match prepared {
         Ok(_) => Ok(()),
         Err(refused) => Err(Refused::new(refused.reason.as_str(), refused.message)),

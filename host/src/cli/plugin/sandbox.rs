@@ -5,6 +5,8 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use topoloom_core::plugin::{Description, Limit, Limits, Setting};
 
+use crate::discovery::revision::Host;
+use crate::endpoints::Outside;
 use crate::plugin::{Compiler, Load, LoadError, Plugin, Runtime};
 
 /// Which limits hold.
@@ -29,6 +31,8 @@ impl ProfileArg {
 /// A sandbox.
 pub(super) struct Sandbox {
     pub(super) runtime: Runtime,
+    /// Nothing: what is looked at here is asked nothing that needs others.
+    outside: Outside,
     source: Arc<str>,
 }
 
@@ -36,7 +40,12 @@ impl Sandbox {
     /// Starts it; log lines of plugins carry the name of the verb.
     pub(super) fn start(verb: &str) -> anyhow::Result<Self> {
         let runtime = Runtime::start(Compiler::Child { exe: super::super::executable() })?;
-        Ok(Self { runtime, source: verb.into() })
+        Ok(Self { runtime, outside: Outside::offline(), source: verb.into() })
+    }
+
+    /// What revisions are made with.
+    pub(super) fn host(&self) -> Host<'_> {
+        Host::at_desk(&self.runtime, &self.outside)
     }
 
     /// What stands in the place of a source.

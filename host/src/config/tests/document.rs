@@ -1,7 +1,7 @@
 //! Hypernode specification 5 and 6, decisions H1 and H6: what a document means as a whole.
 
 use super::*;
-use crate::config::{Load, Location, Standing};
+use crate::config::{Credentials, Load, Location, Standing};
 use std::collections::BTreeMap;
 use topoloom_core::plugin::{Amount, Limit};
 
@@ -290,7 +290,7 @@ networkTopologyDiscovery:
     assert!(document.warnings.is_empty(), "{:#?}", document.warnings);
     let Standing::Enabled(ufm) = document.standing("ufm") else { panic!("{document:#?}") };
     assert_eq!(ufm.interval.as_secs(), 600);
-    let secret = ufm.credentials.as_ref().unwrap();
+    let Some(Credentials::Secret(secret)) = &ufm.credentials else { panic!("{ufm:?}") };
     assert_eq!((secret.name.as_str(), secret.namespace.as_deref()), ("my-ufm-login", Some("volcano-system")));
     assert_eq!(ufm.config, serde_json::json!({"endpoint": "https://ufm.example:8443", "insecureSkipVerify": false}));
     let Standing::Enabled(label) = document.standing("label") else { panic!("{document:#?}") };

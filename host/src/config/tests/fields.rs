@@ -1,7 +1,7 @@
 //! The plain fields of an entry: types, ranges, defaults.
 
 use super::*;
-use crate::config::{Compat, Mode};
+use crate::config::{Compat, Credentials, Mode, SecretRef};
 use std::time::Duration;
 use topoloom_api::discovery_source::OnRemoval;
 
@@ -132,11 +132,32 @@ fn compat_reaches_the_plugin_in_its_config() {
 }
 
 #[test]
+fn a_token_in_the_config_of_a_roce_source_goes_no_further() {
+    let entry = config("discoverer: roce\nconfig: {endpoint: 'https://a', token: canary-token}");
+    assert_eq!(entry.config, serde_json::json!({"endpoint": "https://a"}));
+    assert!(matches!(&entry.credentials, Some(Credentials::Token(token)) if token.reveal() == b"canary-token"));
+    assert!(!format!("{entry:?} {:?}", entry.credentials).contains("canary"));
+    let warned = document(&entry_with("discoverer: roce\nconfig: {token: canary-token}"));
+    let warnings = format!("{:?}", warned.warnings);
+    assert!(warnings.contains("config.token") && warnings.contains("Secret"), "{warnings}");
+    assert!(!warnings.contains("canary"), "{warnings}");
+    // A Secret wins over it.
+    let both = config("discoverer: roce\ncredentials: {secretRef: {name: a}}\nconfig: {token: canary-token}");
+    assert!(matches!(both.credentials, Some(Credentials::Secret(_))));
+    assert_eq!(both.config, serde_json::json!({}));
+    // Others may have a key of that name.
+    assert_eq!(config("discoverer: acme\nconfig: {token: t}").config, serde_json::json!({"token": "t"}));
+    refused("discoverer: roce\nconfig: {token: 7}", &["config.token: must be text"]);
+}
+
+#[test]
 fn credentials_name_a_secret_and_show_nothing() {
-    let secret = config("credentials: {secretRef: {name: a, namespace: b}}").credentials.unwrap();
-    assert_eq!((secret.name.as_str(), secret.namespace.as_deref()), ("a", Some("b")));
-    assert_eq!(config("credentials: {secretRef: {name: a}}").credentials.unwrap().namespace, None);
-    assert_eq!(config("credentials: {secretRef: {name: a, namespace: ''}}").credentials.unwrap().namespace, None);
+    let secret = |name: &str, namespace: Option<&str>| {
+        Some(Credentials::Secret(SecretRef { name: name.into(), namespace: namespace.map(str::to_owned) }))
+    };
+    assert_eq!(config("credentials: {secretRef: {name: a, namespace: b}}").credentials, secret("a", Some("b")));
+    assert_eq!(config("credentials: {secretRef: {name: a}}").credentials, secret("a", None));
+    assert_eq!(config("credentials: {secretRef: {name: a, namespace: ''}}").credentials, secret("a", None));
     for empty in ["{}", "{secretRef: {}}", "{secretRef: ~}", "{secretRef: {name: ''}}", "{secretRef: {namespace: a}}"] {
         assert_eq!(config(&format!("credentials: {empty}")).credentials, None, "{empty}");
     }

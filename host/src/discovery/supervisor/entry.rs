@@ -11,6 +11,7 @@ use super::{Command, Supervisor, wake};
 use crate::config::EntryConfig;
 use crate::delivery::Offer;
 use crate::discovery::revision::{Refused, Revision};
+use crate::endpoints::Bell;
 
 /// How often an entry is prepared again whose file may come.
 pub(super) const PREPARE_AGAIN: Duration = Duration::from_secs(10);
@@ -187,6 +188,9 @@ impl Supervisor {
         if news.names {
             self.pacing.names_changed();
         }
+        if news.outside {
+            self.pacing.ask();
+        }
         for drift in &news.drift {
             self.shared.metrics.drift(&self.source);
             self.report.drift(drift, now);
@@ -201,6 +205,9 @@ impl Supervisor {
         // The new interest exists before the old one goes, so columns that both want stay.
         let interest = self.shared.nodes.register(revision.keys.clone(), Arc::new(interested));
         self.interest = Some(interest);
+        let wake = Arc::clone(&self.wake);
+        let bell: Bell = Arc::new(move || wake.outside());
+        revision.endpoints.follow(&bell);
         self.pacing.restart(revision.rhythm.clone());
         self.state = Arc::from([]);
         self.answered = false;

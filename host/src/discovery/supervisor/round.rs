@@ -84,6 +84,7 @@ impl Supervisor {
                 granted: Arc::clone(&revision.granted),
                 nodes: view.under(&revision.keys),
                 applied: own,
+                endpoints: Arc::clone(&revision.endpoints),
                 time,
                 state: Arc::clone(&self.state),
             },
@@ -99,6 +100,7 @@ impl Supervisor {
             Err(error) => {
                 let until = match error.retry() {
                     Retry::Later(wait) => Some(self.pacing.failed(Instant::now(), wait)),
+                    Retry::AtInterval => Some(self.pacing.failed_until_interval(Instant::now())),
                     Retry::OnChange => {
                         self.pacing.failed_until_changed();
                         None

@@ -15,6 +15,7 @@ use super::swap::Done;
 use super::{Shared, Supervisor};
 use crate::discovery::decide::accept;
 use crate::discovery::revision::{Refused, Revision, call_failed, call_reason};
+use crate::endpoints::Endpoints;
 use crate::plugin::{Plugin, Round};
 
 /// How long a shadow round waits for the lists that it speaks of.
@@ -81,6 +82,7 @@ struct Questioned {
     plugin: Plugin,
     config: Arc<str>,
     granted: Arc<Granted>,
+    endpoints: Arc<Endpoints>,
     keys: Vec<ColumnKey>,
     state: Arc<[u8]>,
 }
@@ -91,6 +93,7 @@ impl Questioned {
             plugin: revision.plugin.clone(),
             config: Arc::clone(&revision.config),
             granted: Arc::clone(&revision.granted),
+            endpoints: Arc::clone(&revision.endpoints),
             keys: revision.keys.clone(),
             state,
         }
@@ -100,6 +103,7 @@ impl Questioned {
         let round = Round {
             config: Arc::clone(&self.config),
             granted: Arc::clone(&self.granted),
+            endpoints: Arc::clone(&self.endpoints),
             nodes: view.under(&self.keys),
             applied: Arc::clone(own),
             time: Timestamp::now(),

@@ -18,7 +18,7 @@ use super::Supervisor;
 use super::shadow::Shadow;
 use crate::cluster::events::Urgency;
 use crate::delivery::{Module, Offer};
-use crate::discovery::revision::{Refused, Revision, Vouchers, prepare};
+use crate::discovery::revision::{Refused, Revision, prepare};
 
 /// Pauses between attempts to store a module.
 const KEEP_AGAIN: Duration = Duration::from_secs(2);
@@ -171,7 +171,7 @@ impl Supervisor {
                 None => shared.supply.pinned(digest, &offer).await,
             };
             let result = match module {
-                Ok(module) => prepare(&shared.runtime, entry, module, running, Vouchers::Host(&shared.trust)).await,
+                Ok(module) => prepare(shared.host(), entry, module, running).await,
                 Err(refused) => Err(refused),
             };
             Done::Prepared(digest, Box::new(result))

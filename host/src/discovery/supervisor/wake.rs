@@ -32,6 +32,8 @@ pub(super) struct News {
     pub(super) tiers: bool,
     /// What was in the way of the last result may be gone.
     pub(super) others: bool,
+    /// A Secret or a document behind an endpoint changed.
+    pub(super) outside: bool,
     /// Objects of the source that are not as we wrote them.
     pub(super) drift: Vec<Drift>,
 }
@@ -70,6 +72,12 @@ impl Wake {
     /// Says whether an object of somebody else is in the way: only then changes of such objects are news.
     pub(super) fn obstructed(&self, obstructed: bool) {
         self.obstructed.store(obstructed, Ordering::SeqCst);
+    }
+
+    /// A Secret or a document behind an endpoint changed.
+    pub(super) fn outside(&self) {
+        self.lock().outside = true;
+        self.bell.notify_one();
     }
 
     /// Tier names of an earlier entry changed.

@@ -23,7 +23,7 @@ mod handles {
     pub struct Snapshot;
 
     /// The host's side of `http.response`.
-    pub struct Response;
+    pub struct Response(pub crate::endpoints::Opened);
 }
 
 use handles::{Response, Snapshot};

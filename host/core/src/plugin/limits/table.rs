@@ -29,6 +29,11 @@ pub enum Setting {
     },
     /// It goes with another limit, and has its value.
     With(Limit),
+    /// Each endpoint, under this key of `permissions.endpoints.NAME`.
+    Endpoint {
+        /// The key.
+        key: &'static str,
+    },
     /// Nobody: what needs more is no discoverer.
     Fixed,
 }
@@ -194,6 +199,12 @@ rows! {
     // A fabric of 10 000 switches read in pages of 100 takes 100.
     Requests "requests": Amount::Count(1_000);
         entry("requests", Amount::Count(1), Amount::Count(100_000)),
+    /// Answers of endpoints that are open at one time.
+    // One is read at a time; the others are what a careless author forgot to close.
+    Connections "connections": Amount::Count(8),
+    /// One answer of an endpoint, unpacked.
+    // Four times the answer of a fabric with ten thousand ports (decision P3).
+    Body "body": Amount::mib(64); Setting::Endpoint { key: "maxBody" },
     /// Log lines of one call; what is beyond is counted.
     LogLines "log-lines": Amount::Count(200);
         entry("logLines", Amount::Count(1), Amount::Count(10_000)),
@@ -269,7 +280,7 @@ impl Limit {
                 Setting::Entry { key, .. } => Some(key),
                 _ => None,
             },
-            Setting::Host { .. } | Setting::Fixed => None,
+            Setting::Host { .. } | Setting::Endpoint { .. } | Setting::Fixed => None,
         }
     }
 
@@ -283,6 +294,7 @@ impl Limit {
         }
         match setting {
             Setting::Host { flag, .. } => Some(format!("start the host with a larger `{flag}` if its plugins need it")),
+            Setting::Endpoint { key } => Some(format!("raise `{key}` of the endpoint if it should")),
             _ if standard != large => Some("take `limits.profile: large` if the plugin needs it".to_owned()),
             _ => None,
         }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use topoloom_core::plugin::CredentialKind;
 use topoloom_core::snapshot::{Column, ColumnKey, Packed};
 use topoloom_core::topology::{self, MemberKind, Object, Selector};
 use wasmtime::component::Resource;
@@ -12,8 +13,9 @@ use wasmtime::component::Resource;
 use super::super::super::guest::{Guest, Inputs};
 use super::super::super::voice::Level;
 use super::generated::topoloom::discovery::{applied, http, log, nodes, types};
+use super::requirements::method;
 use super::{Response, Snapshot, decode, weigh};
-use crate::text;
+use crate::endpoints::{Asked, Error};
 
 impl types::Host for Guest {}
 
@@ -189,52 +191,74 @@ impl log::Host for Guest {
     }
 }
 
-/// The longest part of an endpoint's name that a refusal repeats, in bytes.
-const ENDPOINT: usize = 200;
-
-/// No source needs endpoints yet: none is ever reachable, whatever is granted.
-fn denied(guest: &mut Guest, endpoint: &str) -> wasmtime::Result<http::Error> {
-    let words = format!("this host has no way to the endpoint {:?}", text::line(endpoint, ENDPOINT));
+/// How an error crosses.
+fn refused(guest: &mut Guest, error: Error) -> wasmtime::Result<http::Error> {
+    guest.outside(&error);
+    let words = error.to_string();
     guest.give(words.len())?;
-    Ok(http::Error::Denied(words))
+    Ok(match error {
+        Error::Denied { .. } => http::Error::Denied(words),
+        Error::Connect(_) => http::Error::Connect(words),
+        Error::Timeout { .. } => http::Error::Timeout(words),
+        Error::TooLarge(_) => http::Error::TooLarge(words),
+        Error::Protocol(_) => http::Error::Protocol(words),
+    })
+}
+
+fn credential(kind: CredentialKind) -> types::Credential {
+    match kind {
+        CredentialKind::None => types::Credential::None,
+        CredentialKind::Basic => types::Credential::Basic,
+        CredentialKind::Token => types::Credential::Token,
+        CredentialKind::Bearer => types::Credential::Bearer,
+        CredentialKind::Mtls => types::Credential::Mtls,
+    }
 }
 
 impl http::Host for Guest {
     async fn send(&mut self, request: http::Request) -> wasmtime::Result<Result<Resource<Response>, http::Error>> {
         self.request()?;
         self.take(weigh::request(&request));
-        Ok(Err(denied(self, &request.endpoint)?))
+        let http::Request { endpoint, method: asked, path_and_query, headers, body } = request;
+        let asked = Asked { endpoint, method: method(asked), path_and_query, headers, body };
+        match self.session.send(&asked).await {
+            Ok(opened) => Ok(Ok(self.table.push(Response(opened))?)),
+            Err(error) => Ok(Err(refused(self, error)?)),
+        }
     }
 
     async fn credential_of(&mut self, endpoint: String) -> wasmtime::Result<Result<types::Credential, http::Error>> {
         self.take(endpoint.len());
-        Ok(Err(denied(self, &endpoint)?))
+        match self.session.credential(&endpoint).await {
+            Ok(kind) => Ok(Ok(credential(kind))),
+            Err(error) => Ok(Err(refused(self, error)?)),
+        }
     }
 }
 
 impl http::HostResponse for Guest {
-    async fn status(&mut self, _response: Resource<Response>) -> wasmtime::Result<u16> {
-        Err(no_response())
+    async fn status(&mut self, response: Resource<Response>) -> wasmtime::Result<u16> {
+        Ok(self.table.get(&response)?.0.status())
     }
 
-    async fn headers(&mut self, _response: Resource<Response>) -> wasmtime::Result<Vec<(String, String)>> {
-        Err(no_response())
+    async fn headers(&mut self, response: Resource<Response>) -> wasmtime::Result<Vec<(String, String)>> {
+        let headers = self.table.get(&response)?.0.headers().to_vec();
+        self.give(headers.iter().map(|(name, value)| name.len() + value.len()).sum())?;
+        Ok(headers)
     }
 
-    async fn read(
-        &mut self,
-        _response: Resource<Response>,
-        _max: u32,
-    ) -> wasmtime::Result<Result<Vec<u8>, http::Error>> {
-        Err(no_response())
+    async fn read(&mut self, response: Resource<Response>, max: u32) -> wasmtime::Result<Result<Vec<u8>, http::Error>> {
+        match self.table.get_mut(&response)?.0.read(max as usize).await {
+            Ok(piece) => {
+                self.give(piece.len())?;
+                Ok(Ok(piece))
+            }
+            Err(error) => Ok(Err(refused(self, error)?)),
+        }
     }
 
-    async fn drop(&mut self, _response: Resource<Response>) -> wasmtime::Result<()> {
-        Err(no_response())
+    async fn drop(&mut self, response: Resource<Response>) -> wasmtime::Result<()> {
+        self.table.delete(response)?;
+        Ok(())
     }
-}
-
-/// No call ever hands out a response, so there is no handle that these could be called with.
-fn no_response() -> wasmtime::Error {
-    wasmtime::format_err!("the plugin has no response")
 }

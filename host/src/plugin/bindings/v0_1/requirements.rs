@@ -73,7 +73,7 @@ fn endpoint(said: wit::Endpoint) -> Result<Endpoint, CallError> {
     })
 }
 
-fn method(said: types::Method) -> Method {
+pub(super) fn method(said: types::Method) -> Method {
     match said {
         types::Method::Get => Method::Get,
         types::Method::Head => Method::Head,

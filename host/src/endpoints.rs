@@ -1,0 +1,458 @@
+//! What plugins may ask outside the cluster: endpoints by name, with everything a request needs added by the host.
+//!
+//! A plugin says the name, the method, the path and harmless headers. Which server that is, which address it has, who
+//! signs its certificate and which credential opens it stay in here; a plugin learns the *kind* of the credential and
+//! nothing else. Every request is judged twice: when it is asked ([`target`], [`headers`]) and when it is dialled
+//! ([`address`], on the address that was resolved). What is refused is typed and counted.
+//!
+//! ```text
+//! wish of the plugin ┐
+//! word of the operator ┴─► Plan ─► Server | Document ─► Session (one call) ─► Reply, read in pieces
+//!                                   ▲ Secret, bundle: Slot, kept current by a watch or read per call
+//! ```
+//!
+//! # Failure story
+//!
+//! Every request ends with an answer or with an [`Error`] that says what was not granted, who did not answer, or what
+//! was too slow or too large. A Secret that cannot be read refuses the request and says which rule would allow it; a
+//! new one is used by the next request, and after a 401 the present one is read again first. Nothing is retried in here
+//! beyond that, and no error carries anything that a server or a Secret said.
+
+pub mod address;
+pub mod body;
+pub mod credential;
+pub mod dial;
+mod document;
+pub mod error;
+mod headers;
+pub mod metrics;
+pub mod plan;
+pub mod recording;
+mod server;
+mod slot;
+pub mod target;
+mod tls;
+pub mod vault;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use topoloom_core::plugin::{CredentialKind, Limit, Method};
+
+use crate::config::endpoint::{CaBundle, Carrier, KeyRef, Verification};
+use crate::config::{Credentials, SecretRef};
+use address::AddressPolicy;
+use body::Body;
+use credential::Hidden;
+use document::Document;
+pub use error::{Denial, Error};
+use metrics::{Metrics, Series};
+use plan::Plan;
+use recording::{Recorder, Replay};
+use server::{Bundle, Lock, Parts, Server};
+pub use slot::Bell;
+use slot::Slot;
+use vault::{Kind, Name, Vault};
+
+/// What all endpoints of a host share.
+#[derive(Clone)]
+pub struct Outside {
+    /// Where Secrets and ConfigMaps are.
+    pub vault: Vault,
+    /// Where the API server is, which no endpoint is by accident.
+    pub api_server: Vec<SocketAddr>,
+    /// How names are resolved.
+    pub resolve: dial::Resolve,
+    /// Counts.
+    pub metrics: Metrics,
+    /// Whether what happens is written down, or was.
+    pub tape: Tape,
+}
+
+/// Whether exchanges are live, written down, or read from a recording.
+#[derive(Debug, Clone, Default)]
+pub enum Tape {
+    /// Live.
+    #[default]
+    None,
+    /// Live, and written down.
+    Record(Recorder),
+    /// From a recording; nothing is dialled and no Secret is read.
+    Replay(Arc<Replay>),
+}
+
+impl Outside {
+    /// In a cluster, with the rights of this client. Asks the resolver where the API server is.
+    pub async fn cluster(client: &kube::Client, namespace: &str, server: &http::Uri) -> Self {
+        let vault = Vault::Cluster { client: client.clone(), namespace: namespace.into() };
+        Self { vault, api_server: api_server(server).await, ..Self::offline() }
+    }
+
+    /// With nothing to read Secrets from.
+    #[must_use]
+    pub fn offline() -> Self {
+        Self {
+            vault: Vault::Nothing,
+            api_server: Vec::new(),
+            resolve: dial::system(),
+            metrics: Metrics::default(),
+            tape: Tape::None,
+        }
+    }
+}
+
+/// Where the API server is: by the client's URL, and by what the kubelet tells every pod.
+async fn api_server(url: &http::Uri) -> Vec<SocketAddr> {
+    let is_plain = url.scheme_str() == Some("http");
+    let by_url = url.host().map(|host| {
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        (host, url.port_u16().unwrap_or(if is_plain { 80 } else { 443 }))
+    });
+    let variable = |name| std::env::var(name).ok();
+    let by_pod = variable("KUBERNETES_SERVICE_HOST").map(|host| {
+        let port = variable("KUBERNETES_SERVICE_PORT").and_then(|port| port.parse().ok());
+        (host, port.unwrap_or(443))
+    });
+    let mut found = Vec::new();
+    for place in [by_url, by_pod].into_iter().flatten() {
+        // A name that cannot be resolved now cannot be dialled either.
+        found.extend(tokio::net::lookup_host(place).await.into_iter().flatten());
+    }
+    found
+}
+
+/// What a plugin asks.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The endpoint's name.
+    pub endpoint: String,
+    /// The method.
+    pub method: Method,
+    /// Below the base URL.
+    pub path_and_query: String,
+    /// Headers, in order.
+    pub headers: Vec<(String, String)>,
+    /// The body, if there is one.
+    pub body: Option<Vec<u8>>,
+}
+
+/// What it gets.
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// Lower-case names; credentials taken out.
+    pub headers: Vec<(String, String)>,
+    /// The body, on its way.
+    pub body: Body,
+}
+
+/// The endpoints of one revision.
+pub struct Endpoints {
+    source: Arc<str>,
+    named: BTreeMap<String, Endpoint>,
+    slots: BTreeMap<Name, Arc<Slot>>,
+    metrics: Metrics,
+    tape: Tape,
+    /// Keep the slots current; they end with the endpoints.
+    following: std::sync::Mutex<JoinSet<()>>,
+}
+
+struct Endpoint {
+    plan: Plan,
+    at: At,
+    series: Series,
+}
+
+enum At {
+    Server(Server),
+    Document(Document),
+}
+
+impl std::fmt::Debug for Endpoints {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.named.keys()).finish()
+    }
+}
+
+impl Endpoints {
+    /// None.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::new(&Arc::from(""), Vec::new(), &Outside::offline())
+    }
+
+    /// Of these plans. Nothing is read or dialled yet.
+    #[must_use]
+    pub fn new(source: &Arc<str>, plans: Vec<Plan>, outside: &Outside) -> Self {
+        let mut slots = Slots { vault: &outside.vault, slots: BTreeMap::new() };
+        let named = plans.into_iter().map(|plan| {
+            let at = match &plan.carrier {
+                Carrier::Urls(urls) => At::Server(Server::new(Parts {
+                    bases: urls.clone(),
+                    policy: Arc::new(AddressPolicy {
+                        rules: plan.addresses.clone(),
+                        api_server: outside.api_server.clone(),
+                    }),
+                    resolve: Arc::clone(&outside.resolve),
+                    lock: slots.lock(plan.credentials.as_ref()),
+                    bundle: slots.bundle(plan.tls.ca_bundle.as_ref()),
+                })),
+                Carrier::ConfigMap(map) => {
+                    let slot = slots.of(Kind::ConfigMap, map.namespace.as_deref(), &map.name);
+                    let name = slot.name().to_string();
+                    At::Document(Document::Key { slot, key: map.key.clone(), map: name })
+                }
+                Carrier::File(path) => At::Document(Document::File(path.clone())),
+            };
+            let series = outside.metrics.of(source, &plan.name);
+            series.verified(plan.tls.verification);
+            (plan.name.to_string(), Endpoint { plan, at, series })
+        });
+        Self {
+            source: Arc::clone(source),
+            named: named.collect(),
+            slots: slots.slots,
+            metrics: outside.metrics.clone(),
+            tape: outside.tape.clone(),
+            following: std::sync::Mutex::default(),
+        }
+    }
+
+    /// Whether there are any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty()
+    }
+
+    /// The endpoints whose certificates are not checked.
+    pub fn unverified(&self) -> impl Iterator<Item = &str> {
+        let skipped = |endpoint: &&Endpoint| {
+            endpoint.plan.tls.verification == Verification::Skipped && matches!(endpoint.at, At::Server(_))
+        };
+        self.named.values().filter(skipped).map(|endpoint| &*endpoint.plan.name)
+    }
+
+    /// Keeps Secrets and ConfigMaps current from now on, and rings when one of them changes.
+    pub fn follow(&self, bell: &Bell) {
+        if matches!(self.tape, Tape::Replay(_)) {
+            return;
+        }
+        let mut following = self.following.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for slot in self.slots.values().filter(|slot| slot.is_live()) {
+            following.spawn(Arc::clone(slot).follow(Arc::clone(bell)));
+        }
+    }
+
+    /// For one call of the plugin.
+    #[must_use]
+    pub fn session(self: &Arc<Self>) -> Session {
+        Session { endpoints: Arc::clone(self), chosen: BTreeMap::new(), open: Arc::default(), lacks: None }
+    }
+
+    fn find(&self, name: &str) -> Result<&Endpoint, Error> {
+        self.named.get(name).ok_or_else(|| {
+            Error::denied(Denial::Endpoint, format!("the endpoint {:?} is not granted", crate::text::line(name, 80)))
+        })
+    }
+
+    fn count<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+        answer.inspect_err(|error| {
+            if let Error::Denied { denial, .. } = error {
+                self.metrics.denied(&self.source, *denial);
+            }
+        })
+    }
+}
+
+/// Objects that endpoints need, each once.
+struct Slots<'a> {
+    vault: &'a Vault,
+    slots: BTreeMap<Name, Arc<Slot>>,
+}
+
+impl Slots<'_> {
+    fn of(&mut self, kind: Kind, namespace: Option<&str>, name: &str) -> Arc<Slot> {
+        let namespace = namespace.unwrap_or(self.vault.namespace()).to_owned();
+        let name = Name { kind, namespace, name: name.to_owned() };
+        let slot = self.slots.entry(name.clone()).or_insert_with(|| Arc::new(Slot::new(self.vault.clone(), name)));
+        Arc::clone(slot)
+    }
+
+    fn key(&mut self, kind: Kind, key: &KeyRef) -> Arc<Slot> {
+        self.of(kind, key.namespace.as_deref(), &key.name)
+    }
+
+    fn lock(&mut self, credentials: Option<&Credentials>) -> Lock {
+        match credentials {
+            None => Lock::Open,
+            Some(Credentials::Secret(SecretRef { name, namespace })) => {
+                Lock::Secret(self.of(Kind::Secret, namespace.as_deref(), name))
+            }
+            Some(Credentials::Token(token)) => Lock::Token(Hidden::clone(token)),
+        }
+    }
+
+    fn bundle(&mut self, bundle: Option<&CaBundle>) -> Bundle {
+        match bundle {
+            None => Bundle::System,
+            Some(CaBundle::Inline(pem)) => Bundle::Inline(pem.clone().into_bytes()),
+            Some(CaBundle::File(path)) => Bundle::File(path.clone()),
+            Some(CaBundle::ConfigMap(key)) => Bundle::Key(self.key(Kind::ConfigMap, key), key.key.clone()),
+            Some(CaBundle::Secret(key)) => Bundle::Key(self.key(Kind::Secret, key), key.key.clone()),
+        }
+    }
+}
+
+/// What one call of a plugin does outside.
+pub struct Session {
+    endpoints: Arc<Endpoints>,
+    /// Which member of a pair has answered in this call.
+    chosen: BTreeMap<String, usize>,
+    open: Arc<AtomicUsize>,
+    /// What was missing that an operator has to bring: the first of it.
+    lacks: Option<String>,
+}
+
+impl Session {
+    /// The kind of credential that requests to an endpoint carry.
+    ///
+    /// # Errors
+    /// When there is no such endpoint, or no such credential.
+    pub async fn credential(&mut self, name: &str) -> Result<CredentialKind, Error> {
+        let endpoints = Arc::clone(&self.endpoints);
+        let found = match (endpoints.find(name), &endpoints.tape) {
+            (Err(error), _) => Err(error),
+            (Ok(_), Tape::Replay(replay)) => Ok(replay.credential(&endpoints.source, name)),
+            (Ok(Endpoint { at: At::Document(_), .. }), _) => Ok(CredentialKind::None),
+            (Ok(Endpoint { at: At::Server(server), plan, .. }), _) => server.credential(plan).await,
+        };
+        if let (Ok(kind), Tape::Record(recorder)) = (&found, &endpoints.tape) {
+            recorder.credential(&endpoints.source, name, *kind);
+        }
+        self.noted(endpoints.count(found))
+    }
+
+    /// Sends a request; what comes back is the head of the answer with its body on its way.
+    ///
+    /// # Errors
+    /// What was not granted, or why there is no answer.
+    pub async fn send(&mut self, asked: &Asked) -> Result<Opened, Error> {
+        let endpoints = Arc::clone(&self.endpoints);
+        let answer = self.answer(&endpoints, asked).await;
+        let exchange = match &endpoints.tape {
+            Tape::Record(recorder) => {
+                let at = recorder.asked(&endpoints.source, asked, answer.as_ref());
+                Some(Exchange {
+                    recorder: recorder.clone(),
+                    source: Arc::clone(&endpoints.source),
+                    at,
+                    body: Vec::new(),
+                })
+            }
+            Tape::None | Tape::Replay(_) => None,
+        };
+        let reply = self.noted(endpoints.count(answer))?;
+        let series = endpoints.named.get(&asked.endpoint).map(|endpoint| endpoint.series.clone());
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Ok(Opened { reply, series, exchange, open: Arc::clone(&self.open) })
+    }
+
+    async fn answer(&mut self, endpoints: &Endpoints, asked: &Asked) -> Result<Reply, Error> {
+        let Endpoint { plan, at, series } = endpoints.find(&asked.endpoint)?;
+        let most = Limit::Connections.fixed().size();
+        if self.open.load(Ordering::Relaxed) >= most {
+            let message = format!("{most} answers are open already, which is as many as a plugin may have at one time");
+            return Err(Error::denied(Denial::Connections, message));
+        }
+        let begun = Instant::now();
+        let answer = match (&endpoints.tape, at) {
+            (Tape::Replay(replay), _) => replay.answer(&endpoints.source, asked),
+            (_, At::Document(document)) => document.get(plan, asked).await,
+            (_, At::Server(server)) => {
+                let mut chosen = self.chosen.get(&asked.endpoint).copied();
+                let answer = server.send(plan, asked, &mut chosen).await;
+                if let Some(chosen) = chosen {
+                    self.chosen.insert(asked.endpoint.clone(), chosen);
+                }
+                answer
+            }
+        };
+        series.answered(answer.as_ref().map(|reply| reply.status), begun.elapsed());
+        answer
+    }
+
+    /// What an operator has to bring before such a call can succeed: the first that was missed.
+    #[must_use]
+    pub fn lacks(&self) -> Option<&str> {
+        self.lacks.as_deref()
+    }
+
+    fn noted<T>(&mut self, answer: Result<T, Error>) -> Result<T, Error> {
+        if let Err(Error::Denied { denial: Denial::Credential, message }) = &answer {
+            self.lacks.get_or_insert_with(|| message.clone());
+        }
+        answer
+    }
+}
+
+/// An answer that a plugin holds.
+pub struct Opened {
+    reply: Reply,
+    series: Option<Series>,
+    exchange: Option<Exchange>,
+    open: Arc<AtomicUsize>,
+}
+
+/// Where the body of an answer is written down.
+struct Exchange {
+    recorder: Recorder,
+    source: Arc<str>,
+    at: usize,
+    body: Vec<u8>,
+}
+
+impl Opened {
+    /// The status.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.reply.status
+    }
+
+    /// The headers that a plugin may see.
+    #[must_use]
+    pub fn headers(&self) -> &[(String, String)] {
+        &self.reply.headers
+    }
+
+    /// The next piece of the body; empty at its end.
+    ///
+    /// # Errors
+    /// As [`Body::read`].
+    pub async fn read(&mut self, most: usize) -> Result<Vec<u8>, Error> {
+        let piece = self.reply.body.read(most).await;
+        if let (Some(exchange), Ok(piece)) = (&mut self.exchange, &piece) {
+            exchange.body.extend_from_slice(piece);
+        }
+        if let (Some(series), Ok(piece)) = (&self.series, &piece) {
+            series.received(piece.len());
+        }
+        if let (Some(exchange), Err(error)) = (&mut self.exchange, &piece) {
+            exchange.recorder.read(&exchange.source, exchange.at, std::mem::take(&mut exchange.body), Some(error));
+            self.exchange = None;
+        }
+        piece
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        if let Some(exchange) = &mut self.exchange {
+            exchange.recorder.read(&exchange.source, exchange.at, std::mem::take(&mut exchange.body), None);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Which addresses may be dialled. Judged on the address itself, after names are resolved: what a name says is up to
+//! whoever answers for it.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::config::endpoint::{AddressRule, Network};
+
+/// What kind of place an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// The internet.
+    Public,
+    /// A private network: RFC 1918, RFC 6598 (shared by carriers and clouds), RFC 4193.
+    Private,
+    /// This machine.
+    Loopback,
+    /// The same wire, no router in between.
+    LinkLocal,
+    /// A cloud's service that hands out credentials to whoever asks from this machine.
+    Metadata,
+    /// No single machine: unspecified, multicast, broadcast, reserved, documentation.
+    Nowhere,
+    /// The Kubernetes API server that this host speaks to.
+    ApiServer,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Public => "a public address",
+            Self::Private => "a private address",
+            Self::Loopback => "a loopback address",
+            Self::LinkLocal => "a link-local address",
+            Self::Metadata => "a cloud's metadata service",
+            Self::Nowhere => "no address of a machine",
+            Self::ApiServer => "the API server",
+        })
+    }
+}
+
+/// Services that give credentials away, by the documentation of AWS, GCP, Azure, OCI, DigitalOcean and OpenStack (the
+/// first), AWS over IPv6, Alibaba Cloud, Azure's wire server and Oracle's older one.
+const METADATA: [IpAddr; 5] = [
+    IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+];
+
+/// What kind of place it is. An IPv4 address that is carried inside an IPv6 one counts as itself.
+#[must_use]
+pub fn place(address: IpAddr) -> Place {
+    let address = bare(address);
+    if METADATA.contains(&address) {
+        return Place::Metadata;
+    }
+    match address {
+        IpAddr::V4(address) => place_v4(address),
+        IpAddr::V6(address) => place_v6(address),
+    }
+}
+
+fn place_v4(address: Ipv4Addr) -> Place {
+    let [a, b, c, _] = address.octets();
+    match (a, b, c) {
+        (127, ..) => Place::Loopback,
+        (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => Place::Private,
+        (169, 254, _) => Place::LinkLocal,
+        // "This network", protocol assignments, documentation, benchmarks, multicast, reserved, broadcast.
+        (0, ..) | (192, 0, 0 | 2) | (198, 18..=19, _) | (198, 51, 100) | (203, 0, 113) | (224..=255, ..) => {
+            Place::Nowhere
+        }
+        _ => Place::Public,
+    }
+}
+
+fn place_v6(address: Ipv6Addr) -> Place {
+    let [first, second, ..] = address.segments();
+    match first {
+        _ if address.is_loopback() => Place::Loopback,
+        _ if address.is_unspecified() || address.is_multicast() => Place::Nowhere,
+        0xfc00..=0xfdff => Place::Private,
+        0xfe80..=0xfebf => Place::LinkLocal,
+        // Site-local: deprecated, and never routed beyond the site.
+        0xfec0..=0xfeff => Place::Private,
+        0x2001 if second == 0xdb8 => Place::Nowhere,
+        0x2000..=0x3fff => Place::Public,
+        _ => Place::Nowhere,
+    }
+}
+
+/// The IPv4 address inside an IPv6 one, wherever a translator or a tunnel would take it out.
+fn bare(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else { return address };
+    let [a, b, c, d, e, f, g, h] = v6.segments();
+    let inner = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    };
+    match (a, b, c, d, e, f) {
+        // Mapped (RFC 4291), translated (RFC 2765), and the deprecated compatible form, but not `::` and `::1`.
+        (0, 0, 0, 0, 0, 0xffff) | (0, 0, 0, 0, 0xffff, 0) => inner(g, h),
+        (0, 0, 0, 0, 0, 0) if g != 0 => inner(g, h),
+        // NAT64 (RFC 6052, RFC 8215).
+        (0x64, 0xff9b, 0, 0, 0, 0) | (0x64, 0xff9b, 1, ..) => inner(g, h),
+        // 6to4 (RFC 3056).
+        (0x2002, high, low, ..) => inner(high, low),
+        // Teredo (RFC 4380) hides the client's address; nobody runs a fabric manager behind it.
+        _ => address,
+    }
+}
+
+/// What one endpoint may dial.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AddressPolicy {
+    /// What the operator allows beside public addresses.
+    pub rules: Vec<AddressRule>,
+    /// Where the API server is.
+    pub api_server: Vec<SocketAddr>,
+}
+
+impl AddressPolicy {
+    /// Whether it may be dialled.
+    ///
+    /// # Errors
+    /// What kind of place it is.
+    pub fn check(&self, address: SocketAddr) -> Result<(), Place> {
+        let ip = bare(address.ip());
+        let is_api_server =
+            self.api_server.iter().any(|server| bare(server.ip()) == ip && server.port() == address.port());
+        let place = if is_api_server { Place::ApiServer } else { place(ip) };
+        let networks =
+            || self.rules.iter().filter_map(|rule| if let AddressRule::Network(it) = rule { Some(it) } else { None });
+        let allowed = match place {
+            Place::Public => true,
+            Place::Private => self.rules.contains(&AddressRule::Private) || networks().any(|it| it.contains(ip)),
+            Place::Loopback => self.rules.contains(&AddressRule::Loopback) || networks().any(|it| it.contains(ip)),
+            Place::LinkLocal => networks().any(|it| it.contains(ip)),
+            // A network that happens to contain these was not written for them.
+            Place::Metadata | Place::ApiServer => networks().any(|it| it.is_single() && it.contains(ip)),
+            Place::Nowhere => false,
+        };
+        if allowed { Ok(()) } else { Err(place) }
+    }
+
+    /// What an operator adds to the endpoint to allow such an address; nothing for what is never allowed.
+    #[must_use]
+    pub fn cure(place: Place, address: IpAddr) -> Option<String> {
+        match place {
+            Place::Public | Place::Nowhere => None,
+            Place::Private => Some("private".to_owned()),
+            Place::Loopback => Some("loopback".to_owned()),
+            Place::LinkLocal | Place::Metadata | Place::ApiServer => Some(format!("\"{}\"", bare(address))),
+        }
+    }
+}
+
+impl Network {
+    /// Whether it is one address and not many.
+    fn is_single(&self) -> bool {
+        let (address, bits) = self.parts();
+        bits == if address.is_ipv4() { 32 } else { 128 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_has_its_place() {
+        let rows = [
+            ("8.8.8.8", Place::Public),
+            ("10.1.2.3", Place::Private),
+            ("172.16.0.1", Place::Private),
+            ("172.32.0.1", Place::Public),
+            ("192.168.1.1", Place::Private),
+            ("100.64.0.1", Place::Private),
+            ("100.100.100.200", Place::Metadata),
+            ("127.0.0.1", Place::Loopback),
+            ("127.255.0.9", Place::Loopback),
+            ("0.0.0.0", Place::Nowhere),
+            ("0.1.2.3", Place::Nowhere),
+            ("169.254.1.1", Place::LinkLocal),
+            ("169.254.169.254", Place::Metadata),
+            ("168.63.129.16", Place::Metadata),
+            ("192.0.0.192", Place::Metadata),
+            ("224.0.0.1", Place::Nowhere),
+            ("255.255.255.255", Place::Nowhere),
+            ("240.0.0.1", Place::Nowhere),
+            ("::", Place::Nowhere),
+            ("::1", Place::Loopback),
+            ("fe80::1", Place::LinkLocal),
+            ("fd12::1", Place::Private),
+            ("fd00:ec2::254", Place::Metadata),
+            ("ff02::1", Place::Nowhere),
+            ("2606:4700::1", Place::Public),
+            ("2001:db8::1", Place::Nowhere),
+            ("::ffff:127.0.0.1", Place::Loopback),
+            ("::ffff:169.254.169.254", Place::Metadata),
+            ("::ffff:10.0.0.1", Place::Private),
+            ("::127.0.0.1", Place::Loopback),
+            ("::ffff:0:127.0.0.1", Place::Loopback),
+            ("64:ff9b::7f00:1", Place::Loopback),
+            ("64:ff9b::a9fe:a9fe", Place::Metadata),
+            ("64:ff9b:1::a9fe:a9fe", Place::Metadata),
+            ("2002:7f00:1::", Place::Loopback),
+            ("2002:a9fe:a9fe::1", Place::Metadata),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(place(text.parse().unwrap()), expected, "{text}");
+        }
+    }
+
+    fn policy(rules: &[&str]) -> AddressPolicy {
+        let rule = |text: &&str| match *text {
+            "private" => AddressRule::Private,
+            "loopback" => AddressRule::Loopback,
+            network => AddressRule::Network(Network::parse(network).unwrap()),
+        };
+        AddressPolicy { rules: rules.iter().map(rule).collect(), api_server: vec!["10.96.0.1:443".parse().unwrap()] }
+    }
+
+    fn check(rules: &[&str], address: &str) -> Result<(), Place> {
+        policy(rules).check(address.parse().unwrap())
+    }
+
+    #[test]
+    fn only_what_the_endpoint_says_is_dialled() {
+        assert_eq!(check(&[], "8.8.8.8:443"), Ok(()));
+        assert_eq!(check(&[], "10.0.0.1:443"), Err(Place::Private));
+        assert_eq!(check(&["private"], "10.0.0.1:443"), Ok(()));
+        assert_eq!(check(&["private"], "127.0.0.1:443"), Err(Place::Loopback));
+        assert_eq!(check(&["10.0.0.0/8"], "10.0.0.1:443"), Ok(()));
+        assert_eq!(check(&["10.0.0.0/8"], "[::ffff:10.0.0.1]:443"), Ok(()));
+        assert_eq!(check(&["10.0.0.0/8"], "192.168.0.1:443"), Err(Place::Private));
+        assert_eq!(check(&["loopback"], "[::1]:443"), Ok(()));
+        assert_eq!(check(&["private", "loopback"], "169.254.0.1:80"), Err(Place::LinkLocal));
+        assert_eq!(check(&["169.254.0.0/16"], "169.254.0.1:80"), Ok(()));
+    }
+
+    #[test]
+    fn metadata_and_the_api_server_must_be_named_one_by_one() {
+        let all = ["0.0.0.0/0", "::/0", "private", "loopback", "169.254.0.0/16"];
+        assert_eq!(check(&all, "169.254.169.254:80"), Err(Place::Metadata));
+        assert_eq!(check(&all, "[64:ff9b::a9fe:a9fe]:80"), Err(Place::Metadata));
+        assert_eq!(check(&all, "10.96.0.1:443"), Err(Place::ApiServer));
+        assert_eq!(check(&all, "[::ffff:10.96.0.1]:443"), Err(Place::ApiServer));
+        assert_eq!(check(&all, "10.96.0.1:8443"), Ok(()), "another service on the same address");
+        assert_eq!(check(&["169.254.169.254"], "169.254.169.254:80"), Ok(()));
+        assert_eq!(check(&["10.96.0.1/32"], "10.96.0.1:443"), Ok(()));
+        assert_eq!(check(&all, "0.0.0.0:80"), Err(Place::Nowhere));
+        assert_eq!(check(&["0.0.0.0"], "0.0.0.0:80"), Err(Place::Nowhere), "the kernel would dial loopback");
+    }
+}

@@ -1,0 +1,155 @@
+//! Which headers cross between a plugin and a server: none that carries a credential, a connection or another host.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// Headers of one request that a plugin may set.
+const MOST: usize = 32;
+/// The longest value, in bytes.
+const LONGEST: usize = 4 << 10;
+
+/// Headers that belong to the host: credentials, routing, the connection itself, the form of the body.
+const OF_THE_HOST: [HeaderName; 17] = [
+    header::AUTHORIZATION,
+    header::COOKIE,
+    header::HOST,
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::CONTENT_LENGTH,
+    header::TE,
+    header::TRAILER,
+    header::UPGRADE,
+    header::EXPECT,
+    header::ACCEPT_ENCODING,
+    header::FORWARDED,
+    header::USER_AGENT,
+    header::ORIGIN,
+    header::REFERER,
+    header::VIA,
+    header::RANGE,
+];
+
+/// The same by how they begin: proxies, what proxies believe, what browsers promise.
+const OF_THE_HOST_BEGIN: [&str; 6] = ["proxy-", "x-forwarded-", "sec-", "x-real-", "x-remote-", "keep-alive"];
+
+/// What a server says that no plugin gets: credentials of any kind and the connection's own.
+const NEVER_SHOWN: [HeaderName; 8] = [
+    header::SET_COOKIE,
+    header::AUTHORIZATION,
+    header::WWW_AUTHENTICATE,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::COOKIE,
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+];
+
+/// The headers of a plugin as they may be sent.
+///
+/// # Errors
+/// The name of the one that may not, and why.
+pub(super) fn outgoing(asked: &[(String, String)]) -> Result<HeaderMap, String> {
+    if asked.len() > MOST {
+        return Err(format!("{} headers, at most {MOST} may be set", asked.len()));
+    }
+    let mut headers = HeaderMap::with_capacity(asked.len());
+    for (name, value) in asked {
+        let shown = crate::text::line(name, 80);
+        let bad = |why: &str| format!("the header {shown:?} {why}");
+        let name: HeaderName = name.parse().map_err(|_| bad("has no valid name"))?;
+        let begins = |prefix: &&str| name.as_str().starts_with(*prefix);
+        if OF_THE_HOST.contains(&name) || OF_THE_HOST_BEGIN.iter().any(|prefix| begins(prefix)) {
+            return Err(bad("belongs to the host"));
+        }
+        if value.len() > LONGEST {
+            return Err(bad("is longer than 4096 bytes"));
+        }
+        // Refuses line breaks and all other control characters.
+        let value = HeaderValue::from_str(value).map_err(|_| bad("has a value with a control character"))?;
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+/// What a plugin gets of a server's headers: names and values that are text.
+pub(super) fn incoming(headers: &HeaderMap) -> Vec<(String, String)> {
+    let shown = headers.iter().filter(|(name, _)| !NEVER_SHOWN.contains(name) && !name.as_str().starts_with("proxy-"));
+    shown
+        .filter_map(|(name, value)| {
+            let value = value.to_str().ok()?;
+            let value = if name == header::LOCATION { place(value) } else { value };
+            Some((name.as_str().to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+/// Where a redirect leads, without its query: login pages put sessions and return addresses there.
+fn place(location: &str) -> &str {
+    location.split(['?', '#']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(name: &str, value: &str) -> Result<HeaderMap, String> {
+        outgoing(&[(name.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn a_plugin_sets_no_header_of_the_host() {
+        for name in [
+            "Authorization",
+            "authorization",
+            "Cookie",
+            "HOST",
+            "Proxy-Authorization",
+            "Proxy-Connection",
+            "Connection",
+            "Transfer-Encoding",
+            "Content-Length",
+            "Upgrade",
+            "TE",
+            "X-Forwarded-For",
+            "X-Forwarded-Host",
+            "Forwarded",
+            "Keep-Alive",
+            "Expect",
+            "X-Remote-User",
+        ] {
+            assert!(set(name, "x").is_err(), "{name}");
+        }
+        for name in ["Accept", "If-None-Match", "Content-Type", "X-Request-Id"] {
+            assert!(set(name, "x").is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_value_cannot_add_lines() {
+        for value in ["a\r\nHost: evil", "a\nb", "a\0", "\r"] {
+            assert!(set("accept", value).is_err(), "{value:?}");
+        }
+        assert!(set("bad name", "x").is_err());
+        assert!(set("a\r\nb", "x").is_err());
+        assert!(set("accept", &"x".repeat(5000)).is_err());
+        let many: Vec<_> = (0..33).map(|at| (format!("x-{at}"), String::new())).collect();
+        assert!(outgoing(&many).is_err());
+    }
+
+    #[test]
+    fn credentials_of_a_server_are_not_shown() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("set-cookie", "session=1"),
+            ("www-authenticate", "Basic"),
+            ("proxy-authenticate", "Basic"),
+            ("location", "/login?return=/x&sid=1"),
+            ("etag", "\"7\""),
+            ("content-type", "application/json"),
+        ] {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        let shown = incoming(&headers);
+        let shown: Vec<_> = shown.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(shown, [("location", "/login"), ("etag", "\"7\""), ("content-type", "application/json")]);
+    }
+}

@@ -1,0 +1,250 @@
+//! What one endpoint is, after the plugin's wish and the operator's word are put together (decision H16).
+//!
+//! For bytes that are embedded in the binary the wish is the grant, and whatever the operator writes down wins over it.
+//! For all others only the operator's word counts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use topoloom_core::plugin::grant::Origin;
+use topoloom_core::plugin::{CredentialKind, Endpoint as Wish, GrantedEndpoint, Location, Method};
+
+use crate::config::Credentials;
+use crate::config::endpoint::{
+    AddressRule, BaseUrl, CaBundle, Carrier, Endpoint as Word, KeyRef, Redirects, Timeouts, Tls, Verification,
+};
+
+/// One endpoint, complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What answers.
+    pub carrier: Carrier,
+    /// Which methods may be used.
+    pub methods: BTreeSet<Method>,
+    /// Below which paths; empty: all.
+    pub paths: Vec<String>,
+    /// Which addresses may be dialled beside public ones.
+    pub addresses: Vec<AddressRule>,
+    /// How the other side proves who it is.
+    pub tls: Tls,
+    /// How long each part may take.
+    pub timeouts: Timeouts,
+    /// How large one answer may be, bytes.
+    pub max_body: u64,
+    /// What happens to a redirect.
+    pub redirects: Redirects,
+    /// The kinds of credential that the plugin can work with, best first.
+    pub kinds: Vec<CredentialKind>,
+    /// Where the credential is.
+    pub credentials: Option<Credentials>,
+}
+
+/// What holds for an endpoint of which nobody says more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usual {
+    /// Until the last byte of an answer.
+    pub total: Duration,
+    /// How large an answer may be, bytes.
+    pub max_body: u64,
+}
+
+impl Default for Usual {
+    fn default() -> Self {
+        use crate::config::endpoint::{DEFAULT_MAX_BODY, DEFAULT_TOTAL};
+        Self { total: DEFAULT_TOTAL, max_body: DEFAULT_MAX_BODY.as_u64() }
+    }
+}
+
+/// What the entry says, beside what was granted.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// Whether the plugin's wish counts.
+    pub origin: Origin,
+    /// The operator's word about this endpoint.
+    pub word: Option<&'a Word>,
+    /// The credential of the entry as a whole.
+    pub credentials: Option<&'a Credentials>,
+    /// What holds where nobody says more.
+    pub usual: Usual,
+}
+
+/// Puts wish and word together.
+///
+/// # Errors
+/// What is missing or wrong, with the place in the entry.
+pub fn plan(granted: &GrantedEndpoint, entry: &Entry<'_>) -> Result<Plan, String> {
+    let GrantedEndpoint { required: wish, permission } = granted;
+    let trusted = entry.origin == Origin::Embedded;
+    let word = entry.word;
+    let place = format!("permissions.endpoints.{}", wish.name);
+    let carrier = match word.and_then(|word| word.carrier.clone()) {
+        Some(carrier) => carrier,
+        None if trusted => wished(wish)?,
+        None => return Err(format!("{place}: must have one of url, urls, configMap and file")),
+    };
+    let given = |word: &Word| (!word.addresses.is_empty()).then(|| word.addresses.clone());
+    let usual_addresses = if trusted { vec![AddressRule::Private] } else { Vec::new() };
+    let credentials = word.and_then(|word| word.credentials.clone()).map(Credentials::Secret);
+    let of_entry = entry.credentials.filter(|_| trusted).cloned();
+    let timeouts = word.map(|word| word.timeouts).unwrap_or_default();
+    Ok(Plan {
+        name: wish.name.as_str().into(),
+        carrier,
+        methods: permission.methods.clone(),
+        paths: permission.paths.clone(),
+        addresses: word.and_then(given).unwrap_or(usual_addresses),
+        tls: tls(word.map(|word| &word.tls), trusted.then_some(wish)),
+        timeouts: Timeouts {
+            connect: timeouts.connect.unwrap_or(crate::config::endpoint::DEFAULT_CONNECT),
+            first_byte: timeouts.first_byte.unwrap_or(crate::config::endpoint::DEFAULT_FIRST_BYTE),
+            total: timeouts.total.unwrap_or(entry.usual.total),
+        },
+        max_body: word.and_then(|word| word.max_body).map_or(entry.usual.max_body, |size| size.as_u64()),
+        redirects: word.map(|word| word.redirects).unwrap_or_default(),
+        // Whoever wants none gets none.
+        credentials: credentials.or(of_entry).filter(|_| !wish.credentials.is_empty()),
+        kinds: wish.credentials.clone(),
+    })
+}
+
+/// Where the plugin wishes it to be.
+fn wished(wish: &Wish) -> Result<Carrier, String> {
+    match &wish.location {
+        Location::Granted => {
+            Err(format!("permissions.endpoints.{}: say where it is, with url, urls, configMap or file", wish.name))
+        }
+        Location::Urls(urls) => {
+            let urls = urls
+                .iter()
+                .map(|url| BaseUrl::parse(url).map_err(|what| format!("the endpoint {}: {what}", wish.name)));
+            let urls = urls.collect::<Result<Vec<_>, _>>()?;
+            if urls.is_empty() {
+                Err(format!("the endpoint {} has no URL", wish.name))
+            } else {
+                Ok(Carrier::Urls(urls))
+            }
+        }
+        Location::ConfigMap(map) => Ok(Carrier::ConfigMap(KeyRef {
+            namespace: map.namespace.clone(),
+            name: map.name.clone(),
+            key: map.key.clone(),
+        })),
+    }
+}
+
+/// The operator's word, field by field, before the wish.
+fn tls(word: Option<&Tls>, wish: Option<&Wish>) -> Tls {
+    let wish = wish.map(|wish| &wish.tls);
+    let skips = word.is_some_and(|word| word.verification == Verification::Skipped)
+        || wish.is_some_and(|wish| wish.insecure_skip_verify);
+    Tls {
+        ca_bundle: word
+            .and_then(|word| word.ca_bundle.clone())
+            .or_else(|| wish.and_then(|wish| wish.ca_bundle.clone()).map(CaBundle::Inline)),
+        server_name: word
+            .and_then(|word| word.server_name.clone())
+            .or_else(|| wish.and_then(|wish| wish.server_name.clone())),
+        verification: if skips { Verification::Skipped } else { Verification::Full },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use topoloom_core::plugin::{EndpointPermission, Tls as WishedTls};
+
+    use super::*;
+    use crate::config;
+    use crate::config::SecretRef;
+
+    fn wish(location: Location) -> GrantedEndpoint {
+        let required = Wish {
+            name: "fabric".into(),
+            purpose: String::new(),
+            location,
+            methods: vec![Method::Get],
+            paths: vec!["/v1".into()],
+            tls: WishedTls { ca_bundle: Some("wished".into()), server_name: None, insecure_skip_verify: false },
+            credentials: vec![CredentialKind::Bearer],
+        };
+        let permission = EndpointPermission { methods: [Method::Get].into(), paths: vec!["/v1".into()] };
+        GrantedEndpoint { required, permission }
+    }
+
+    fn urls(url: &str) -> Location {
+        Location::Urls(vec![url.to_owned()])
+    }
+
+    /// The operator's words about endpoints.
+    fn words(yaml: &str) -> BTreeMap<String, Word> {
+        let text = format!(
+            "networkTopologyDiscovery:\n- source: a\n  enabled: true\n  permissions: {{endpoints: {{fabric: {{{yaml}}}}}}}\n"
+        );
+        let document = config::parse(&text).unwrap();
+        let entry = document.entries[0].config.as_ref().unwrap_or_else(|problems| panic!("{problems:?}"));
+        entry.permissions.as_ref().unwrap().endpoints.clone()
+    }
+
+    fn planned(origin: Origin, wish: &GrantedEndpoint, yaml: Option<&str>) -> Result<Plan, String> {
+        let words = yaml.map(words).unwrap_or_default();
+        let secret = Credentials::Secret(SecretRef { name: "of-entry".into(), namespace: None });
+        let usual = Usual { total: Duration::from_secs(7), max_body: 1000 };
+        plan(wish, &Entry { origin, word: words.get("fabric"), credentials: Some(&secret), usual })
+    }
+
+    #[test]
+    fn the_wish_of_embedded_bytes_is_the_grant() {
+        let plan = planned(Origin::Embedded, &wish(urls("https://a:1/x")), None).unwrap();
+        let Carrier::Urls(found) = &plan.carrier else { panic!("{plan:?}") };
+        assert_eq!(found[0].uri().to_string(), "https://a:1/x");
+        assert_eq!(plan.addresses, [AddressRule::Private], "fabric managers stand in private networks");
+        assert_eq!(plan.tls.ca_bundle, Some(CaBundle::Inline("wished".into())));
+        assert_eq!((plan.timeouts.total.as_secs(), plan.max_body), (7, 1000));
+        assert!(matches!(plan.credentials, Some(Credentials::Secret(secret)) if secret.name == "of-entry"));
+    }
+
+    #[test]
+    fn the_operator_may_change_any_part_of_it() {
+        let word = "addresses: [loopback], tls: {serverName: b, insecureSkipVerify: true}, timeouts: {connect: 1s}, \
+                    maxBody: 2Ki, credentials: {secretRef: {name: own}}";
+        let plan = planned(Origin::Embedded, &wish(urls("https://a")), Some(word)).unwrap();
+        assert!(matches!(plan.carrier, Carrier::Urls(_)), "it is where the wish says");
+        assert_eq!(plan.addresses, [AddressRule::Loopback]);
+        assert_eq!(plan.tls.ca_bundle, Some(CaBundle::Inline("wished".into())));
+        assert_eq!((plan.tls.server_name.as_deref(), plan.tls.verification), (Some("b"), Verification::Skipped));
+        assert_eq!((plan.timeouts.connect.as_secs(), plan.timeouts.total.as_secs(), plan.max_body), (1, 7, 2048));
+        assert!(matches!(plan.credentials, Some(Credentials::Secret(secret)) if secret.name == "own"));
+        let elsewhere = planned(Origin::Embedded, &wish(urls("https://a")), Some("file: /b")).unwrap();
+        assert!(matches!(elsewhere.carrier, Carrier::File(_)));
+    }
+
+    #[test]
+    fn of_others_only_the_operators_word_counts() {
+        let refused = planned(Origin::Foreign, &wish(urls("https://evil")), Some("methods: [GET]")).unwrap_err();
+        assert_eq!(refused, "permissions.endpoints.fabric: must have one of url, urls, configMap and file");
+        let plan = planned(Origin::Foreign, &wish(urls("https://evil")), Some("url: 'https://good'")).unwrap();
+        let Carrier::Urls(found) = &plan.carrier else { panic!("{plan:?}") };
+        assert_eq!(found[0].uri().host(), Some("good"));
+        assert_eq!((plan.addresses.len(), plan.tls.ca_bundle, plan.credentials), (0, None, None));
+    }
+
+    #[test]
+    fn a_wish_that_is_no_place_says_so_without_repeating_it() {
+        let refused = |location| planned(Origin::Embedded, &wish(location), None).unwrap_err();
+        let error = refused(urls("https://user:canary@a"));
+        assert!(error.starts_with("the endpoint fabric: ") && !error.contains("canary"), "{error}");
+        assert_eq!(refused(Location::Urls(Vec::new())), "the endpoint fabric has no URL");
+        assert!(refused(Location::Granted).contains("permissions.endpoints.fabric"));
+    }
+
+    #[test]
+    fn who_wants_no_credential_gets_none() {
+        let mut open = wish(urls("https://a"));
+        open.required.credentials.clear();
+        assert_eq!(planned(Origin::Embedded, &open, None).unwrap().credentials, None);
+    }
+}
