@@ -36,8 +36,8 @@ pub mod vault;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -181,8 +181,10 @@ impl std::fmt::Debug for Endpoints {
 impl Endpoints {
     /// None.
     #[must_use]
-    pub fn none() -> Self {
-        Self::new(&Arc::from(""), Vec::new(), &Outside::offline())
+    pub fn none() -> Arc<Self> {
+        static NONE: LazyLock<Arc<Endpoints>> =
+            LazyLock::new(|| Arc::new(Endpoints::new(&Arc::from(""), Vec::new(), &Outside::offline())));
+        Arc::clone(&NONE)
     }
 
     /// Of these plans. Nothing is read or dialled yet.

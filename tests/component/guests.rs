@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock};
 
+use topoloom::endpoints::Endpoints;
 use topoloom::plugin::{Compiler, Load, Plugin, Round, Runtime};
 use topoloom_core::plugin::{Granted, Limits};
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
@@ -65,6 +66,7 @@ pub(crate) fn round(act: &str, nodes: View) -> Round {
         granted: Arc::new(granted),
         nodes,
         applied: Arc::default(),
+        endpoints: Endpoints::none(),
         time: jiff::Timestamp::UNIX_EPOCH,
         state: Arc::default(),
     }

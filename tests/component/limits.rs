@@ -7,6 +7,7 @@
 mod beyond;
 mod call;
 mod file;
+mod outside;
 mod packed;
 mod turns;
 
@@ -23,6 +24,8 @@ enum Scenario {
     Refused { bytes: Arc<[u8]>, limits: Limits, words: String },
     /// The call ends.
     Ends { bytes: Arc<[u8]>, act: Act, limits: Limits, words: String },
+    /// A request of the call is refused, and the call goes on.
+    Outside { granted: &'static str, requests: String, words: String },
     /// The call goes on, and what it used says that the limit acted.
     GoesOn { bytes: Arc<[u8]>, act: Act, limits: Limits },
     /// A call waits for its turn.
@@ -84,6 +87,8 @@ rows! {
     Transfer transfer,
     Received received,
     Requests requests,
+    Connections connections,
+    Body body,
     LogLines log_lines,
     LogLine log_line,
     State state,
@@ -145,6 +150,7 @@ fn scenario(row: Limit) -> Scenario {
         | Limit::Requirements
         | Limit::Endpoints
         | Limit::Bundle => call::scenario(row),
+        Limit::Connections | Limit::Body => outside::scenario(row),
         Limit::PluginCalls | Limit::ProcessCalls => Scenario::Waits,
     }
 }
@@ -171,6 +177,7 @@ async fn prove(row: Limit) {
             end.unwrap();
             assert!(usage.met.contains(row), "{usage:?}");
         }
+        Scenario::Outside { granted, requests, words } => outside::prove(row, granted, &requests, &words).await,
         Scenario::Waits => return turns::prove(row).await,
         Scenario::Delivered => return packed::prove(row).await,
     }

@@ -13,6 +13,7 @@
 
 mod cache;
 mod desk;
+mod endpoints;
 mod ends;
 mod guests;
 mod kept;

@@ -8,7 +8,8 @@ use std::sync::{Arc, LazyLock};
 
 use topoloom::config::{self, EntryConfig};
 use topoloom::delivery::Module;
-use topoloom::discovery::revision::{Revision, Vouchers, prepare};
+use topoloom::discovery::revision::{Host, Revision, prepare};
+use topoloom::endpoints::{Endpoints, Outside};
 use topoloom::plugin::{Call, Compiler, Load, Metrics, Options, Plugin, Round, Runtime};
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
@@ -97,6 +98,7 @@ fn foreign(config: &str) -> Round {
         granted: granted(HIDDEN, true),
         nodes: everything(),
         applied: object(SECRETS[2]),
+        endpoints: Endpoints::none(),
         time: jiff::Timestamp::UNIX_EPOCH,
         state: SECRETS[4].as_bytes().into(),
     }
@@ -113,6 +115,7 @@ fn theft(granted: Arc<Granted>, names: bool, nodes: View) -> Round {
         granted,
         nodes,
         applied: object(GRANTED[2]),
+        endpoints: Endpoints::none(),
         time: jiff::Timestamp::UNIX_EPOCH,
         state: Arc::default(),
     }
@@ -162,7 +165,8 @@ fn entry(permissions: &str) -> Arc<EntryConfig> {
 
 async fn revision(runtime: &Runtime, permissions: &str) -> Result<Revision, (Reason, String)> {
     let module = Arc::new(Module::plain(Arc::clone(&THIEF), Origin::File));
-    let revision = prepare(runtime, entry(permissions), module, None, Vouchers::Desk).await;
+    let outside = Outside::offline();
+    let revision = prepare(Host::at_desk(runtime, &outside), entry(permissions), module, None).await;
     revision.map_err(|refused| (refused.reason, refused.message))
 }
 

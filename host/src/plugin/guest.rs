@@ -1,6 +1,6 @@
 //! What a store carries: the limits of one call, what its imports may serve, and what the plugin said.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use topoloom_core::plugin::{CallLimits, Granted, Limit, LimitSet};
 use topoloom_core::snapshot::{Store, View};
@@ -96,13 +96,10 @@ impl Guest {
     }
 }
 
-/// For calls that have none.
-static NO_ENDPOINTS: LazyLock<Arc<Endpoints>> = LazyLock::new(|| Arc::new(Endpoints::none()));
-
 impl Default for Inputs {
     /// No nodes, no grants, no objects.
     fn default() -> Self {
-        let endpoints = Arc::clone(&NO_ENDPOINTS);
+        let endpoints = Endpoints::none();
         Self { nodes: Store::new().view(&[]), granted: Arc::default(), applied: Arc::default(), endpoints }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use topoloom::endpoints::Endpoints;
 use topoloom::plugin::{Call, Compiler, Load, Plugin, Round, Runtime, builtin};
 use topoloom_core::plugin::{Answer, Answered, Granted, Limits};
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
@@ -88,6 +89,7 @@ fn round(size: u32) -> Round {
         granted: Arc::new(granted),
         nodes: view(size),
         applied: Arc::default(),
+        endpoints: Endpoints::none(),
         time: jiff::Timestamp::UNIX_EPOCH,
         state: Arc::default(),
     }

@@ -7,6 +7,7 @@ mod overhead;
 use std::sync::Arc;
 
 use anyhow::Result;
+use topoloom::endpoints::Endpoints;
 use topoloom::plugin::{Compiler, Round, Runtime, builtin};
 use topoloom_core::plugin::Granted;
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store};
@@ -53,6 +54,7 @@ fn round(size: u32) -> Round {
         granted: Arc::new(Granted { labels: [RACK.into()].into(), ..Granted::default() }),
         nodes: store.view(&[ColumnKey::label(RACK)]),
         applied: Arc::default(),
+        endpoints: Endpoints::none(),
         time: jiff::Timestamp::UNIX_EPOCH,
         state: Arc::default(),
     }

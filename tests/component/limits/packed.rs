@@ -8,7 +8,8 @@ use topoloom::config;
 use topoloom::config::{EntryConfig, PluginOrigin, PluginRef};
 use topoloom::delivery::unpack::{UNPACKED, pack};
 use topoloom::delivery::{Delivery, Module, Offer, Sites};
-use topoloom::discovery::revision::{Refused, Vouchers, prepare};
+use topoloom::discovery::revision::{Host, Refused, prepare};
+use topoloom::endpoints::Outside;
 use topoloom::plugin::{Compiler, Metrics, Options, Runtime};
 use topoloom_api::condition::Reason;
 use topoloom_core::plugin::rollout::{Failed, Step};
@@ -46,7 +47,9 @@ fn entry(limits: &str) -> Arc<EntryConfig> {
 }
 
 async fn refused(runtime: &Runtime, limits: &str, module: &Arc<Module>) -> Refused {
-    prepare(runtime, entry(limits), Arc::clone(module), None, Vouchers::Desk).await.expect_err("it became a revision")
+    prepare(Host::at_desk(runtime, &Outside::offline()), entry(limits), Arc::clone(module), None)
+        .await
+        .expect_err("it became a revision")
 }
 
 fn runtime() -> Runtime {

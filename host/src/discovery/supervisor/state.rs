@@ -170,13 +170,7 @@ impl Report {
             watched: false,
         });
         self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
-        let insecure: Vec<&str> = revision
-            .requirements
-            .endpoints
-            .iter()
-            .filter(|endpoint| endpoint.tls.insecure_skip_verify)
-            .map(|endpoint| endpoint.name.as_str())
-            .collect();
+        let insecure: Vec<&str> = revision.endpoints.unverified().collect();
         if insecure.is_empty() {
             self.clear(ConditionType::InsecureTls);
         } else {
@@ -188,6 +182,9 @@ impl Report {
     /// A round did not end with a result.
     pub(super) fn round_failed(&mut self, reason: Reason, message: &str, again: Option<Instant>) {
         let when = match again {
+            Some(_) if reason == Reason::Unauthorized => {
+                "it is tried again when the interval has passed, at once when the Secret changes"
+            }
             Some(_) => "it is tried again with back-off",
             None => "nothing is tried before the entry changes or the operator asks (`topoloom source run`)",
         };
