@@ -23,12 +23,17 @@ use crate::delivery::Supply;
 use crate::discovery::node_file::{self, FileNode};
 use crate::discovery::oneshot::{ConfigHashes, Found, Prepared, Shot};
 use crate::discovery::revision::Host;
-use crate::endpoints::Outside;
+use crate::endpoints::recording::{Recorder, Recording, Replay};
+use crate::endpoints::vault::Vault;
+use crate::endpoints::{Outside, Tape};
 use crate::plugin::{Compiler, Runtime};
 use crate::topology::convert::{self, Wanted};
 
 /// Largest list of existing HyperNodes that is read.
 const MAX_EXISTING: u64 = 256 << 20;
+
+/// Largest recording that is read: the largest answer of a fabric manager, and room for the others.
+const MAX_RECORDING: u64 = 512 << 20;
 
 /// Flags of `discover`.
 #[derive(Debug, Args)]
@@ -45,6 +50,15 @@ pub(super) struct DiscoverArgs {
     /// Use this plugin file in place of the entry's own; grants come from the entry's `permissions`
     #[arg(long, value_name = "FILE")]
     plugin: Option<PathBuf>,
+    /// Where the keys of Secrets are that entries name: files like `token`, or `username` and `password`
+    #[arg(long, value_name = "DIR")]
+    credentials: Option<PathBuf>,
+    /// Write down what endpoints answered, to be replayed; no credential gets into it
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    record: Option<PathBuf>,
+    /// Answer requests to endpoints from a recording in place of the network
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
     /// Only this source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
@@ -77,13 +91,17 @@ pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
     }
     let existing = args.existing.as_deref().map(read_existing).transpose()?.unwrap_or_default();
     let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
-    let outside = Outside::offline();
+    let tape = tape(&args)?;
+    let outside = outside(&args, tape.clone());
     let host = Host::at_desk(&runtime, &outside);
     let prepared = Prepared::new(host, &Supply::offline(), &document, args.source.as_deref(), &BTreeMap::new()).await;
     let mut store = Store::new();
     store.want(prepared.keys());
     read_nodes(&args.nodes, &mut store)?;
     let shots = prepared.round(&store, &existing, &ConfigHashes::new()).await;
+    if let (Some(path), Tape::Record(recorder)) = (&args.record, &tape) {
+        write_recording(path, recorder)?;
+    }
     let failed = shots.iter().any(|shot| shot.result.is_err()) || document.errors().next().is_some();
     match args.output {
         Output::Tree => print::out(&tree(&shots, args.show_nodes)),
@@ -109,6 +127,28 @@ pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
         print::error("topoloom: no entry of the configuration is enabled");
     }
     Ok(if failed || shots.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Whether endpoints are asked, and whether that is written down.
+fn tape(args: &DiscoverArgs) -> anyhow::Result<Tape> {
+    if args.record.is_some() {
+        return Ok(Tape::Record(Recorder::default()));
+    }
+    let Some(path) = &args.replay else { return Ok(Tape::None) };
+    let named = || format!("--replay {}", path.display());
+    let text = read_bounded(path, MAX_RECORDING).with_context(named)?;
+    let recording = Recording::parse(&text).map_err(anyhow::Error::msg).with_context(named)?;
+    Ok(Tape::Replay(Arc::new(Replay::new(recording))))
+}
+
+fn outside(args: &DiscoverArgs, tape: Tape) -> Outside {
+    let vault = args.credentials.clone().map_or(Vault::Nothing, Vault::Folder);
+    Outside { vault, tape, ..Outside::offline() }
+}
+
+fn write_recording(path: &Path, recorder: &Recorder) -> anyhow::Result<()> {
+    let text = recorder.recording().print()?;
+    std::fs::write(path, text).with_context(|| format!("--record {}", path.display()))
 }
 
 fn read_config(path: &Path) -> anyhow::Result<Document> {
