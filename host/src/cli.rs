@@ -4,8 +4,10 @@
 //! sentence, 2 the words of the call are wrong, 3 (`plan --exit-code`) there is something to write.
 
 mod crd;
+mod desk;
 mod discover;
 mod explain;
+mod fabric;
 mod live;
 mod plan;
 mod plugin;
@@ -52,6 +54,9 @@ enum Verb {
     /// Inspect or sign a plugin file, before it sees a cluster
     #[command(subcommand)]
     Plugin(plugin::PluginVerb),
+    /// Report on the cabling of fabrics
+    #[command(subcommand)]
+    Fabric(fabric::FabricVerb),
     /// Print the CustomResourceDefinitions, to be piped into kubectl apply --server-side -f -
     Crd,
     /// Print a completion script for a shell
@@ -153,6 +158,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                     Verb::Confirm(args) => source::confirm(args).await,
                     Verb::Source(verb) => source::run(verb).await,
                     Verb::Plugin(verb) => plugin::run(verb).await,
+                    Verb::Fabric(verb) => fabric::run(verb).await,
                     Verb::Crd | Verb::Completions { .. } => Ok(ExitCode::SUCCESS),
                 }
             })

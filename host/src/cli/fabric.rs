@@ -1,0 +1,22 @@
+//! `topoloom fabric`: what the cables say, and a fabric to rehearse with.
+
+mod report;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+/// Verbs about fabrics.
+#[derive(Debug, Subcommand)]
+pub(super) enum FabricVerb {
+    /// Say what is wrong with the cabling: wrong cables, dead links, switches that serve two units, names that lead
+    /// nowhere, each with its evidence
+    Report(report::ReportArgs),
+}
+
+/// Does what the verb says.
+pub(super) async fn run(verb: FabricVerb) -> anyhow::Result<ExitCode> {
+    match verb {
+        FabricVerb::Report(args) => report::run(args).await,
+    }
+}

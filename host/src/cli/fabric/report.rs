@@ -1,0 +1,173 @@
+//! `topoloom fabric report`: everything that discoverers reported in one round, in full.
+//!
+//! A status has room for counts and one example of each; whoever goes to the racks needs all of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use topoloom_core::topology::{About, Finding};
+
+use super::super::desk::{self, DeskArgs};
+use super::super::live::{Live, heading};
+use super::super::{ClusterArgs, print};
+use crate::discovery::oneshot::Shot;
+
+/// Flags of `fabric report`.
+#[derive(Debug, Args)]
+pub(in super::super) struct ReportArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Work on files in place of the cluster: the configuration document; needs --nodes
+    #[arg(long, value_name = "FILE", requires = "nodes")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    desk: Option<DeskArgs>,
+    /// Only this source
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
+    /// How it is printed
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// Exit with 3 when something was found
+    #[arg(long)]
+    exit_code: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// Exit code of `--exit-code` when something was found.
+const FOUND: u8 = 3;
+
+/// The codes of the discoverers for fabrics, in the order in which somebody walks through a hall, and what they mean.
+/// Others follow by their own names.
+const TITLES: [(&str, &str); 9] = [
+    ("miscabled-host", "Hosts with a cable into another unit"),
+    ("shared-leaf", "Leaf switches that serve more than one unit"),
+    ("dead-links", "Hosts with dead links"),
+    ("kept-while-down", "Hosts without a live link, kept where they were"),
+    ("dropped-while-down", "Hosts without a live link for too long, no longer placed"),
+    ("no-neighbor", "Links that are up and see no neighbour"),
+    ("unmatched-host", "Names in the fabric that are no Node"),
+    ("ambiguous-host", "Names in the fabric that could be several Nodes"),
+    ("duplicate-host", "Names in the fabric that are the same Node"),
+];
+
+/// Prints what was found.
+pub(super) async fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
+    let only = args.source.as_deref();
+    let (shots, failed) = match (&args.config, &args.desk) {
+        (Some(config), Some(desk)) => {
+            let desk = desk::rounds(desk, config, only).await?;
+            (desk.shots, desk.failed)
+        }
+        (None, Some(_)) => anyhow::bail!("--config: without a cluster the configuration is a file, too"),
+        (_, None) => {
+            let shots = Live::look(&args.cluster).await?.rounds(only).await.context("one round of every source")?;
+            let failed = shots.iter().any(|shot| shot.result.is_err());
+            (shots, failed)
+        }
+    };
+    match args.output {
+        Output::Text => print::out(&text(&shots)),
+        Output::Json => print::out(&format!("{}\n", serde_json::to_string_pretty(&json(&shots))?)),
+    }
+    let found = shots.iter().any(|shot| !findings(shot).is_empty());
+    Ok(match (failed, found && args.exit_code) {
+        (true, _) => ExitCode::FAILURE,
+        (false, true) => ExitCode::from(FOUND),
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+fn findings(shot: &Shot) -> &[Finding] {
+    shot.result.as_ref().map_or(&[], |found| found.decision.forest.findings())
+}
+
+/// The findings by code, in the order of [`TITLES`].
+fn sorted(findings: &[Finding]) -> Vec<(&str, &str, Vec<&Finding>)> {
+    let mut by_code: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+    for finding in findings {
+        by_code.entry(&finding.code).or_default().push(finding);
+    }
+    let known = TITLES.iter().filter_map(|(code, title)| Some((*code, *title, by_code.remove(code)?)));
+    let mut sorted: Vec<_> = known.collect();
+    sorted.extend(by_code.into_iter().map(|(code, findings)| (code, code, findings)));
+    sorted
+}
+
+fn text(shots: &[Shot]) -> String {
+    let mut text = String::new();
+    for shot in shots {
+        let _ = writeln!(text, "{}", heading(&shot.source, shot));
+        if let Err(message) = &shot.result {
+            let _ = writeln!(text, "  no report: {message}");
+            continue;
+        }
+        let all = findings(shot);
+        if all.is_empty() {
+            text.push_str("  nothing to report\n");
+        }
+        for (code, title, findings) in sorted(all) {
+            let _ = writeln!(text, "\n  {title} ({code}, {})", findings.iter().map(|one| weight(one)).sum::<usize>());
+            for finding in findings {
+                let _ = writeln!(text, "    {}", line(finding));
+            }
+        }
+        text.push('\n');
+    }
+    if shots.is_empty() {
+        text.push_str("no entry of the configuration is enabled\n");
+    }
+    text
+}
+
+/// For how many hosts it stands.
+fn weight(finding: &Finding) -> usize {
+    match &finding.subject {
+        About::Nodes(nodes) => nodes.len().max(1),
+        _ => 1,
+    }
+}
+
+fn line(finding: &Finding) -> String {
+    let detail = &finding.detail;
+    match &finding.subject {
+        About::Source => detail.to_string(),
+        About::Nodes(nodes) => format!("{}: {detail}", nodes.join(" ")),
+        About::Group(id) => format!("group {id}: {detail}"),
+        About::Name(name) => format!("{name}: {detail}"),
+    }
+}
+
+fn json(shots: &[Shot]) -> Value {
+    let sources = shots.iter().map(|shot| {
+        let findings = findings(shot).iter().map(|finding| {
+            let mut value = json!({"code": &*finding.code, "detail": &*finding.detail});
+            let (key, subject) = match &finding.subject {
+                About::Source => return value,
+                About::Nodes(nodes) => ("nodes", json!(nodes.iter().map(|node| &**node).collect::<Vec<_>>())),
+                About::Group(id) => ("group", json!(&**id)),
+                About::Name(name) => ("name", json!(&**name)),
+            };
+            if let Some(fields) = value.as_object_mut() {
+                fields.insert(key.to_owned(), subject);
+            }
+            value
+        });
+        json!({
+            "source": &*shot.source,
+            "error": shot.result.as_ref().err(),
+            "findings": findings.collect::<Vec<_>>(),
+        })
+    });
+    json!({"sources": sources.collect::<Vec<_>>()})
+}
