@@ -14,7 +14,6 @@ mod record;
 mod tls;
 
 pub(crate) use answer::{Answer, Asked, Tweak};
-pub(crate) use body::Body;
 pub(crate) use door::{Answering, Desk, Door, Hall};
 pub(crate) use record::Record;
 

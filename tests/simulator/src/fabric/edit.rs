@@ -131,8 +131,10 @@ impl Fabric {
     pub fn plug(&mut self, port: PortName, switch: &str) -> Result<(), Missing> {
         let end = self.find_port(port)?;
         let switch = self.find_switch(switch)?;
+        // Chosen before the cable is pulled, or a port of the same switch would be plugged into itself.
+        let free = self.free_port(switch);
         self.unplug(end);
-        if let Some(free) = self.free_port(switch) {
+        if let Some(free) = free.filter(|free| *free != end) {
             self.join(end, free);
         }
         self.cabled();

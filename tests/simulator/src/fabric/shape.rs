@@ -72,7 +72,7 @@ macro_rules! fields {
             help: $help,
             get: |shape| u64::from(shape.$field),
             // The range was checked before and fits the type of every field.
-            set: |shape, value| if let Ok(value) = value.try_into() { shape.$field = value },
+            set: |shape, value| shape.$field = value as _,
         },)*]
     };
 }

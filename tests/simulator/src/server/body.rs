@@ -65,8 +65,10 @@ pub(crate) enum Ending {
     Proper,
     /// Nothing happens any more.
     Stall,
-    /// The connection breaks.
+    /// What was handed over is sent, then the connection breaks.
     Break,
+    /// The connection breaks.
+    BreakNow,
 }
 
 /// A body that hyper pulls.
@@ -123,7 +125,13 @@ impl http_body::Body for Body {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             (None, Ending::Proper) => Poll::Ready(None),
-            (None, Ending::Break) => Poll::Ready(Some(Err(io::Error::other("broken off on purpose")))),
+            (None, Ending::Break) => {
+                // An error throws away what hyper still holds; a body that is not ready makes it send that first.
+                self.ending = Ending::BreakNow;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            (None, Ending::BreakNow) => Poll::Ready(Some(Err(io::Error::other("broken off on purpose")))),
             // No one will wake this; the connection still notices that its client has left.
             (None, Ending::Stall) => Poll::Pending,
         }

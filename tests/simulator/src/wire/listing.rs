@@ -141,8 +141,10 @@ fn step(run: &mut Run, out: &mut Vec<u8>, separator: &[u8], spoil: Option<Spoil>
     }
     out.extend_from_slice(separator);
     let start = out.len();
-    // A fixed pattern, so that the same request shows the same damage.
-    let damage = spoil.filter(|spoil| (run.at * 37) % 100 < usize::from(spoil.percent)).map(|spoil| spoil.how);
+    // Spread evenly and the same every time: the share is exact, and the same request shows the same damage.
+    let share = |percent: u8, count: usize| count * usize::from(percent) / 100;
+    let hit = |spoil: &Spoil| share(spoil.percent, run.at + 1) > share(spoil.percent, run.at);
+    let damage = spoil.filter(hit).map(|spoil| spoil.how);
     match damage {
         Some(Damage::Types) => out.extend_from_slice(WRONG_TYPES),
         _ => run.rows.write(run.at, out),
