@@ -1,0 +1,70 @@
+//! The rules in force, and which of them a request or a connection meets.
+
+use super::{Fault, Rule};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The rules of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Board(Mutex<Vec<Rule>>);
+
+impl Board {
+    pub(crate) fn new(rules: Vec<Rule>) -> Self {
+        Self(Mutex::new(rules))
+    }
+
+    /// Puts these rules in place of all others and answers the others.
+    pub(crate) fn replace(&self, rules: Vec<Rule>) -> Vec<Rule> {
+        std::mem::replace(&mut *self.rules(), rules)
+    }
+
+    /// The rules in force; a rule that counts shows how often it will still act.
+    pub(crate) fn active(&self) -> Vec<Rule> {
+        self.rules().clone()
+    }
+
+    /// The fault that this request meets: the first rule whose path fits. Counts it.
+    pub(crate) fn of_request(&self, path: &str, usual: &str) -> Option<Fault> {
+        let fits = |rule: &Rule| path.starts_with(rule.at.as_deref().unwrap_or(usual));
+        self.take(|rule| !rule.fault.is_of_connections() && fits(rule))
+    }
+
+    /// The fault that this connection meets. Counts it.
+    pub(crate) fn of_connection(&self) -> Option<Fault> {
+        self.take(|rule| rule.fault.is_of_connections())
+    }
+
+    fn take(&self, fits: impl Fn(&Rule) -> bool) -> Option<Fault> {
+        let mut rules = self.rules();
+        let (place, rule) = rules.iter_mut().enumerate().find(|(_, rule)| fits(rule))?;
+        let fault = rule.fault.clone();
+        rule.times = rule.times.map(|left| left.saturating_sub(1));
+        if rule.times == Some(0) {
+            rules.remove(place);
+        }
+        Some(fault)
+    }
+
+    fn rules(&self) -> MutexGuard<'_, Vec<Rule>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counted_rule_ends_by_itself_and_the_next_one_follows() {
+        let board = Board::new(vec![Rule::new(Fault::Html).times(2), Rule::new(Fault::EmptyList)]);
+        let met = || board.of_request("resources/ports", "resources/");
+        assert_eq!([met(), met(), met()], [Some(Fault::Html), Some(Fault::Html), Some(Fault::EmptyList)]);
+    }
+
+    #[test]
+    fn a_rule_acts_on_its_paths_only() {
+        let board = Board::new(vec![Rule::new(Fault::Html), Rule::new(Fault::Reset).at("app/versioning")]);
+        assert_eq!(board.of_request("app/ufm_version", "resources/"), None);
+        assert_eq!(board.of_request("app/versioning", "resources/"), Some(Fault::Reset));
+        assert_eq!(board.of_connection(), None);
+    }
+}

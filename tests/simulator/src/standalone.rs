@@ -1,0 +1,162 @@
+//! The simulator as a program: what a command line needs to offer all of it.
+
+mod admin;
+
+use crate::document::FabricDocument;
+use crate::fabric::{Counts, Fabric, Shape, SharedFabric};
+use crate::fault::Rule;
+use crate::server::{Authority, ClientCertificate, Credentials, Simulator, Validity};
+use crate::ufm::{Filters, Keys, Ufm};
+use crate::wire::Layout;
+use crate::{Error, standalone::admin::Admin};
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// What to simulate. The default is a small fabric behind a UFM on a port of 127.0.0.1 that the system chooses.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The fabric.
+    pub shape: Shape,
+    /// Where the UFM listens.
+    pub listen: SocketAddr,
+    /// Where the server of the fabric document listens, if it is wanted.
+    pub document: Option<SocketAddr>,
+    /// Where faults and edits are taken, if they are wanted. Only a loopback address: nobody is asked who he is.
+    pub admin: Option<SocketAddr>,
+    /// Whether TLS is spoken.
+    pub transport: Transport,
+    /// Further names for the certificate.
+    pub names: Vec<String>,
+    /// Users with their passwords. Without users, tokens and certificates: `admin` with `123456`, as UFM is shipped.
+    pub users: Vec<(String, String)>,
+    /// Tokens, for UFM and as bearer tokens for the fabric document.
+    pub tokens: Vec<String>,
+    /// Names to make client certificates for.
+    pub clients: Vec<String>,
+    /// Faults from the start, at both servers.
+    pub faults: Vec<Rule>,
+    /// How UFM lays JSON out.
+    pub layout: Layout,
+    /// Which keys ports have.
+    pub keys: Keys,
+    /// Which filters are known.
+    pub filters: Filters,
+}
+
+/// Whether TLS is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// It is, with a certificate made at start.
+    #[default]
+    Tls,
+    /// It is not.
+    Plain,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            shape: Shape::default(),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            document: None,
+            admin: None,
+            transport: Transport::default(),
+            names: Vec::new(),
+            users: Vec::new(),
+            tokens: Vec::new(),
+            clients: Vec::new(),
+            faults: Vec::new(),
+            layout: Layout::default(),
+            keys: Keys::default(),
+            filters: Filters::default(),
+        }
+    }
+}
+
+/// What runs: everything that somebody must know to use it.
+#[derive(Debug)]
+pub struct Running<'a> {
+    /// The UFM.
+    pub ufm: &'a Simulator,
+    /// The server of the fabric document.
+    pub document: Option<&'a Simulator>,
+    /// The address of the admin listener.
+    pub admin: Option<String>,
+    /// How much of everything there is.
+    pub counts: Counts,
+    /// Client certificates, in the order of the names they were asked for.
+    pub clients: Vec<ClientCertificate>,
+}
+
+/// Runs the simulator until `stop` is ready. `ready` is called once, when everything listens.
+///
+/// # Errors
+/// A value is not allowed, or something cannot listen where it should. Whatever had started has ended by then.
+pub async fn run(
+    options: Options,
+    stop: impl Future<Output = ()>,
+    ready: impl FnOnce(&Running<'_>),
+) -> Result<(), Error> {
+    if let Some(address) = options.admin.filter(|address| !address.ip().is_loopback()) {
+        return Err(Error::OpenAdmin { address });
+    }
+    let fabric = SharedFabric::new(Fabric::generate(&options.shape)?);
+    let authority = match options.transport {
+        Transport::Tls => Some(Authority::generate()?),
+        Transport::Plain => None,
+    };
+    let credentials = options.credentials();
+    let ufm = Ufm::builder(fabric.clone()).layout(options.layout).keys(options.keys).filters(options.filters);
+    let ufm = options.dress(ufm, authority.as_ref(), &credentials).listen(options.listen).start().await?;
+    let document = match options.document {
+        Some(address) => {
+            let document = FabricDocument::builder(fabric.clone());
+            Some(options.dress(document, authority.as_ref(), &credentials).listen(address).start().await?)
+        }
+        None => None,
+    };
+    let admin = match options.admin {
+        Some(address) => Some(Admin::start(address, &ufm, document.as_ref()).await?),
+        None => None,
+    };
+    let issue = |name: &String| authority.as_ref().map(|authority| authority.client(name, Validity::Current));
+    let clients = options.clients.iter().filter_map(issue).collect::<Result<_, _>>()?;
+    let (counts, admin_url) = (fabric.now().counts(), admin.as_ref().map(Admin::url));
+    ready(&Running { ufm: &ufm, document: document.as_ref(), admin: admin_url, counts, clients });
+    stop.await;
+    if let Some(admin) = admin {
+        admin.stop().await;
+    }
+    if let Some(document) = document {
+        document.stop().await;
+    }
+    ufm.stop().await;
+    Ok(())
+}
+
+impl Options {
+    fn credentials(&self) -> Credentials {
+        if self.users.is_empty() && self.tokens.is_empty() && self.clients.is_empty() {
+            return Credentials::nobody().user("admin", "123456");
+        }
+        let users = self.users.iter().fold(Credentials::nobody(), |all, (user, password)| all.user(user, password));
+        let tokens = self.tokens.iter().fold(users, |all, token| all.token(token));
+        self.clients.iter().fold(tokens, |all, name| all.certificate(name))
+    }
+
+    /// What both servers have in common.
+    fn dress<K>(
+        &self,
+        builder: crate::Builder<K>,
+        authority: Option<&Authority>,
+        credentials: &Credentials,
+    ) -> crate::Builder<K> {
+        let builder = match authority {
+            Some(authority) => builder.tls(authority),
+            None => builder.plain(),
+        };
+        let builder = self.names.iter().fold(builder, |builder, name| builder.name(name));
+        let builder = self.faults.iter().cloned().fold(builder, crate::Builder::fault);
+        builder.credentials(credentials.clone())
+    }
+}
