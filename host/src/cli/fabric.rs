@@ -1,6 +1,7 @@
 //! `topoloom fabric`: what the cables say, and a fabric to rehearse with.
 
 mod report;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -12,11 +13,14 @@ pub(super) enum FabricVerb {
     /// Say what is wrong with the cabling: wrong cables, dead links, switches that serve two units, names that lead
     /// nowhere, each with its evidence
     Report(report::ReportArgs),
+    /// Run a fabric manager over a generated fabric, with faults by switch, until interrupted
+    Simulate(simulate::SimulateArgs),
 }
 
 /// Does what the verb says.
 pub(super) async fn run(verb: FabricVerb) -> anyhow::Result<ExitCode> {
     match verb {
         FabricVerb::Report(args) => report::run(args).await,
+        FabricVerb::Simulate(args) => simulate::run(args).await,
     }
 }

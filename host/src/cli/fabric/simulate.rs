@@ -1,0 +1,167 @@
+//! `topoloom fabric simulate`: a fabric manager to rehearse with, and everything that can be wrong with one.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use topoloom_simulator::{Counts, Edit, Fault, Field, HostKind, Layout, Options, Rule, Running, Shape, Transport};
+
+use super::super::print;
+
+/// Flags of `fabric simulate`.
+#[derive(Debug, Args)]
+#[command(after_long_help = help())]
+pub(in super::super) struct SimulateArgs {
+    /// The fabric, as `units=4,hosts-per-unit=20,rails=8,…`; what is not said has its default (see below)
+    #[arg(long, default_value = "", value_name = "SHAPE", value_parser = shape)]
+    shape: Shape,
+    /// Where the UFM listens; port 0 picks a free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "IP:PORT")]
+    listen: SocketAddr,
+    /// Serve the fabric document (topoloom.fabric/v1) of the same fabric here as well
+    #[arg(long, value_name = "IP:PORT")]
+    document: Option<SocketAddr>,
+    /// Take faults and edits here, on a loopback address: `curl -X PUT -d html http://…/_simulator/faults`
+    #[arg(long, value_name = "IP:PORT")]
+    admin: Option<SocketAddr>,
+    /// A user with its password; without any credential it is admin:123456, as UFM is shipped
+    #[arg(long, value_name = "USER:PASSWORD", value_parser = user)]
+    user: Vec<(String, String)>,
+    /// A token
+    #[arg(long, value_name = "TOKEN")]
+    token: Vec<String>,
+    /// A name to make a client certificate for; needs --write
+    #[arg(long, value_name = "NAME", requires = "write")]
+    client: Vec<String>,
+    /// Speak plain HTTP
+    #[arg(long)]
+    plain: bool,
+    /// A further name for the certificate
+    #[arg(long, value_name = "NAME")]
+    name: Vec<String>,
+    /// A fault from the start, as `status:429:30` or `html times=2` (see below)
+    #[arg(long, value_name = "FAULT", value_parser = rule)]
+    fault: Vec<Rule>,
+    /// Write ca.crt, client certificates and nodes.yaml (a Node per host, for `topoloom discover --nodes`) into this folder
+    #[arg(long, value_name = "DIR")]
+    write: Option<PathBuf>,
+    /// Lay JSON out as UFM does, with line breaks
+    #[arg(long)]
+    indented: bool,
+}
+
+fn shape(text: &str) -> Result<Shape, String> {
+    text.parse::<Shape>().map_err(|error| error.to_string())
+}
+
+fn rule(text: &str) -> Result<Rule, String> {
+    text.parse::<Rule>().map_err(|error| error.to_string())
+}
+
+fn user(text: &str) -> Result<(String, String), String> {
+    let (user, password) = text.split_once(':').ok_or("must be USER:PASSWORD")?;
+    Ok((user.to_owned(), password.to_owned()))
+}
+
+/// All parts of a shape, all faults, all edits.
+fn help() -> String {
+    let usual = Shape::default().to_string();
+    let mut text = format!("Parts of a shape (default: {usual}):\n");
+    for Field { name, range: (low, high), help, .. } in Shape::fields() {
+        let most = if *high == u64::MAX { String::new() } else { high.to_string() };
+        let _ = writeln!(text, "  {:<28} {help}", format!("{name}={low}..{most}"));
+    }
+    text.push_str("\nFaults; behind each may stand `at=/path` and `times=N`:\n");
+    for fault in Fault::all() {
+        let _ = writeln!(text, "  {:<28} {}", fault.usage, fault.help);
+    }
+    text.push_str("\nEdits of the fabric, one per line, POSTed to /_simulator/edits of the admin listener (--admin):\n");
+    for edit in Edit::all() {
+        let _ = writeln!(text, "  {:<28} {}", edit.usage, edit.help);
+    }
+    text
+}
+
+/// Serves until it is interrupted.
+pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
+    let write = args.write.clone();
+    let options = Options {
+        shape: args.shape,
+        listen: args.listen,
+        document: args.document,
+        admin: args.admin,
+        transport: if args.plain { Transport::Plain } else { Transport::Tls },
+        names: args.name,
+        users: args.user,
+        tokens: args.token,
+        clients: args.client.clone(),
+        faults: args.fault,
+        layout: if args.indented { Layout::Indented } else { Layout::Compact },
+        ..Options::default()
+    };
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let stop = async move {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    let mut written = Ok(());
+    let ready = |running: &Running<'_>| {
+        if let Some(folder) = &write {
+            written = files(folder, running, &args.client);
+        }
+        print::out(&running_text(running, write.as_deref()));
+    };
+    topoloom_simulator::run(options, stop, ready).await?;
+    written.map(|()| ExitCode::SUCCESS)
+}
+
+fn running_text(running: &Running<'_>, folder: Option<&Path>) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "UFM             {}", running.ufm.url());
+    if let Some(document) = running.document {
+        let _ = writeln!(text, "fabric document {}/v1/fabric", document.url());
+    }
+    if let Some(admin) = &running.admin {
+        let _ = writeln!(text, "faults, edits   {admin}");
+    }
+    let Counts { hosts, switches, links, active_ports, .. } = running.counts;
+    let _ = writeln!(text, "fabric          {hosts} hosts, {switches} switches, {links} cables, {active_ports} ports");
+    match folder {
+        Some(folder) => {
+            let _ = writeln!(text, "written         {}", folder.display());
+        }
+        None if running.ufm.ca_pem().is_some() => {
+            text.push_str("certificate     made at start; --write DIR writes its authority, for `caBundle`\n");
+        }
+        None => {}
+    }
+    text.push_str("Ctrl-C ends it\n");
+    text
+}
+
+/// What a rehearsal needs as files.
+fn files(folder: &Path, running: &Running<'_>, clients: &[String]) -> anyhow::Result<()> {
+    let write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("--write {}", path.display()))
+    };
+    std::fs::create_dir_all(folder).with_context(|| format!("--write {}", folder.display()))?;
+    if let Some(pem) = running.ufm.ca_pem() {
+        write("ca.crt", pem)?;
+    }
+    for (name, client) in clients.iter().zip(&running.clients) {
+        write(&format!("{name}.crt"), &client.certificate)?;
+        write(&format!("{name}.key"), &client.key)?;
+    }
+    let mut nodes = String::from("apiVersion: v1\nkind: NodeList\nitems:\n");
+    let fabric = running.ufm.fabric().now();
+    for (_, host) in fabric.hosts().filter(|(_, host)| host.kind == HostKind::Compute) {
+        let _ = writeln!(nodes, "- {{apiVersion: v1, kind: Node, metadata: {{name: {:?}}}}}", host.name);
+    }
+    write("nodes.yaml", &nodes)
+}
