@@ -8,6 +8,7 @@
 
 mod build;
 pub(crate) mod edit;
+mod find;
 mod generate;
 mod guid;
 mod names;
@@ -16,7 +17,7 @@ mod shape;
 mod shared;
 mod words;
 
-pub use edit::Missing;
+pub use find::Missing;
 pub use guid::{Guid, PortName};
 pub use names::NamePattern;
 pub use shape::{Field, Shape};

@@ -71,7 +71,7 @@ fn grown(before: Versions, after: Versions) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_generated_fabric_is_consistent_and_has_what_its_shape_says(shape in shapes()) {

@@ -4,7 +4,6 @@ use crate::client::{Site, client, ufm};
 use crate::raw::{read_until, request};
 use reqwest::StatusCode;
 use serde_json::Value;
-use std::io::Read as _;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use topoloom_simulator::{Fault, Rule};
@@ -125,7 +124,7 @@ async fn a_bomb_is_small_on_the_wire_and_large_unpacked() {
     assert_eq!(answer.headers()["content-encoding"], "gzip");
     let packed = answer.bytes().await.unwrap();
     assert!(packed.len() < 128 << 10, "{}", packed.len());
-    let unpacked = flate2::read::GzDecoder::new(packed.as_ref()).bytes().map(Result::unwrap).count();
+    let unpacked = std::io::copy(&mut flate2::read::GzDecoder::new(packed.as_ref()), &mut std::io::sink()).unwrap();
     assert_eq!(unpacked, (64 << 20) + 2);
 }
 

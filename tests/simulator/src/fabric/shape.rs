@@ -134,6 +134,23 @@ impl Shape {
         FIELDS
     }
 
+    /// Sets one field from text: one of [`Shape::fields`], or `host-names`. What must hold between fields is only held
+    /// against each other by [`Shape::check`].
+    ///
+    /// # Errors
+    /// There is no such field, or the value is out of its range.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadValue> {
+        if name == "host-names" {
+            self.host_names = value.parse()?;
+            return Ok(());
+        }
+        let known = || FIELDS.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
+        let field = FIELDS.iter().find(|field| field.name == name);
+        let field = field.ok_or_else(|| BadValue::new("shape", name, format!("{}, host-names", known())))?;
+        (field.set)(self, number(name, value, field.range.0..=field.range.1)?);
+        Ok(())
+    }
+
     /// Hosts that compute.
     pub fn hosts(&self) -> u64 {
         u64::from(self.units) * u64::from(self.hosts_per_unit)
@@ -178,14 +195,7 @@ impl FromStr for Shape {
                 (_, None) => {
                     return Err(BadValue::new("shape", word, "name=value, or first a preset: default, large, huge"));
                 }
-                (_, Some(("host-names", pattern))) => shape.host_names = pattern.parse()?,
-                (_, Some((name, value))) => {
-                    let known = || FIELDS.iter().map(|field| field.name).collect::<Vec<_>>().join(", ");
-                    let field = FIELDS.iter().find(|field| field.name == name);
-                    let field =
-                        field.ok_or_else(|| BadValue::new("shape", name, format!("{}, host-names", known())))?;
-                    (field.set)(&mut shape, number(name, value, field.range.0..=field.range.1)?);
-                }
+                (_, Some((name, value))) => shape.set(name, value)?,
             }
         }
         shape.check()?;
