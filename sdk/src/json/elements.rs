@@ -4,12 +4,14 @@
 //! (a bare `NaN`, a number where text belongs) costs that element, not the whole list, while a body that stops in the
 //! middle is an error.
 
+use super::scan::{self, Scan};
 use std::io::{self, Read};
 
 /// How much is asked of the reader at once.
 const CHUNK: usize = 64 * 1024;
 /// An element, or all that stands around the array, larger than this is not what it pretends to be.
 const MAX_ELEMENT: usize = 4 * 1024 * 1024;
+const TOO_MUCH_AROUND: &str = "what stands around the list is larger than 4 MiB";
 
 /// What is wrong with the document as a whole.
 #[derive(Debug)]
@@ -48,6 +50,15 @@ enum At {
     End,
 }
 
+/// Where the element is that was read last.
+#[derive(Debug, Clone, Copy)]
+enum Current {
+    /// It lies in the chunk as it came: most do, and nobody copies them.
+    Chunk { begin: usize, end: usize },
+    /// It began in an earlier chunk and was put together.
+    Whole,
+}
+
 /// Hands out the elements of an array one by one, as raw text.
 ///
 /// The array is the document itself, or the value of one key of an object (`{"data": [...], "total": 3}`). What else
@@ -76,6 +87,7 @@ pub struct Elements<R> {
     chunk: Vec<u8>,
     next: usize,
     element: Vec<u8>,
+    current: Current,
     envelope: Vec<u8>,
     at: At,
     found: bool,
@@ -90,6 +102,7 @@ impl<R: Read> Elements<R> {
             chunk: Vec::new(),
             next: 0,
             element: Vec::new(),
+            current: Current::Whole,
             envelope: Vec::new(),
             at: At::Start,
             found: false,
@@ -116,7 +129,13 @@ impl<R: Read> Elements<R> {
         if self.at == At::Array && !self.element()? {
             if self.envelope.is_empty() { self.end()? } else { self.around()? }
         }
-        Ok(if self.at == At::Array { Some(&self.element) } else { None })
+        if self.at != At::Array {
+            return Ok(None);
+        }
+        Ok(Some(match self.current {
+            Current::Chunk { begin, end } => self.chunk.get(begin..end).unwrap_or_default(),
+            Current::Whole => &self.element,
+        }))
     }
 
     /// What stands around the array, with `null` in its place; empty when the document is the array itself. Complete
@@ -134,7 +153,6 @@ impl<R: Read> Elements<R> {
 
     /// Reads one element. False: the array ended instead.
     fn element(&mut self) -> Result<bool, Error> {
-        self.element.clear();
         let first = loop {
             match self.after_space()? {
                 b',' => {}
@@ -142,35 +160,53 @@ impl<R: Read> Elements<R> {
                 byte => break byte,
             }
         };
-        self.element.push(first);
+        let begin = self.next - 1;
         match first {
-            b'"' => self.string(true)?,
-            b'{' | b'[' => self.nested()?,
-            _ => {
-                while let Some(byte) = self.peek()? {
-                    if matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace() {
-                        break;
-                    }
-                    self.next += 1;
-                    self.element.push(byte);
-                }
+            b'"' => self.scanned(begin, Scan::text()),
+            b'{' | b'[' => {
+                self.next = begin;
+                self.scanned(begin, Scan::nested())
             }
-        }
+            _ => self.scalar(begin),
+        }?;
         Ok(true)
     }
 
-    /// The rest of an object or array, whose first byte is read.
-    fn nested(&mut self) -> Result<(), Error> {
-        let mut depth = 1_u32;
-        while depth > 0 {
-            let byte = self.byte()?;
-            self.element.push(byte);
-            match byte {
-                b'"' => self.string(true)?,
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' => depth -= 1,
-                _ => {}
+    /// Reads to the end of an element that began at `begin`.
+    fn scanned(&mut self, begin: usize, mut scan: Scan) -> Result<(), Error> {
+        if let Some(length) = scan.through(self.rest()) {
+            self.next += length;
+            self.current = Current::Chunk { begin, end: self.next };
+            return Ok(());
+        }
+        self.element.clear();
+        self.element.extend_from_slice(self.chunk.get(begin..).unwrap_or_default());
+        self.current = Current::Whole;
+        loop {
+            self.fill()?.ok_or(Error::Truncated)?;
+            let ended = scan.through(&self.chunk);
+            self.next = ended.unwrap_or(self.chunk.len());
+            self.element.extend_from_slice(self.chunk.get(..self.next).unwrap_or_default());
+            if self.element.len() > MAX_ELEMENT {
+                return Err(Error::Shape("an element of the list is larger than 4 MiB"));
             }
+            if ended.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads a number, a word or what stands in the place of one.
+    fn scalar(&mut self, begin: usize) -> Result<(), Error> {
+        self.element.clear();
+        self.element.extend(self.chunk.get(begin).copied());
+        self.current = Current::Whole;
+        while let Some(byte) = self.peek()? {
+            if matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace() {
+                break;
+            }
+            self.next += 1;
+            self.element.push(byte);
             if self.element.len() > MAX_ELEMENT {
                 return Err(Error::Shape("an element of the list is larger than 4 MiB"));
             }
@@ -178,22 +214,21 @@ impl<R: Read> Elements<R> {
         Ok(())
     }
 
-    /// The rest of a string, whose opening quote is read, into the element or into the envelope.
-    fn string(&mut self, element: bool) -> Result<(), Error> {
+    /// The rest of a text around the array, whose opening quote is read.
+    fn text(&mut self) -> Result<(), Error> {
+        let mut scan = Scan::text();
         loop {
-            let byte = self.byte()?;
-            let text = if element { &mut self.element } else { &mut self.envelope };
-            text.push(byte);
-            match byte {
-                b'"' => return Ok(()),
-                b'\\' => {
-                    let escaped = self.byte()?;
-                    let text = if element { &mut self.element } else { &mut self.envelope };
-                    text.push(escaped);
-                }
-                _ if text.len() > MAX_ELEMENT => return Err(Error::Shape("a text is larger than 4 MiB")),
-                _ => {}
+            let ended = scan.through(self.rest());
+            let end = ended.map_or(self.chunk.len(), |length| self.next + length);
+            self.envelope.extend_from_slice(self.chunk.get(self.next..end).unwrap_or_default());
+            self.next = end;
+            if self.envelope.len() > MAX_ELEMENT {
+                return Err(Error::Shape(TOO_MUCH_AROUND));
             }
+            if ended.is_some() {
+                return Ok(());
+            }
+            self.fill()?.ok_or(Error::Truncated)?;
         }
     }
 
@@ -209,7 +244,7 @@ impl<R: Read> Elements<R> {
             self.envelope.push(byte);
             match byte {
                 b'"' => {
-                    self.string(false)?;
+                    self.text()?;
                     let key_ends = self.envelope.len() - 1;
                     let is_key = self.envelope.get(key_begins..key_ends) == Some(self.key.as_bytes());
                     if depth == 1 && is_key && !self.found && self.array_follows()? {
@@ -224,7 +259,7 @@ impl<R: Read> Elements<R> {
                 return self.end();
             }
             if self.envelope.len() > MAX_ELEMENT {
-                return Err(Error::Shape("what stands around the list is larger than 4 MiB"));
+                return Err(Error::Shape(TOO_MUCH_AROUND));
             }
         }
     }
@@ -238,11 +273,13 @@ impl<R: Read> Elements<R> {
                     (self.at, self.found) = (At::Array, true);
                     return Ok(true);
                 }
-                b':' => self.envelope.push(byte),
-                _ if byte.is_ascii_whitespace() => self.envelope.push(byte),
+                _ if byte == b':' || byte.is_ascii_whitespace() => self.envelope.push(byte),
                 _ => return Ok(false),
             }
             self.next += 1;
+            if self.envelope.len() > MAX_ELEMENT {
+                return Err(Error::Shape(TOO_MUCH_AROUND));
+            }
         }
         Err(Error::Truncated)
     }
@@ -250,22 +287,34 @@ impl<R: Read> Elements<R> {
     /// Nothing but white space may follow.
     fn end(&mut self) -> Result<(), Error> {
         self.at = At::End;
-        while let Some(byte) = self.peek()? {
-            if !byte.is_ascii_whitespace() {
+        while self.peek()?.is_some() {
+            self.next = scan::after_space(&self.chunk, self.next);
+            if self.next < self.chunk.len() {
                 return Err(Error::Shape("something follows the end of the document"));
             }
-            self.next += 1;
         }
         Ok(())
     }
 
+    /// The next byte that is no white space. It is the one before `next` in the chunk.
+    #[inline]
     fn after_space(&mut self) -> Result<u8, Error> {
         loop {
-            let byte = self.byte()?;
-            if !byte.is_ascii_whitespace() {
-                return Ok(byte);
+            self.next = scan::after_space(&self.chunk, self.next);
+            match self.chunk.get(self.next) {
+                Some(&byte) => {
+                    self.next += 1;
+                    return Ok(byte);
+                }
+                None => {
+                    self.fill()?.ok_or(Error::Truncated)?;
+                }
             }
         }
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.chunk.get(self.next..).unwrap_or_default()
     }
 
     fn byte(&mut self) -> Result<u8, Error> {
@@ -274,7 +323,6 @@ impl<R: Read> Elements<R> {
         Ok(byte)
     }
 
-    #[inline]
     fn peek(&mut self) -> Result<Option<u8>, Error> {
         match self.chunk.get(self.next) {
             Some(&byte) => Ok(Some(byte)),
@@ -314,7 +362,12 @@ mod tests {
     }
 
     fn check(document: &str, expected: Result<&[&str], &str>) {
-        let mut elements = Elements::new(Slow(document.as_bytes()), "data");
+        read(Slow(document.as_bytes()), document, expected);
+        read(document.as_bytes(), document, expected);
+    }
+
+    fn read(reader: impl Read, document: &str, expected: Result<&[&str], &str>) {
+        let mut elements = Elements::new(reader, "data");
         let mut seen = Vec::new();
         let result = loop {
             match elements.next() {
@@ -345,6 +398,31 @@ mod tests {
         check("<html>", Err("the document is neither a JSON list nor an object"));
         check("[] []", Err("something follows the end of the document"));
         check(r#"{"data":[1]"#, Err("the document ends in the middle"));
+    }
+
+    #[test]
+    fn an_element_on_the_edge_of_a_chunk_is_one_element() {
+        let objects: Vec<String> =
+            (0..2000).map(|n| format!(r#"{{"n": {n}, "pad": "{}\\"}}"#, "}".repeat(n % 120))).collect();
+        let expected: Vec<&str> = objects.iter().map(String::as_str).collect();
+        let document = format!("[{}]", objects.join(" ,\n        "));
+        assert!(document.len() > 2 * CHUNK);
+        read(document.as_bytes(), "", Ok(&expected));
+    }
+
+    #[test]
+    fn what_never_ends_is_refused() {
+        for (begin, message) in [
+            (&b"[{"[..], "an element of the list is larger than 4 MiB"),
+            (b"[\"", "an element of the list is larger than 4 MiB"),
+            (b"[1", "an element of the list is larger than 4 MiB"),
+            (b"{\"", TOO_MUCH_AROUND),
+            (b"{\"data\" ", TOO_MUCH_AROUND),
+        ] {
+            let filler = if begin.ends_with(b" ") { b' ' } else { b'1' };
+            let mut elements = Elements::new(begin.chain(io::repeat(filler)), "data");
+            assert_eq!(elements.next().map(|_| ()).unwrap_err().to_string(), message);
+        }
     }
 
     #[test]
