@@ -1,0 +1,142 @@
+//! One link object of `resources/links`, and one system object of `resources/systems`.
+
+use crate::guid::Guid;
+use crate::names;
+use crate::port::{Text, Unusable, text};
+use topoloom_sdk::json::{Elements, Members, Raw};
+
+/// The two ends of a link. Which of them is called the source means nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) ends: [Guid; 2],
+}
+
+impl Link {
+    /// Reads a link. `None`: an end has no GUID, or is an aggregation node.
+    pub(crate) fn read(element: &[u8]) -> Result<Option<Self>, Unusable> {
+        let (mut name, mut source, mut destination): (Text<'_>, Text<'_>, Text<'_>) = (None, None, None);
+        let mut aggregates = false;
+        for member in Members::of(element).map_err(|_| Unusable::NoObject)? {
+            let (key, value) = member.map_err(|_| Unusable::NoObject)?;
+            match key {
+                b"name" => name = text("name", value)?,
+                b"source_guid" => source = text("source_guid", value)?,
+                b"destination_guid" => destination = text("destination_guid", value)?,
+                b"source_port_node_description" | b"destination_port_node_description" => {
+                    aggregates |= value.text().is_some_and(|text| names::is_aggregation(&text));
+                }
+                _ => {}
+            }
+        }
+        // `<guid>_<port>:<guid>_<port>`
+        let named = name.as_deref().and_then(|name| name.split_once(':'));
+        let named = named.map(|(left, right)| [left, right].map(|end| Guid::of_port_name(end).map(|(guid, _)| guid)));
+        let [left, right] = named.unwrap_or_default();
+        let end = |field: &Text<'_>, named| field.as_deref().and_then(Guid::parse).or(named);
+        let ends = end(&source, left).zip(end(&destination, right));
+        Ok(ends.filter(|_| !aggregates).map(|(source, destination)| Self { ends: [source, destination] }))
+    }
+}
+
+/// More adapters and chips than any system has; beyond it somebody is lying.
+const MAX_GUIDS: usize = 4096;
+
+/// What a system is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Host,
+    Switch,
+    /// A gateway or a router.
+    Gateway,
+    Other,
+}
+
+/// A system: its kind, its names, the GUIDs of itself and of its ports.
+#[derive(Debug)]
+pub(crate) struct System {
+    pub(crate) kind: Kind,
+    pub(crate) name: Option<String>,
+    pub(crate) guids: Vec<Guid>,
+}
+
+impl System {
+    pub(crate) fn read(element: &[u8]) -> Result<Self, Unusable> {
+        let mut system = Self { kind: Kind::Other, name: None, guids: Vec::new() };
+        for member in Members::of(element).map_err(|_| Unusable::NoObject)? {
+            let (key, value) = member.map_err(|_| Unusable::NoObject)?;
+            match key {
+                b"type" => {
+                    system.kind = match text("type", value)?.as_deref().map(str::to_ascii_lowercase).as_deref() {
+                        Some("host" | "computer") => Kind::Host,
+                        Some("switch") => Kind::Switch,
+                        Some("gateway" | "router") => Kind::Gateway,
+                        _ => Kind::Other,
+                    }
+                }
+                b"system_name" => system.name = text("system_name", value)?.map(std::borrow::Cow::into_owned),
+                b"name" | b"guid" | b"system_guid" => system.guid(value),
+                b"ports" => {
+                    let mut ports = Elements::new(value.bytes(), "");
+                    while let Ok(Some(port)) = ports.next() {
+                        system.guid(Raw::new(port));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(system)
+    }
+
+    fn guid(&mut self, value: Raw<'_>) {
+        let guid = value.text().and_then(|text| {
+            Guid::parse(&text).or_else(|| Guid::of_port_name(&text).map(|(guid, _)| guid))
+        });
+        self.guids.extend(guid.filter(|guid| self.guids.len() < MAX_GUIDS && !self.guids.contains(guid)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(link: &str) -> Option<[String; 2]> {
+        Link::read(link.as_bytes()).unwrap().map(|link| link.ends.map(|guid| guid.to_string()))
+    }
+
+    #[test]
+    fn the_ends_of_a_link_come_with_and_without_prefix_or_from_its_name() {
+        let expected = Some(["5c6d7e0000bb0203", "77889900cc000001"].map(str::to_owned));
+        for link in [
+            r#"{"source_guid": "5c6d7e0000bb0203", "destination_guid": "0x77889900CC000001", "cable_info": {}}"#,
+            r#"{"source_guid": "0x5c6d7e0000bb0203", "destination_guid": "77889900cc000001", "cable_info": [{"a": []}]}"#,
+            r#"{"name": "5c6d7e0000bb0203_33:77889900cc000001_5", "source_port": 33}"#,
+        ] {
+            assert_eq!(ends(link), expected, "{link}");
+        }
+    }
+
+    #[test]
+    fn a_link_without_ends_or_to_an_aggregation_node_is_none() {
+        assert_eq!(ends(r#"{"source_guid": "5c6d7e0000bb0203", "destination_guid": "N/A"}"#), None);
+        assert_eq!(
+            ends(
+                r#"{"source_guid": "5c6d7e0000bb0203", "destination_guid": "77889900cc000001",
+                "destination_port_node_description": "Mellanox Technologies Aggregation Node:1"}"#
+            ),
+            None
+        );
+        assert_eq!(Link::read(br#"{"source_guid": 7}"#), Err(Unusable::Field("source_guid")));
+        assert_eq!(Link::read(b"[]"), Err(Unusable::NoObject));
+    }
+
+    #[test]
+    fn a_system_knows_the_guids_of_all_its_adapters() {
+        let system = System::read(
+            br#"{"type": "Host", "name": "a1b2c30000aa0170", "guid": "a1b2c30000aa0170", "system_name": "gpu-a017",
+                "ports": ["a1b2c30000aa0170_1", 3, "a1b2c30000aa0171_1"]}"#,
+        )
+        .unwrap();
+        assert_eq!((system.kind, system.name.as_deref()), (Kind::Host, Some("gpu-a017")));
+        assert_eq!(system.guids, [Guid(0xa1b2_c300_00aa_0170), Guid(0xa1b2_c300_00aa_0171)]);
+    }
+}
