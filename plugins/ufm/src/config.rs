@@ -1,12 +1,13 @@
 //! The configuration after reading: checked, complete, every mistake reported at once with its path.
 //!
 //! Shapes are lenient where Volcano's are (keys in any case, a single text for a list of one); what cannot work is a
-//! problem. What works but may surprise is a [`Note`].
+//! problem. What works but may surprise is a note, which every round reports as a diagnostic.
 
 mod check;
 mod read;
 
 use regex_lite::Regex;
+use topoloom_fabric::Settings;
 use topoloom_sdk::{Credential, FromJson, Problem, Tls};
 
 /// Where the API begins when the host proves itself with a token.
@@ -19,8 +20,10 @@ const PREFIX: &str = "/ufmRest";
 pub struct Config {
     /// The UFMs, each with a fabric of its own; never empty.
     pub fabrics: Vec<Fabric>,
-    /// Whether ports that are down count while they still know their peer.
-    pub down: Down,
+    /// How cables become groups.
+    pub mode: Mode,
+    /// What all discoverers of fabrics can be told about grouping and names.
+    pub settings: Settings,
     /// Which ports count.
     pub ports: Ports,
     /// How many of a hundred records may be unusable before the whole list is.
@@ -29,8 +32,15 @@ pub struct Config {
     pub uplinks: Uplinks,
     /// How many records a page has; nothing: no pages are asked for.
     pub page_size: Option<u32>,
-    /// What works but may surprise.
-    pub notes: Vec<Note>,
+}
+
+/// How cables become groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// By what most cables of a host say, level by level.
+    Bundles,
+    /// As Volcano does: leaves that share a host, and one spine.
+    Volcano,
 }
 
 /// One UFM, or the members of one high-availability pair.
@@ -61,15 +71,6 @@ pub enum Auth {
     Mtls,
 }
 
-/// Whether ports that are down count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Down {
-    /// Only links that are up count.
-    Skip,
-    /// A port that is down counts while it still knows its peer.
-    Include,
-}
-
 /// Whether switches above the leaves are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Uplinks {
@@ -86,15 +87,6 @@ pub struct Ports {
     pub include: Vec<Regex>,
     /// None of these matches.
     pub exclude: Vec<Regex>,
-}
-
-/// What works but may surprise. Every round reports it as a diagnostic.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// The code of the diagnostic.
-    pub code: &'static str,
-    /// One sentence.
-    pub text: String,
 }
 
 impl FromJson for Config {

@@ -149,7 +149,9 @@ impl<'a> Ufm<'a> {
         let asked = self.asked(path);
         let pages = first.pages.unwrap_or(1);
         if pages > MAX_PAGES {
-            return Err(asked.broken(&format!("the list has {pages} pages, at most {MAX_PAGES} are read; raise pageSize")));
+            return Err(
+                asked.broken(&format!("the list has {pages} pages, at most {MAX_PAGES} are read; raise pageSize"))
+            );
         }
         // A server that makes pages without being asked has its own idea of their size.
         let size = parameters.size.or_else(|| u32::try_from(tally.records).ok().filter(|rows| *rows > 0));
@@ -226,7 +228,9 @@ impl Asked<'_> {
         if elements.envelope().is_empty() {
             return Ok(None);
         }
-        Page::read(elements.envelope()).map(Some).ok_or_else(|| self.broken("what stands around the records is no JSON"))
+        Page::read(elements.envelope())
+            .map(Some)
+            .ok_or_else(|| self.broken("what stands around the records is no JSON"))
     }
 }
 

@@ -1,14 +1,16 @@
 //! One link object of `resources/links`, and one system object of `resources/systems`.
 
-use crate::guid::Guid;
-use crate::names;
+use crate::gather::hash;
 use crate::port::{Text, Unusable, text};
+use topoloom_fabric::{Guid, is_aggregation_node};
 use topoloom_sdk::json::{Elements, Members, Raw};
 
 /// The two ends of a link. Which of them is called the source means nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) ends: [Guid; 2],
+    /// The same for the same cable, from whichever end it is listed; none: the record does not say which ports.
+    pub(crate) identity: Option<u64>,
 }
 
 impl Link {
@@ -23,18 +25,19 @@ impl Link {
                 b"source_guid" => source = text("source_guid", value)?,
                 b"destination_guid" => destination = text("destination_guid", value)?,
                 b"source_port_node_description" | b"destination_port_node_description" => {
-                    aggregates |= value.text().is_some_and(|text| names::is_aggregation(&text));
+                    aggregates |= value.text().is_some_and(|text| is_aggregation_node(&text));
                 }
                 _ => {}
             }
         }
         // `<guid>_<port>:<guid>_<port>`
         let named = name.as_deref().and_then(|name| name.split_once(':'));
-        let named = named.map(|(left, right)| [left, right].map(|end| Guid::of_port_name(end).map(|(guid, _)| guid)));
+        let identity = named.map(|(left, right)| hash(left.min(right)) ^ hash(left.max(right)).rotate_left(32));
+        let named = named.map(|(left, right)| [left, right].map(Guid::of_port));
         let [left, right] = named.unwrap_or_default();
         let end = |field: &Text<'_>, named| field.as_deref().and_then(Guid::parse).or(named);
         let ends = end(&source, left).zip(end(&destination, right));
-        Ok(ends.filter(|_| !aggregates).map(|(source, destination)| Self { ends: [source, destination] }))
+        Ok(ends.filter(|_| !aggregates).map(|(source, destination)| Self { ends: [source, destination], identity }))
     }
 }
 
@@ -88,9 +91,7 @@ impl System {
     }
 
     fn guid(&mut self, value: Raw<'_>) {
-        let guid = value.text().and_then(|text| {
-            Guid::parse(&text).or_else(|| Guid::of_port_name(&text).map(|(guid, _)| guid))
-        });
+        let guid = value.text().and_then(|text| Guid::of_port(&text));
         self.guids.extend(guid.filter(|guid| self.guids.len() < MAX_GUIDS && !self.guids.contains(guid)));
     }
 }

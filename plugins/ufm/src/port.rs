@@ -4,6 +4,7 @@
 //! unusable; anything wrong elsewhere costs nothing.
 
 use std::borrow::Cow;
+use topoloom_fabric::{Guid, is_aggregation_node};
 use topoloom_sdk::json::{Members, Raw};
 
 /// What a field holds when there is nothing to say.
@@ -32,6 +33,7 @@ pub(crate) struct Port<'a> {
     pub(crate) peer_node_guid: Text<'a>,
     pub(crate) peer_node_name: Text<'a>,
     pub(crate) peer_node_description: Text<'a>,
+    pub(crate) peer_port_dname: Text<'a>,
 }
 
 /// Why a record cannot be used: a field, or the record as a whole.
@@ -70,13 +72,21 @@ impl<'a> Port<'a> {
         for member in Members::of(element).map_err(|_| Unusable::NoObject)? {
             let (key, value) = member.map_err(|_| Unusable::NoObject)?;
             let (field, key) = match key {
+                // Labels for people and a hint: without them the record is as good.
+                b"dname" | b"peer_port_dname" | b"systemID" => {
+                    let label = text("", value).unwrap_or_default();
+                    match key {
+                        b"dname" => port.dname = label,
+                        b"systemID" => port.system_id = label,
+                        _ => port.peer_port_dname = label,
+                    }
+                    continue;
+                }
                 b"name" => (&mut port.name, "name"),
                 b"guid" => (&mut port.guid, "guid"),
-                b"systemID" => (&mut port.system_id, "systemID"),
                 b"description" => (&mut port.description, "description"),
                 b"system_name" => (&mut port.system_name, "system_name"),
                 b"node_description" => (&mut port.node_description, "node_description"),
-                b"dname" => (&mut port.dname, "dname"),
                 b"physical_state" => (&mut port.physical_state, "physical_state"),
                 b"logical_state" => (&mut port.logical_state, "logical_state"),
                 b"peer" => (&mut port.peer, "peer"),
@@ -89,6 +99,31 @@ impl<'a> Port<'a> {
             *field = text(key, value)?;
         }
         Ok(port)
+    }
+
+    /// The GUID of the port itself.
+    pub(crate) fn own_guid(&self) -> Option<Guid> {
+        let own = self.guid.as_deref().and_then(Guid::parse);
+        own.or_else(|| self.name.as_deref().and_then(Guid::of_port))
+    }
+
+    /// The GUID of what the port is plugged into.
+    pub(crate) fn peer_switch_guid(&self) -> Option<Guid> {
+        let fields = [&self.peer_node_guid, &self.peer_guid];
+        let named = fields.into_iter().find_map(|field| Guid::parse(field.as_deref()?));
+        named.or_else(|| self.peer.as_deref().and_then(Guid::of_port))
+    }
+
+    /// What the port is plugged into, as people call the place.
+    pub(crate) fn peer_label(&self) -> &str {
+        let number = || self.peer.as_deref().and_then(|peer| peer.rsplit_once('_')).map(|(_, number)| number);
+        self.peer_port_dname.as_deref().or_else(number).unwrap_or_default()
+    }
+
+    /// Whether the port or its peer is an aggregation node.
+    pub(crate) fn aggregates(&self) -> [bool; 2] {
+        let is = |texts: [&Text<'_>; 2]| texts.into_iter().flatten().any(|text| is_aggregation_node(text));
+        [is([&self.system_name, &self.node_description]), is([&self.peer_node_name, &self.peer_node_description])]
     }
 
     /// Whether the link is up, as far as the port says anything about it.

@@ -32,7 +32,8 @@ pub(super) fn url(text: &str) -> Result<String, &'static str> {
 pub(super) fn prefix(text: &str) -> Result<String, String> {
     let path = text.trim().trim_end_matches('/');
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
-    if path.is_empty() || (path.starts_with('/') && path.bytes().all(good) && !path.split('/').any(|part| part == "..")) {
+    if path.is_empty() || (path.starts_with('/') && path.bytes().all(good) && !path.split('/').any(|part| part == ".."))
+    {
         return Ok(path.to_owned());
     }
     Err(format!("{text:?} is no path prefix such as \"/ufmRest\""))
@@ -41,7 +42,8 @@ pub(super) fn prefix(text: &str) -> Result<String, String> {
 /// The name of an endpoint.
 pub(super) fn name(text: &str) -> Result<(), String> {
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(good) && !text.starts_with('-') && !text.ends_with('-') {
+    if (1..=MAX_NAME).contains(&text.len()) && text.bytes().all(good) && !text.starts_with('-') && !text.ends_with('-')
+    {
         return Ok(());
     }
     Err(format!("{text:?} is no name: 1 to {MAX_NAME} lower-case letters, digits and hyphens are expected"))

@@ -1,7 +1,7 @@
 //! From lenient JSON to a [`Config`], collecting problems and notes on the way.
 
-use super::{Auth, Config, Down, Fabric, Note, Ports, Uplinks, check};
-use regex_lite::Regex;
+use super::{Auth, Config, Fabric, Mode, Ports, Uplinks, check};
+use topoloom_fabric::{Known, Reader, Settings};
 use topoloom_sdk::json::Value;
 use topoloom_sdk::{Problem, Tls};
 
@@ -12,7 +12,7 @@ const MAX_FABRICS: usize = 16;
 /// Of a hundred records.
 const MAX_UNUSABLE: u32 = 5;
 /// Pages smaller than this cost more requests than a round has.
-const PAGE: std::ops::RangeInclusive<u64> = 200..=1_000_000;
+const PAGE: std::ops::RangeInclusive<u32> = 200..=1_000_000;
 
 /// Reads a whole configuration.
 pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
@@ -21,37 +21,54 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
         Value::Null => Vec::new(),
         other => return Err(vec![Problem::new("", format!("{} where a mapping is expected", other.kind()))]),
     };
-    let mut reader = Reader::default();
+    let mut reader = Reader::new();
     let mut config = Config {
         fabrics: Vec::new(),
-        down: Down::Skip,
+        mode: Mode::Bundles,
+        settings: Settings::default(),
         ports: Ports::default(),
         max_unusable: MAX_UNUSABLE,
         uplinks: Uplinks::Auto,
         page_size: None,
-        notes: Vec::new(),
     };
     let mut top = Place::default();
-    let mut fabrics = None;
+    let mut listed = None;
+    // What `compat: volcano` leaves without meaning.
+    let mut grouping = Vec::new();
     for (key, value) in &entries {
         if top.take(key, key, value, &mut reader) {
             continue;
         }
         match lower(key).as_str() {
-            "fabrics" => fabrics = Some((key.as_str(), value)),
-            "includedown" => {
-                config.down = if reader.flag(key, value) { Down::Include } else { Down::Skip };
+            "fabrics" => listed = Some((key.as_str(), value)),
+            "compat" => config.mode = mode(&mut reader, key, value),
+            "pagesize" => config.page_size = whole(&mut reader, key, value, PAGE),
+            "maxunusable" => {
+                grouping.push(key);
+                config.max_unusable = whole(&mut reader, key, value, 0..=100).unwrap_or(MAX_UNUSABLE);
             }
-            "ports" => reader.ports(key, value, &mut config.ports),
-            "maxunusable" => config.max_unusable = reader.number(key, value, 0..=100).unwrap_or(MAX_UNUSABLE),
-            "uplinks" => config.uplinks = reader.uplinks(key, value),
-            "pagesize" => config.page_size = reader.number(key, value, PAGE),
-            _ => reader.unknown(key),
+            "ports" => {
+                grouping.push(key);
+                config.ports = ports(&mut reader, key, value);
+            }
+            "uplinks" => {
+                grouping.push(key);
+                config.uplinks = uplinks(&mut reader, key, value);
+            }
+            _ => match config.settings.read(&mut reader, key, value) {
+                Known::Yes => grouping.push(key),
+                Known::No => reader.unknown(key),
+            },
         }
     }
-    reader.fabrics(top, fabrics, &mut config.fabrics);
-    config.notes = reader.notes;
-    if reader.problems.is_empty() { Ok(config) } else { Err(reader.problems) }
+    config.fabrics = fabrics(&mut reader, &top, listed);
+    if config.mode == Mode::Volcano {
+        for key in grouping {
+            reader.note("ignored-key", format!("{key:?} means nothing where compat is \"volcano\""));
+        }
+    }
+    config.settings.notes = reader.finish()?;
+    Ok(config)
 }
 
 /// What says where a UFM is and how to speak to it: at the top, for all fabrics, or in one of them.
@@ -75,7 +92,7 @@ impl Place {
             "endpoint" => {
                 self.placed = true;
                 let text = reader.text(path, value).map(|text| (path.to_owned(), text));
-                reader.urls(text.into_iter().collect(), &mut self.urls);
+                urls(reader, text.into_iter().collect(), &mut self.urls);
             }
             "endpoints" => {
                 self.placed = true;
@@ -83,13 +100,13 @@ impl Place {
                 if texts.is_empty() && !matches!(value, Value::Array(list) if !list.is_empty()) {
                     reader.problem(path, "the list is empty; at least one URL is expected".to_owned());
                 }
-                reader.urls(texts, &mut self.urls);
+                urls(reader, texts, &mut self.urls);
             }
             "apiprefix" => {
                 let prefix = reader.text(path, value).map(|text| check::prefix(&text));
-                self.prefix = reader.checked(path, prefix);
+                self.prefix = checked(reader, path, prefix);
             }
-            "auth" => self.auth = reader.auth(path, value),
+            "auth" => self.auth = auth(reader, path, value),
             "cabundle" => {
                 let bundle = reader.text(path, value);
                 if bundle.as_ref().is_some_and(|text| !text.contains("-----BEGIN CERTIFICATE-----")) {
@@ -98,7 +115,7 @@ impl Place {
                 self.ca_bundle = bundle;
             }
             "servername" => self.server_name = reader.text(path, value).filter(|name| !name.trim().is_empty()),
-            "insecureskipverify" => self.insecure = Some(reader.insecure(path, value)),
+            "insecureskipverify" => self.insecure = Some(insecure(reader, path, value)),
             _ => return false,
         }
         true
@@ -125,221 +142,166 @@ impl Place {
     }
 }
 
-#[derive(Default)]
-struct Reader {
-    problems: Vec<Problem>,
-    notes: Vec<Note>,
+fn checked<T>(reader: &mut Reader, path: &str, value: Option<Result<T, String>>) -> Option<T> {
+    match value? {
+        Ok(value) => Some(value),
+        Err(message) => {
+            reader.problem(path, message);
+            None
+        }
+    }
 }
 
-impl Reader {
-    fn problem(&mut self, path: &str, message: String) {
-        self.problems.push(Problem::new(path, message));
+fn mode(reader: &mut Reader, path: &str, value: &Value) -> Mode {
+    match value {
+        Value::Null => Mode::Bundles,
+        Value::String(text) if text.is_empty() => Mode::Bundles,
+        Value::String(text) if text == "volcano" => Mode::Volcano,
+        other => {
+            let shown = reader.show(other);
+            reader.problem(path, format!("{shown} where \"volcano\" or nothing is allowed"));
+            Mode::Bundles
+        }
     }
+}
 
-    fn note(&mut self, code: &'static str, text: String) {
-        self.notes.push(Note { code, text });
+/// Volcano takes everything but a boolean for false. So does this: false is the safe side.
+fn insecure(reader: &mut Reader, path: &str, value: &Value) -> bool {
+    if let Value::Bool(flag) = value {
+        return *flag;
     }
+    reader.note("coerced", format!("{path} is {}: certificates are checked; write true or false", value.kind()));
+    false
+}
 
-    fn unknown(&mut self, path: &str) {
-        self.note("unknown-key", format!("{path:?} means nothing here and is ignored"));
+fn whole(reader: &mut Reader, path: &str, value: &Value, allowed: std::ops::RangeInclusive<u32>) -> Option<u32> {
+    let number = reader.number(path, value)?;
+    let found = allowed.clone().contains(&(number as u32)) && f64::from(number as u32) == number;
+    if !found {
+        let (least, most) = allowed.into_inner();
+        reader.problem(path, format!("{number} where a whole number from {least} to {most} is expected"));
     }
+    found.then_some(number as u32)
+}
 
-    fn checked<T>(&mut self, path: &str, value: Option<Result<T, String>>) -> Option<T> {
-        match value? {
-            Ok(value) => Some(value),
-            Err(message) => {
-                self.problem(path, message);
-                None
+fn urls(reader: &mut Reader, texts: Vec<(String, String)>, urls: &mut Vec<String>) {
+    for (path, text) in texts {
+        match check::url(&text) {
+            Ok(url) if urls.contains(&url) => reader.problem(&path, "the URL is there twice".to_owned()),
+            Ok(url) => urls.push(url),
+            Err(message) => reader.problem(&path, message.to_owned()),
+        }
+    }
+}
+
+fn auth(reader: &mut Reader, path: &str, value: &Value) -> Option<Auth> {
+    match value {
+        Value::Null => None,
+        Value::String(text) if text == "auto" => Some(Auth::Auto),
+        Value::String(text) if text == "basic" => Some(Auth::Basic),
+        Value::String(text) if text == "token" => Some(Auth::Token),
+        Value::String(text) if text == "mtls" => Some(Auth::Mtls),
+        other => {
+            let shown = reader.show(other);
+            reader.problem(path, format!("{shown} where \"auto\", \"basic\", \"token\" or \"mtls\" is expected"));
+            None
+        }
+    }
+}
+
+/// `off` without quotes is `false` in the YAML of the entry.
+fn uplinks(reader: &mut Reader, path: &str, value: &Value) -> Uplinks {
+    match value {
+        Value::Bool(true) | Value::Null => Uplinks::Auto,
+        Value::Bool(false) => Uplinks::Off,
+        Value::String(text) if text == "auto" => Uplinks::Auto,
+        Value::String(text) if text == "off" => Uplinks::Off,
+        other => {
+            let shown = reader.show(other);
+            reader.problem(path, format!("{shown} where \"auto\" or \"off\" is expected"));
+            Uplinks::Auto
+        }
+    }
+}
+
+fn ports(reader: &mut Reader, path: &str, value: &Value) -> Ports {
+    let mut ports = Ports::default();
+    let entries = match value {
+        Value::Object(entries) => entries.as_slice(),
+        Value::Null => &[],
+        other => {
+            reader.problem(path, format!("{} where {{include: […], exclude: […]}} is expected", other.kind()));
+            &[]
+        }
+    };
+    for (key, value) in entries {
+        let path = format!("{path}.{key}");
+        match lower(key).as_str() {
+            "include" => ports.include = reader.regexes(&path, value),
+            "exclude" => ports.exclude = reader.regexes(&path, value),
+            _ => reader.unknown(&path),
+        }
+    }
+    ports
+}
+
+fn fabrics(reader: &mut Reader, top: &Place, listed: Option<(&str, &Value)>) -> Vec<Fabric> {
+    let list = match listed {
+        Some((_, Value::Array(list))) => list.as_slice(),
+        None | Some((_, Value::Null)) => &[],
+        Some((_, one)) => std::slice::from_ref(one),
+    };
+    if !top.placed && list.is_empty() {
+        reader.problem("endpoint", "missing: the URL of the UFM, such as \"https://ufm.example.org\"".to_owned());
+    }
+    let mut fabrics: Vec<Fabric> = Vec::new();
+    if top.placed {
+        fabrics.push(top.clone().fabric(1, top));
+    }
+    let key = listed.map_or("", |(key, _)| key);
+    for (index, item) in list.iter().enumerate() {
+        let path = format!("{key}[{index}]");
+        let Some(place) = fabric(reader, &path, item) else { continue };
+        let fabric = place.fabric(fabrics.len() + 1, top);
+        if fabrics.iter().any(|known| known.name == fabric.name) {
+            reader.problem(&path, format!("another fabric is called {:?} already", fabric.name));
+        }
+        if fabrics.iter().flat_map(|known| &known.urls).any(|url| fabric.urls.contains(url)) {
+            reader.problem(&path, "another fabric has the same URL".to_owned());
+        }
+        fabrics.push(fabric);
+    }
+    if fabrics.len() > MAX_FABRICS {
+        reader.problem(key, format!("{} fabrics, at most {MAX_FABRICS} are allowed", fabrics.len()));
+    }
+    fabrics
+}
+
+fn fabric(reader: &mut Reader, path: &str, value: &Value) -> Option<Place> {
+    let Value::Object(entries) = value else {
+        reader.problem(path, format!("{} where {{endpoint: …}} is expected", value.kind()));
+        return None;
+    };
+    let mut place = Place::default();
+    for (key, value) in entries {
+        let path = format!("{path}.{key}");
+        if place.take(key, &path, value, reader) {
+            continue;
+        }
+        match lower(key).as_str() {
+            "name" => {
+                let name = reader.text(&path, value).map(|name| check::name(&name).map(|()| name));
+                place.name = checked(reader, &path, name);
             }
+            _ => reader.unknown(&path),
         }
     }
-
-    fn flag(&mut self, path: &str, value: &Value) -> bool {
-        match value {
-            Value::Bool(flag) => *flag,
-            other => {
-                self.problem(path, format!("{} where true or false is expected", show(other)));
-                false
-            }
-        }
+    if !place.placed {
+        reader.problem(path, "endpoint is missing".to_owned());
     }
-
-    /// Volcano takes everything but a boolean for false. So does this: false is the safe side.
-    fn insecure(&mut self, path: &str, value: &Value) -> bool {
-        if let Value::Bool(flag) = value {
-            return *flag;
-        }
-        self.note("coerced", format!("{path} is {}: certificates are checked; write true or false", value.kind()));
-        false
-    }
-
-    fn number(&mut self, path: &str, value: &Value, allowed: std::ops::RangeInclusive<u64>) -> Option<u32> {
-        let number = match value {
-            Value::Number(text) => text.parse::<u64>().ok(),
-            _ => None,
-        };
-        let number = number.filter(|number| allowed.contains(number)).and_then(|number| u32::try_from(number).ok());
-        if number.is_none() {
-            let (least, most) = allowed.into_inner();
-            self.problem(path, format!("{} where a number from {least} to {most} is expected", show(value)));
-        }
-        number
-    }
-
-    /// A string and nothing else: what may be a secret is not shown.
-    fn text(&mut self, path: &str, value: &Value) -> Option<String> {
-        if let Value::String(text) = value {
-            return Some(text.clone());
-        }
-        self.problem(path, format!("{} where a string is expected", value.kind()));
-        None
-    }
-
-    /// A list of strings; a single one stands for a list of one.
-    fn texts(&mut self, path: &str, value: &Value) -> Vec<(String, String)> {
-        let list = match value {
-            Value::Null => return Vec::new(),
-            Value::Array(list) => list.as_slice(),
-            one => return self.text(path, one).map(|text| (path.to_owned(), text)).into_iter().collect(),
-        };
-        let mut texts = Vec::with_capacity(list.len());
-        for (index, item) in list.iter().enumerate() {
-            let path = format!("{path}[{index}]");
-            texts.extend(self.text(&path, item).map(|text| (path, text)));
-        }
-        texts
-    }
-
-    fn urls(&mut self, texts: Vec<(String, String)>, urls: &mut Vec<String>) {
-        for (path, text) in texts {
-            match check::url(&text) {
-                Ok(url) if urls.contains(&url) => self.problem(&path, "the URL is there twice".to_owned()),
-                Ok(url) => urls.push(url),
-                Err(message) => self.problem(&path, message.to_owned()),
-            }
-        }
-    }
-
-    fn auth(&mut self, path: &str, value: &Value) -> Option<Auth> {
-        match value {
-            Value::String(text) if text == "auto" => Some(Auth::Auto),
-            Value::String(text) if text == "basic" => Some(Auth::Basic),
-            Value::String(text) if text == "token" => Some(Auth::Token),
-            Value::String(text) if text == "mtls" => Some(Auth::Mtls),
-            other => {
-                let message = format!("{} where \"auto\", \"basic\", \"token\" or \"mtls\" is expected", show(other));
-                self.problem(path, message);
-                None
-            }
-        }
-    }
-
-    /// `off` without quotes is `false` in the YAML of the entry.
-    fn uplinks(&mut self, path: &str, value: &Value) -> Uplinks {
-        match value {
-            Value::Bool(true) => Uplinks::Auto,
-            Value::Bool(false) => Uplinks::Off,
-            Value::String(text) if text == "auto" => Uplinks::Auto,
-            Value::String(text) if text == "off" => Uplinks::Off,
-            other => {
-                self.problem(path, format!("{} where \"auto\" or \"off\" is expected", show(other)));
-                Uplinks::Auto
-            }
-        }
-    }
-
-    fn ports(&mut self, path: &str, value: &Value, ports: &mut Ports) {
-        let Value::Object(entries) = value else {
-            return self.problem(path, format!("{} where {{include: […], exclude: […]}} is expected", value.kind()));
-        };
-        for (key, value) in entries {
-            let path = format!("{path}.{key}");
-            match lower(key).as_str() {
-                "include" => ports.include = self.patterns(&path, value),
-                "exclude" => ports.exclude = self.patterns(&path, value),
-                _ => self.unknown(&path),
-            }
-        }
-    }
-
-    fn patterns(&mut self, path: &str, value: &Value) -> Vec<Regex> {
-        let mut patterns = Vec::new();
-        for (path, text) in self.texts(path, value) {
-            match Regex::new(&text) {
-                Ok(regex) => patterns.push(regex),
-                Err(error) => self.problem(&path, format!("{text:?} is no regular expression: {error}")),
-            }
-        }
-        patterns
-    }
-
-    fn fabrics(&mut self, top: Place, value: Option<(&str, &Value)>, fabrics: &mut Vec<Fabric>) {
-        if top.placed {
-            fabrics.push(top.clone().fabric(1, &top));
-        }
-        let list = match value {
-            Some((_, Value::Array(list))) => list.as_slice(),
-            None | Some((_, Value::Null)) => &[],
-            Some((_, one)) => std::slice::from_ref(one),
-        };
-        if !top.placed && list.is_empty() {
-            self.problem("endpoint", "missing: the URL of the UFM, such as \"https://ufm.example.org\"".to_owned());
-        }
-        if let Some((path, _)) = value {
-            for (index, item) in list.iter().enumerate() {
-                let path = format!("{path}[{index}]");
-                if let Some(place) = self.fabric(&path, item) {
-                    let fabric = place.fabric(fabrics.len() + 1, &top);
-                    if fabrics.iter().any(|known| known.name == fabric.name) {
-                        self.problem(&path, format!("another fabric is called {:?} already", fabric.name));
-                    }
-                    if fabrics.iter().flat_map(|known| &known.urls).any(|url| fabric.urls.contains(url)) {
-                        self.problem(&path, "another fabric has the same URL".to_owned());
-                    }
-                    fabrics.push(fabric);
-                }
-            }
-            if fabrics.len() > MAX_FABRICS {
-                self.problem(path, format!("{} fabrics, at most {MAX_FABRICS} are allowed", fabrics.len()));
-            }
-        }
-    }
-
-    fn fabric(&mut self, path: &str, value: &Value) -> Option<Place> {
-        let Value::Object(entries) = value else {
-            self.problem(path, format!("{} where {{endpoint: …}} is expected", value.kind()));
-            return None;
-        };
-        let mut place = Place::default();
-        for (key, value) in entries {
-            let path = format!("{path}.{key}");
-            if place.take(key, &path, value, self) {
-                continue;
-            }
-            match lower(key).as_str() {
-                "name" => {
-                    let name = self.text(&path, value).map(|name| check::name(&name).map(|()| name));
-                    place.name = self.checked(&path, name);
-                }
-                _ => self.unknown(&path),
-            }
-        }
-        if !place.placed {
-            self.problem(path, "endpoint is missing".to_owned());
-        }
-        Some(place)
-    }
+    Some(place)
 }
 
 fn lower(text: &str) -> String {
     text.to_ascii_lowercase()
-}
-
-fn show(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("{text:?}"),
-        Value::Number(number) => number.clone(),
-        Value::Bool(flag) => flag.to_string(),
-        other => other.kind().to_owned(),
-    }
 }

@@ -88,7 +88,9 @@ impl Asked<'_> {
         let path = path.to_ascii_lowercase();
         if LOGIN.iter().any(|word| path.contains(word)) {
             let whom = self.credential_words();
-            return Failure::Unauthorized(format!("{self}: {status} to a login page at {target}; {whom} is not accepted"));
+            return Failure::Unauthorized(format!(
+                "{self}: {status} to a login page at {target}; {whom} is not accepted"
+            ));
         }
         Failure::upstream(format!("{self}: {status} to {target}; redirects are not followed"))
     }
