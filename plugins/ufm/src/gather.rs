@@ -81,11 +81,11 @@ impl<'c> Gathered<'c> {
         if peer {
             return Ok(());
         }
-        if let Some(name) = port.name.as_deref() {
-            if !self.seen.insert(hash(name.trim())) {
-                self.wiring.skip("duplicate-port", "ports are in the list twice: the first counts", &quoted(name));
-                return Ok(());
-            }
+        if let Some(name) = port.name.as_deref()
+            && !self.seen.insert(hash(name.trim()))
+        {
+            self.wiring.skip("duplicate-port", "ports are in the list twice: the first counts", &quoted(name));
+            return Ok(());
         }
         match port.owner() {
             Owner::Host => self.host_port(&port),
@@ -183,10 +183,11 @@ impl<'c> Gathered<'c> {
         if let Some(known) = own.and_then(|own| self.switches.get_mut(own)) {
             known.has_ports = true;
         }
-        if self.config.uplinks == Uplinks::Auto && port.is_up() {
-            if let Some(peer) = self.peer(port) {
-                self.trunk(own, peer, LinkState::Up);
-            }
+        if self.config.uplinks == Uplinks::Auto
+            && port.is_up()
+            && let Some(peer) = self.peer(port)
+        {
+            self.trunk(own, peer, LinkState::Up);
         }
     }
 

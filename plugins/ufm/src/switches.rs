@@ -51,16 +51,17 @@ impl Switches {
             self.list.push(Known { key, name, last: 0, has_ports: false, bears_hosts: false });
             (self.list.len() - 1) as u32
         });
-        if let (Some(guid), Some(known)) = (guid, self.list.get_mut(number as usize)) {
-            if name != 0 && known.last != name {
-                known.last = name;
-                if known.name == 0 || texts.get(name) < texts.get(known.name) {
-                    known.name = name;
-                }
-                let owner = self.owners.entry(name).or_insert(Some(guid));
-                if *owner != Some(guid) {
-                    *owner = None;
-                }
+        if let (Some(guid), Some(known)) = (guid, self.list.get_mut(number as usize))
+            && name != 0
+            && known.last != name
+        {
+            known.last = name;
+            if known.name == 0 || texts.get(name) < texts.get(known.name) {
+                known.name = name;
+            }
+            let owner = self.owners.entry(name).or_insert(Some(guid));
+            if *owner != Some(guid) {
+                *owner = None;
             }
         }
         Some(number)

@@ -145,10 +145,10 @@ impl Loom<'_, '_> {
         }
         let is_switch = |number: u32| {
             let Some(known) = self.gathered.switches.get(number) else { return false };
-            if let Key::Guid(guid) = known.key {
-                if self.gathered.ends.contains(&guid) || self.gathered.gateways.contains(&guid) {
-                    return false;
-                }
+            if let Key::Guid(guid) = known.key
+                && (self.gathered.ends.contains(&guid) || self.gathered.gateways.contains(&guid))
+            {
+                return false;
             }
             let is_known = known.bears_hosts || known.has_ports;
             is_known || (!are_listed && neighbours.get(&number).is_some_and(|&count| count > 1))
