@@ -20,6 +20,9 @@ const MAX_RECORDS: u64 = 2_000_000;
 /// The key of the records in the form with pages.
 const DATA: &str = "data";
 
+/// What reads one record. It acts once it has seen the last member.
+pub(crate) type Each<'e> = dyn FnMut(&mut Members<'_>) -> Result<(), Unusable> + 'e;
+
 /// One UFM.
 #[derive(Debug)]
 pub(crate) struct Ufm<'a> {
@@ -111,11 +114,7 @@ impl<'a> Ufm<'a> {
     }
 
     /// Reads a whole list, each record by `each`.
-    pub(crate) fn list(
-        &self,
-        query: &Query,
-        each: &mut dyn FnMut(&[u8]) -> Result<(), Unusable>,
-    ) -> Result<Answer<Tally>, Failure> {
+    pub(crate) fn list(&self, query: &Query, each: &mut Each<'_>) -> Result<Answer<Tally>, Failure> {
         let asked = self.asked(query.path);
         let mut parameters = Parameters { filter: query.filter, size: query.page_size };
         let response = loop {
@@ -144,7 +143,7 @@ impl<'a> Ufm<'a> {
         parameters: Parameters,
         first: Page,
         tally: &mut Tally,
-        each: &mut dyn FnMut(&[u8]) -> Result<(), Unusable>,
+        each: &mut Each<'_>,
     ) -> Result<(), Failure> {
         let asked = self.asked(path);
         let pages = first.pages.unwrap_or(1);
@@ -198,18 +197,13 @@ impl Parameters {
 
 impl Asked<'_> {
     /// Reads one answer to its end; the numbers of the page when it was one.
-    fn read(
-        &self,
-        response: Response,
-        tally: &mut Tally,
-        each: &mut dyn FnMut(&[u8]) -> Result<(), Unusable>,
-    ) -> Result<Option<Page>, Failure> {
+    fn read(&self, response: Response, tally: &mut Tally, each: &mut Each<'_>) -> Result<Option<Page>, Failure> {
         let kind = response.header("content-type");
         let mut elements = Elements::new(response, DATA);
         loop {
-            match elements.next() {
-                Ok(Some(element)) => {
-                    if let Err(reason) = each(element) {
+            match elements.next_members(&mut *each) {
+                Ok(Some(read)) => {
+                    if let Err(reason) = read {
                         tally.unusable += 1;
                         tally.example.get_or_insert((tally.records, reason));
                     }

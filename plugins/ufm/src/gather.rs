@@ -12,6 +12,7 @@ use crate::texts::Texts;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use topoloom_fabric::{Guid, HostNames, LinkState, Wiring};
+use topoloom_sdk::json::Members;
 
 /// A port of a host. Texts and the switch are numbers.
 #[derive(Debug, Clone, Copy)]
@@ -71,8 +72,8 @@ impl<'c> Gathered<'c> {
     }
 
     /// Reads one element of the list of ports.
-    pub(crate) fn port(&mut self, element: &[u8]) -> Result<(), Unusable> {
-        let port = Port::read(element)?;
+    pub(crate) fn port(&mut self, members: &mut Members<'_>) -> Result<(), Unusable> {
+        let port = Port::read(members)?;
         let [itself, peer] = port.aggregates();
         if itself {
             self.ends.extend(port.own_guid());

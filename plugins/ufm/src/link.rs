@@ -15,10 +15,10 @@ pub(crate) struct Link {
 
 impl Link {
     /// Reads a link. `None`: an end has no GUID, or is an aggregation node.
-    pub(crate) fn read(element: &[u8]) -> Result<Option<Self>, Unusable> {
+    pub(crate) fn read(members: &mut Members<'_>) -> Result<Option<Self>, Unusable> {
         let (mut name, mut source, mut destination): (Text<'_>, Text<'_>, Text<'_>) = (None, None, None);
         let mut aggregates = false;
-        for member in Members::of(element).map_err(|_| Unusable::NoObject)? {
+        for member in members {
             let (key, value) = member.map_err(|_| Unusable::NoObject)?;
             match key {
                 b"name" => name = text("name", value)?,
@@ -63,9 +63,9 @@ pub(crate) struct System {
 }
 
 impl System {
-    pub(crate) fn read(element: &[u8]) -> Result<Self, Unusable> {
+    pub(crate) fn read(members: &mut Members<'_>) -> Result<Self, Unusable> {
         let mut system = Self { kind: Kind::Other, name: None, guids: Vec::new() };
-        for member in Members::of(element).map_err(|_| Unusable::NoObject)? {
+        for member in members {
             let (key, value) = member.map_err(|_| Unusable::NoObject)?;
             match key {
                 b"type" => {
@@ -100,8 +100,12 @@ impl System {
 mod tests {
     use super::*;
 
+    fn link(object: &str) -> Result<Option<Link>, Unusable> {
+        Link::read(&mut Members::of(object.as_bytes()).map_err(|_| Unusable::NoObject)?)
+    }
+
     fn ends(link: &str) -> Option<[String; 2]> {
-        Link::read(link.as_bytes()).unwrap().map(|link| link.ends.map(|guid| guid.to_string()))
+        self::link(link).unwrap().map(|link| link.ends.map(|guid| guid.to_string()))
     }
 
     #[test]
@@ -126,17 +130,18 @@ mod tests {
             ),
             None
         );
-        assert_eq!(Link::read(br#"{"source_guid": 7}"#), Err(Unusable::Field("source_guid")));
-        assert_eq!(Link::read(b"[]"), Err(Unusable::NoObject));
+        assert_eq!(link(r#"{"source_guid": 7}"#), Err(Unusable::Field("source_guid")));
+        assert_eq!(link("[]"), Err(Unusable::NoObject));
     }
 
     #[test]
     fn a_system_knows_the_guids_of_all_its_adapters() {
-        let system = System::read(
+        let mut members = Members::of(
             br#"{"type": "Host", "name": "a1b2c30000aa0170", "guid": "a1b2c30000aa0170", "system_name": "gpu-a017",
                 "ports": ["a1b2c30000aa0170_1", 3, "a1b2c30000aa0171_1"]}"#,
         )
         .unwrap();
+        let system = System::read(&mut members).unwrap();
         assert_eq!((system.kind, system.name.as_deref()), (Kind::Host, Some("gpu-a017")));
         assert_eq!(system.guids, [Guid(0xa1b2_c300_00aa_0170), Guid(0xa1b2_c300_00aa_0171)]);
     }

@@ -67,9 +67,9 @@ pub(crate) fn text<'a>(key: &'static str, value: Raw<'a>) -> Result<Text<'a>, Un
 
 impl<'a> Port<'a> {
     /// Reads an element of `resources/ports`.
-    pub(crate) fn read(element: &'a [u8]) -> Result<Self, Unusable> {
+    pub(crate) fn read(members: &mut Members<'a>) -> Result<Self, Unusable> {
         let mut port = Self::default();
-        for member in Members::of(element).map_err(|_| Unusable::NoObject)? {
+        for member in members {
             let (key, value) = member.map_err(|_| Unusable::NoObject)?;
             let (field, key) = match key {
                 // Labels for people and a hint: without them the record is as good.
@@ -160,11 +160,15 @@ pub(crate) enum Owner {
 mod tests {
     use super::*;
 
+    fn read(object: &str) -> Result<Port<'_>, Unusable> {
+        Port::read(&mut Members::of(object.as_bytes()).map_err(|_| Unusable::NoObject)?)
+    }
+
     #[test]
     fn odd_values_in_fields_that_nobody_reads_cost_nothing() {
-        let port = br#"{"name": "a_1", "tier": "4", "mtu": "Unknown", "lid": NaN, "ber": -Infinity, "x": {"name": 3},
+        let port = r#"{"name": "a_1", "tier": "4", "mtu": "Unknown", "lid": NaN, "ber": -Infinity, "x": {"name": 3},
             "system_name": "old", "system_name": "h1", "peer": null, "dname": " n/a ", "description": "Computer IB Port"}"#;
-        let port = Port::read(port).unwrap();
+        let port = read(port).unwrap();
         assert_eq!((port.name.as_deref(), port.system_name.as_deref()), (Some("a_1"), Some("h1")));
         assert_eq!((port.peer.as_deref(), port.dname.as_deref(), port.owner()), (None, None, Owner::Host));
     }
@@ -174,20 +178,20 @@ mod tests {
         for key in ["system_name", "peer_node_guid", "description"] {
             for value in ["17", "[]", "true", "NaN", "{}"] {
                 let object = format!(r#"{{"{key}": {value}}}"#);
-                let wrong = Port::read(object.as_bytes());
+                let wrong = read(&object);
                 assert!(matches!(wrong, Err(Unusable::Field(named)) if named == key), "{object}: {wrong:?}");
             }
         }
         let long = format!(r#"{{"peer": "{}"}}"#, "x".repeat(MAX_TEXT + 1));
-        assert_eq!(Port::read(long.as_bytes()), Err(Unusable::Field("peer")));
+        assert_eq!(read(&long), Err(Unusable::Field("peer")));
         for element in ["17", "null", "[]", r#""x""#, r#"{"name" 1}"#] {
-            assert_eq!(Port::read(element.as_bytes()), Err(Unusable::NoObject), "{element}");
+            assert_eq!(read(element), Err(Unusable::NoObject), "{element}");
         }
     }
 
     #[test]
     fn a_link_is_up_unless_a_state_says_otherwise() {
-        let up = |states: &str| Port::read(format!("{{{states}}}").as_bytes()).unwrap().is_up();
+        let up = |states: &str| read(&format!("{{{states}}}")).unwrap().is_up();
         assert!(up(""));
         assert!(up(r#""logical_state": "ACTIVE", "physical_state": "link up""#));
         assert!(up(r#""logical_state": "N/A", "physical_state": "Link Up""#));
@@ -199,7 +203,7 @@ mod tests {
     fn the_first_word_says_who_owns_a_port() {
         let owner = |text: &str| {
             let object = format!(r#"{{"description": "{text}"}}"#);
-            Port::read(object.as_bytes()).unwrap().owner()
+            read(&object).unwrap().owner()
         };
         assert_eq!([owner("Computer Ethernet Port"), owner("computer IB Port")], [Owner::Host; 2]);
         assert_eq!([owner("Switch IB Port"), owner("Router IB Port")], [Owner::Switch, Owner::Gateway]);

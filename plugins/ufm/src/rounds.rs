@@ -93,12 +93,12 @@ fn fetch(config: &Config, fabric: &Asked<'_>) -> Result<Wiring, Failure> {
     // Ports that are down are in the list only for who counts them: the last round knows what was there before.
     let filter = (config.settings.down == Down::Report).then_some("active=true");
     let mut gathered = Gathered::new(config);
-    let ports = ufm.list(&query("resources/ports", filter), &mut |element| gathered.port(element))?;
+    let ports = ufm.list(&query("resources/ports", filter), &mut |members| gathered.port(members))?;
     let Answer::Read(tally) = ports else { return Err(missing(ufm, &ports)) };
     if gathered.needs_systems() {
         let mut systems = Vec::new();
-        let read = ufm.list(&query("resources/systems", None), &mut |element| {
-            System::read(element).map(|system| systems.push(system))
+        let read = ufm.list(&query("resources/systems", None), &mut |members| {
+            System::read(members).map(|system| systems.push(system))
         })?;
         match read {
             Answer::Read(_) => gathered.systems(&systems),
@@ -130,7 +130,7 @@ fn missing(ufm: &Ufm<'_>, answer: &Answer<fetch::Tally>) -> Failure {
 fn trunks(ufm: &Ufm<'_>, query: &Query) -> Result<Option<Trunks>, Failure> {
     let mut trunks = Trunks::default();
     let read =
-        ufm.list(query, &mut |element| Link::read(element).map(|link| link.iter().for_each(|link| trunks.take(link))))?;
+        ufm.list(query, &mut |members| Link::read(members).map(|link| link.iter().for_each(|link| trunks.take(link))))?;
     Ok(match read {
         Answer::Read(_) => Some(trunks),
         Answer::Missing(status) => {

@@ -45,8 +45,8 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<topoloom_sd
 /// Adds the ports of a fabric, down ones and placeholders too.
 fn read(config: &Config, fabric: &Asked<'_>, wiring: &mut Wiring) -> Result<(), Failure> {
     let query = Query { path: "resources/ports", filter: None, page_size: config.page_size, max_unusable: 0 };
-    let ports = fabric.ufm.list(&query, &mut |element| {
-        let port = Port::read(element)?;
+    let ports = fabric.ufm.list(&query, &mut |members| {
+        let port = Port::read(members)?;
         if port.description.contains("Computer") {
             let host = wiring.host(&port.system_name);
             let leaf = wiring.switch(&port.peer_node_name, "");
@@ -72,13 +72,13 @@ struct Port<'a> {
 }
 
 impl<'a> Port<'a> {
-    fn read(element: &'a [u8]) -> Result<Self, Unusable> {
+    fn read(members: &mut Members<'a>) -> Result<Self, Unusable> {
         let mut port = Self::default();
         let mut ignored = Cow::default();
-        if Raw::new(element).is_null() {
+        if members.instead().is_some_and(Raw::is_null) {
             return Ok(port);
         }
-        for member in Members::of(element).map_err(|_| Unusable::NoObject)? {
+        for member in members {
             let (key, value) = member.map_err(|_| Unusable::NoObject)?;
             let is = |name: &str| key.eq_ignore_ascii_case(name.as_bytes());
             let (field, key) = match () {

@@ -4,6 +4,7 @@
 //! (a bare `NaN`, a number where text belongs) costs that element, not the whole list, while a body that stops in the
 //! middle is an error.
 
+use super::members::{End, Members};
 use super::scan::{self, Scan};
 use std::io::{self, Read};
 
@@ -85,6 +86,8 @@ pub struct Elements<R> {
     reader: R,
     key: String,
     chunk: Vec<u8>,
+    /// How much of the chunk was read.
+    filled: usize,
     next: usize,
     element: Vec<u8>,
     current: Current,
@@ -100,6 +103,7 @@ impl<R: Read> Elements<R> {
             reader,
             key: key.to_owned(),
             chunk: Vec::new(),
+            filled: 0,
             next: 0,
             element: Vec::new(),
             current: Current::Whole,
@@ -116,26 +120,48 @@ impl<R: Read> Elements<R> {
     /// The document as a whole is broken: do not use what came before.
     #[expect(clippy::should_implement_trait, reason = "lends its buffer, which an Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<&[u8]>, Error> {
-        if self.at == At::Start {
-            match self.after_space()? {
-                b'[' => (self.at, self.found) = (At::Array, true),
-                b'{' => {
-                    self.envelope.push(b'{');
-                    self.around()?;
-                }
-                _ => return Err(Error::Shape("the document is neither a JSON list nor an object")),
-            }
-        }
-        if self.at == At::Array && !self.element()? {
-            if self.envelope.is_empty() { self.end()? } else { self.around()? }
-        }
-        if self.at != At::Array {
-            return Ok(None);
-        }
+        let Some(first) = self.first()? else { return Ok(None) };
+        self.element(first)?;
         Ok(Some(match self.current {
-            Current::Chunk { begin, end } => self.chunk.get(begin..end).unwrap_or_default(),
+            Current::Chunk { begin, end } => self.bytes().get(begin..end).unwrap_or_default(),
             Current::Whole => &self.element,
         }))
+    }
+
+    /// Gives the members of the next element to `read`, without a look at its bytes before; `None` after the last one.
+    ///
+    /// An element that is no object has no members but is malformed. `read` may be called again for the same element,
+    /// and then saw it malformed the time before: what it does once it has seen the last member happens once.
+    ///
+    /// # Errors
+    ///
+    /// The document as a whole is broken: do not use what came before.
+    pub fn next_members<T>(&mut self, mut read: impl FnMut(&mut Members<'_>) -> T) -> Result<Option<T>, Error> {
+        let Some(first) = self.first()? else { return Ok(None) };
+        if first != b'{' {
+            self.element(first)?;
+            let element = match self.current {
+                Current::Chunk { begin, end } => self.bytes().get(begin..end).unwrap_or_default(),
+                Current::Whole => &self.element,
+            };
+            return Ok(Some(read(&mut Members::without(element))));
+        }
+        self.next -= 1;
+        loop {
+            let Ok(mut members) = Members::begin(self.rest()) else { return Err(Error::Truncated) };
+            let value = read(&mut members);
+            match members.finish() {
+                End::Brace(length) => {
+                    self.next += length;
+                    return Ok(Some(value));
+                }
+                End::Malformed => {
+                    self.scanned(self.next, Scan::nested())?;
+                    return Ok(Some(value));
+                }
+                End::CutOff => self.fill_behind()?,
+            }
+        }
     }
 
     /// What stands around the array, with `null` in its place; empty when the document is the array itself. Complete
@@ -151,15 +177,31 @@ impl<R: Read> Elements<R> {
         self.found
     }
 
-    /// Reads one element. False: the array ended instead.
-    fn element(&mut self) -> Result<bool, Error> {
-        let first = loop {
+    /// Reads up to the first byte of the next element, which is the one before `next`. None: there is none.
+    fn first(&mut self) -> Result<Option<u8>, Error> {
+        if self.at == At::Start {
+            match self.after_space()? {
+                b'[' => (self.at, self.found) = (At::Array, true),
+                b'{' => {
+                    self.envelope.push(b'{');
+                    self.around()?;
+                }
+                _ => return Err(Error::Shape("the document is neither a JSON list nor an object")),
+            }
+        }
+        while self.at == At::Array {
             match self.after_space()? {
                 b',' => {}
-                b']' => return Ok(false),
-                byte => break byte,
+                b']' if self.envelope.is_empty() => self.end()?,
+                b']' => self.around()?,
+                byte => return Ok(Some(byte)),
             }
-        };
+        }
+        Ok(None)
+    }
+
+    /// Reads the rest of an element.
+    fn element(&mut self, first: u8) -> Result<(), Error> {
         let begin = self.next - 1;
         match first {
             b'"' => self.scanned(begin, Scan::text()),
@@ -168,8 +210,7 @@ impl<R: Read> Elements<R> {
                 self.scanned(begin, Scan::nested())
             }
             _ => self.scalar(begin),
-        }?;
-        Ok(true)
+        }
     }
 
     /// Reads to the end of an element that began at `begin`.
@@ -180,12 +221,14 @@ impl<R: Read> Elements<R> {
             return Ok(());
         }
         self.element.clear();
-        self.element.extend_from_slice(self.chunk.get(begin..).unwrap_or_default());
+        let mut element = std::mem::take(&mut self.element);
+        element.extend_from_slice(self.bytes().get(begin..).unwrap_or_default());
+        self.element = element;
         self.current = Current::Whole;
         loop {
             self.fill()?.ok_or(Error::Truncated)?;
-            let ended = scan.through(&self.chunk);
-            self.next = ended.unwrap_or(self.chunk.len());
+            let ended = scan.through(self.bytes());
+            self.next = ended.unwrap_or(self.filled);
             self.element.extend_from_slice(self.chunk.get(..self.next).unwrap_or_default());
             if self.element.len() > MAX_ELEMENT {
                 return Err(Error::Shape("an element of the list is larger than 4 MiB"));
@@ -199,7 +242,7 @@ impl<R: Read> Elements<R> {
     /// Reads a number, a word or what stands in the place of one.
     fn scalar(&mut self, begin: usize) -> Result<(), Error> {
         self.element.clear();
-        self.element.extend(self.chunk.get(begin).copied());
+        self.element.extend(self.chunk.get(begin));
         self.current = Current::Whole;
         while let Some(byte) = self.peek()? {
             if matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace() {
@@ -219,7 +262,7 @@ impl<R: Read> Elements<R> {
         let mut scan = Scan::text();
         loop {
             let ended = scan.through(self.rest());
-            let end = ended.map_or(self.chunk.len(), |length| self.next + length);
+            let end = ended.map_or(self.filled, |length| self.next + length);
             self.envelope.extend_from_slice(self.chunk.get(self.next..end).unwrap_or_default());
             self.next = end;
             if self.envelope.len() > MAX_ELEMENT {
@@ -288,8 +331,8 @@ impl<R: Read> Elements<R> {
     fn end(&mut self) -> Result<(), Error> {
         self.at = At::End;
         while self.peek()?.is_some() {
-            self.next = scan::after_space(&self.chunk, self.next);
-            if self.next < self.chunk.len() {
+            self.next = scan::after_space(self.bytes(), self.next);
+            if self.next < self.filled {
                 return Err(Error::Shape("something follows the end of the document"));
             }
         }
@@ -300,8 +343,8 @@ impl<R: Read> Elements<R> {
     #[inline]
     fn after_space(&mut self) -> Result<u8, Error> {
         loop {
-            self.next = scan::after_space(&self.chunk, self.next);
-            match self.chunk.get(self.next) {
+            self.next = scan::after_space(self.bytes(), self.next);
+            match self.bytes().get(self.next) {
                 Some(&byte) => {
                     self.next += 1;
                     return Ok(byte);
@@ -313,8 +356,12 @@ impl<R: Read> Elements<R> {
         }
     }
 
+    fn bytes(&self) -> &[u8] {
+        self.chunk.get(..self.filled).unwrap_or_default()
+    }
+
     fn rest(&self) -> &[u8] {
-        self.chunk.get(self.next..).unwrap_or_default()
+        self.bytes().get(self.next..).unwrap_or_default()
     }
 
     fn byte(&mut self) -> Result<u8, Error> {
@@ -324,24 +371,56 @@ impl<R: Read> Elements<R> {
     }
 
     fn peek(&mut self) -> Result<Option<u8>, Error> {
-        match self.chunk.get(self.next) {
+        match self.bytes().get(self.next) {
             Some(&byte) => Ok(Some(byte)),
             None => self.fill(),
         }
     }
 
+    /// Reads the next chunk over this one.
     fn fill(&mut self) -> Result<Option<u8>, Error> {
-        self.chunk.resize(CHUNK, 0);
-        let length = loop {
-            match self.reader.read(&mut self.chunk) {
-                Ok(length) => break length,
+        (self.filled, self.next) = (0, 0);
+        self.read()?;
+        Ok(self.bytes().first().copied())
+    }
+
+    /// Reads the next chunk behind what is left of this one.
+    fn fill_behind(&mut self) -> Result<(), Error> {
+        self.chunk.copy_within(self.next..self.filled, 0);
+        (self.filled, self.next) = (self.filled - self.next, 0);
+        if self.filled > MAX_ELEMENT {
+            return Err(Error::Shape("an element of the list is larger than 4 MiB"));
+        }
+        // As much again as there is: what comes in drops is not read from its beginning for every drop.
+        let (before, enough) = (self.filled, self.filled * 2);
+        loop {
+            let known = self.filled;
+            self.read()?;
+            match self.filled {
+                filled if filled >= enough => return Ok(()),
+                filled if filled > known => {}
+                filled if filled > before => return Ok(()),
+                _ => return Err(Error::Truncated),
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<(), Error> {
+        // Grows as an element does: twice the room for each try, so that a large one is not read over and over.
+        if self.chunk.len() < self.filled + CHUNK {
+            self.chunk.resize((self.filled * 2).max(CHUNK), 0);
+        }
+        let Some(room) = self.chunk.get_mut(self.filled..) else { return Ok(()) };
+        loop {
+            match self.reader.read(room) {
+                Ok(length) => {
+                    self.filled += length;
+                    return Ok(());
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Error::Read(error)),
             }
-        };
-        self.chunk.truncate(length);
-        self.next = 0;
-        Ok(self.chunk.first().copied())
+        }
     }
 }
 
@@ -408,6 +487,35 @@ mod tests {
         let document = format!("[{}]", objects.join(" ,\n        "));
         assert!(document.len() > 2 * CHUNK);
         read(document.as_bytes(), "", Ok(&expected));
+    }
+
+    #[test]
+    fn members_come_once_wherever_the_chunks_end() {
+        let document = r#"{"data": [{"a": 1, "b": {"c": "]}"}}, 7, {"a" 2}, {"a": "\\\"}"}, {}, {"x": NaN}], "n": 5}"#;
+        let mut seen = Vec::new();
+        let mut elements = Elements::new(Slow(document.as_bytes()), "data");
+        let read = |members: &mut Members<'_>| {
+            let mut object = String::new();
+            for member in members {
+                let Ok((key, value)) = member else { return false };
+                object += &format!("{}={} ", String::from_utf8_lossy(key), String::from_utf8_lossy(value.bytes()));
+            }
+            seen.push(object);
+            true
+        };
+        let mut read = read;
+        let mut good = Vec::new();
+        while let Some(is_good) = elements.next_members(&mut read).unwrap() {
+            good.push(is_good);
+        }
+        assert_eq!(elements.envelope(), br#"{"data": null, "n": 5}"#);
+        assert_eq!(good, [true, false, false, true, true, true]);
+        assert_eq!(seen, [r#"a=1 b={"c": "]}"} "#, r#"a="\\\"}" "#, "", "x=NaN "]);
+        let mut elements = Elements::new(&br#"[{"a": 1"#[..], "");
+        assert_eq!(elements.next_members(|_| ()).unwrap_err().to_string(), "the document ends in the middle");
+        let mut elements = Elements::new(b"[{\"a\": [".chain(io::repeat(b'1')), "");
+        let error = elements.next_members(|_| ()).unwrap_err().to_string();
+        assert_eq!(error, "an element of the list is larger than 4 MiB");
     }
 
     #[test]

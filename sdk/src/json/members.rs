@@ -79,6 +79,18 @@ pub struct Members<'a> {
     text: &'a [u8],
     at: usize,
     first: bool,
+    end: Option<End>,
+}
+
+/// How the members came to an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// With the closing brace; so far it is from the opening one.
+    Brace(usize),
+    /// With the text, before the object did.
+    CutOff,
+    /// With something that cannot be there.
+    Malformed,
 }
 
 impl<'a> Members<'a> {
@@ -88,67 +100,102 @@ impl<'a> Members<'a> {
     ///
     /// The text is no object.
     pub fn of(object: &'a [u8]) -> Result<Self, Malformed> {
-        let text = object.strip_prefix(b"{").and_then(|text| text.strip_suffix(b"}")).ok_or(Malformed)?;
-        Ok(Self { text, at: 0, first: true })
+        if object.ends_with(b"}") { Self::begin(object) } else { Err(Malformed) }
     }
 
-    fn string(&mut self) -> Option<&'a [u8]> {
+    /// The members of an object that begins the text, and need not end in it.
+    pub(super) fn begin(text: &'a [u8]) -> Result<Self, Malformed> {
+        if text.starts_with(b"{") { Ok(Self { text, at: 1, first: true, end: None }) } else { Err(Malformed) }
+    }
+
+    /// What stands in the place of an object, and has no members.
+    pub(super) fn without(text: &'a [u8]) -> Self {
+        Self { text, at: text.len(), first: true, end: None }
+    }
+
+    /// The value where no object is: a list, a number, `null`.
+    #[must_use]
+    pub fn instead(&self) -> Option<Raw<'a>> {
+        (!self.text.starts_with(b"{")).then_some(Raw(self.text))
+    }
+
+    /// Passes what is left, and says how it ends.
+    pub(super) fn finish(mut self) -> End {
+        loop {
+            if let Some(end) = self.end {
+                return end;
+            }
+            self.next();
+        }
+    }
+
+    #[inline]
+    fn string(&mut self) -> Result<&'a [u8], End> {
         let begin = self.at;
         let mut at = begin + 1;
         loop {
-            at = scan::quote(self.text, at)?;
+            at = scan::quote(self.text, at).ok_or(End::CutOff)?;
             if self.text.get(at) == Some(&b'"') {
                 break;
             }
             at += 2;
         }
         self.at = at + 1;
-        self.text.get(begin..self.at)
+        self.text.get(begin..self.at).ok_or(End::CutOff)
     }
 
-    fn value(&mut self) -> Option<Raw<'a>> {
-        let rest = self.text.get(self.at..)?;
-        let value = match rest.first()? {
+    #[inline]
+    fn value(&mut self) -> Result<Raw<'a>, End> {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let value = match rest.first().ok_or(End::CutOff)? {
             b'"' => self.string()?,
             b'{' | b'[' => {
-                let length = Scan::nested().through(rest)?;
+                let length = Scan::nested().through(rest).ok_or(End::CutOff)?;
                 self.at += length;
-                rest.get(..length)?
+                rest.get(..length).unwrap_or_default()
             }
             _ => {
                 let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b':' | b'"' | b'}' | b']');
-                let length = rest.iter().position(ends).unwrap_or(rest.len());
+                let length = rest.iter().position(ends).ok_or(End::CutOff)?;
                 self.at += length;
-                rest.get(..length).filter(|word| !word.is_empty())?
+                rest.get(..length).filter(|word| !word.is_empty()).ok_or(End::Malformed)?
             }
         };
-        Some(Raw(value))
+        Ok(Raw(value))
     }
 
-    /// The next member; outside nothing is wrong, inside there is none.
-    fn member(&mut self) -> Option<Option<(&'a [u8], Raw<'a>)>> {
+    /// The next byte that is no white space.
+    #[inline]
+    fn visible(&mut self) -> Result<u8, End> {
         self.at = scan::after_space(self.text, self.at);
-        if self.at >= self.text.len() {
-            return Some(None);
+        self.text.get(self.at).copied().ok_or(End::CutOff)
+    }
+
+    #[inline]
+    fn member(&mut self) -> Result<(&'a [u8], Raw<'a>), End> {
+        let mut byte = self.visible()?;
+        if byte == b'}' {
+            return Err(End::Brace(self.at + 1));
         }
         if !self.first {
-            self.pass(b',')?;
-            self.at = scan::after_space(self.text, self.at);
+            if byte != b',' {
+                return Err(End::Malformed);
+            }
+            self.at += 1;
+            byte = self.visible()?;
         }
         self.first = false;
-        if self.text.get(self.at) != Some(&b'"') {
-            return None;
+        if byte != b'"' {
+            return Err(End::Malformed);
         }
         let key = self.string()?;
-        self.at = scan::after_space(self.text, self.at);
-        self.pass(b':')?;
-        self.at = scan::after_space(self.text, self.at);
+        if self.visible()? != b':' {
+            return Err(End::Malformed);
+        }
+        self.at += 1;
+        self.visible()?;
         let value = self.value()?;
-        Some(Some((key.get(1..key.len() - 1)?, value)))
-    }
-
-    fn pass(&mut self, byte: u8) -> Option<()> {
-        (self.text.get(self.at) == Some(&byte)).then(|| self.at += 1)
+        Ok((key.get(1..key.len() - 1).unwrap_or_default(), value))
     }
 }
 
@@ -157,11 +204,16 @@ impl<'a> Iterator for Members<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        if self.end.is_some() {
+            return None;
+        }
         match self.member() {
-            Some(member) => member.map(Ok),
-            None => {
-                self.at = self.text.len();
-                Some(Err(Malformed))
+            Ok(member) => Some(Ok(member)),
+            Err(end) => {
+                self.end = Some(end);
+                // Behind the brace of a whole object nothing follows.
+                let is_whole = matches!(end, End::Brace(_));
+                (!is_whole).then_some(Err(Malformed))
             }
         }
     }
