@@ -1,7 +1,7 @@
 //! Times a whole round natively over a generated fabric: 2 048 hosts with eight rails, three tiers, 98 304 port objects
 //! of about 1.5 kB. Beside it, the same list through `serde_json` with a struct of the same fields.
 //!
-//! `cargo run --release -p topoloom-plugin-ufm --example round`
+//! `cargo run --release -p topoloom-plugin-ufm --example round [DIR]`; with DIR the lists are left there.
 
 #![expect(clippy::print_stdout, reason = "prints what it measures")]
 
@@ -24,6 +24,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fabric = Fabric::generate()?;
     let megabytes = |text: &str| text.len() / 1_000_000;
     println!("{} ports, {} MB; links {} MB", fabric.count, megabytes(&fabric.ports), megabytes(&fabric.links));
+    if let Some(directory) = std::env::args().nth(1) {
+        std::fs::write(format!("{directory}/ports.json"), &fabric.ports)?;
+        std::fs::write(format!("{directory}/links.json"), &fabric.links)?;
+    }
     for _ in 0..3 {
         let begin = Instant::now();
         let ports: Vec<Port<'_>> = serde_json::from_str(&fabric.ports)?;

@@ -122,7 +122,9 @@ impl<'a> Port<'a> {
 
     /// Whether the port or its peer is an aggregation node.
     pub(crate) fn aggregates(&self) -> [bool; 2] {
-        let is = |texts: [&Text<'_>; 2]| texts.into_iter().flatten().any(|text| is_aggregation_node(text));
+        // Most names are one word.
+        let has_words = |text: &&Cow<'_, str>| text.contains(' ');
+        let is = |texts: [&Text<'_>; 2]| texts.into_iter().flatten().filter(has_words).any(|t| is_aggregation_node(t));
         [is([&self.system_name, &self.node_description]), is([&self.peer_node_name, &self.peer_node_description])]
     }
 

@@ -19,43 +19,47 @@ impl std::error::Error for Malformed {}
 
 /// A value as it stands in the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Raw<'a>(&'a [u8]);
+pub struct Raw<'a> {
+    bytes: &'a [u8],
+    /// Whether a string has nothing to decode.
+    is_plain: bool,
+}
 
 impl<'a> Raw<'a> {
     /// A value that stands alone, for instance an element of [`super::Elements`].
     #[must_use]
     pub fn new(text: &'a [u8]) -> Self {
-        Self(text)
+        Self { bytes: text, is_plain: !text.contains(&b'\\') }
     }
 
     /// The text with quotes and brackets.
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {
-        self.0
+        self.bytes
     }
 
     /// Whether it is `null`.
     #[must_use]
     pub fn is_null(self) -> bool {
-        self.0 == b"null"
+        self.bytes == b"null"
     }
 
     /// The content of a string; `None` for everything else and for what is no Unicode.
     #[must_use]
     pub fn text(self) -> Option<Cow<'a, str>> {
-        let inside = self.0.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        let inside = self.bytes.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
         // A control character belongs behind a backslash; Python's writer lets none through either.
-        if inside.contains(&b'\\') {
-            serde_json::from_slice(self.0).ok()
-        } else {
+        if self.is_plain {
             str::from_utf8(inside).ok().map(Cow::Borrowed)
+        } else {
+            serde_json::from_slice(self.bytes).ok()
         }
     }
 
     /// A whole number that is not negative.
     #[must_use]
     pub fn number(self) -> Option<u64> {
-        str::from_utf8(self.0).ok()?.parse().ok()
+        str::from_utf8(self.bytes).ok()?.parse().ok()
     }
 }
 
@@ -116,7 +120,7 @@ impl<'a> Members<'a> {
     /// The value where no object is: a list, a number, `null`.
     #[must_use]
     pub fn instead(&self) -> Option<Raw<'a>> {
-        (!self.text.starts_with(b"{")).then_some(Raw(self.text))
+        (!self.text.starts_with(b"{")).then(|| Raw::new(self.text))
     }
 
     /// Passes what is left, and says how it ends.
@@ -130,25 +134,28 @@ impl<'a> Members<'a> {
     }
 
     #[inline]
-    fn string(&mut self) -> Result<&'a [u8], End> {
+    fn string(&mut self) -> Result<Raw<'a>, End> {
         let begin = self.at;
         let mut at = begin + 1;
+        let mut is_plain = true;
         loop {
             at = scan::quote(self.text, at).ok_or(End::CutOff)?;
             if self.text.get(at) == Some(&b'"') {
                 break;
             }
+            is_plain = false;
             at += 2;
         }
         self.at = at + 1;
-        self.text.get(begin..self.at).ok_or(End::CutOff)
+        let bytes = self.text.get(begin..self.at).ok_or(End::CutOff)?;
+        Ok(Raw { bytes, is_plain })
     }
 
     #[inline]
     fn value(&mut self) -> Result<Raw<'a>, End> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let value = match rest.first().ok_or(End::CutOff)? {
-            b'"' => self.string()?,
+            b'"' => return self.string(),
             b'{' | b'[' => {
                 let length = Scan::nested().through(rest).ok_or(End::CutOff)?;
                 self.at += length;
@@ -161,7 +168,7 @@ impl<'a> Members<'a> {
                 rest.get(..length).filter(|word| !word.is_empty()).ok_or(End::Malformed)?
             }
         };
-        Ok(Raw(value))
+        Ok(Raw { bytes: value, is_plain: true })
     }
 
     /// The next byte that is no white space.
@@ -188,7 +195,7 @@ impl<'a> Members<'a> {
         if byte != b'"' {
             return Err(End::Malformed);
         }
-        let key = self.string()?;
+        let key = self.string()?.bytes;
         if self.visible()? != b':' {
             return Err(End::Malformed);
         }
