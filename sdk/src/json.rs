@@ -1,12 +1,15 @@
 //! JSON for two needs that derived types do not serve: documents of a hundred megabytes, and documents that people
 //! write by hand.
 //!
-//! [`Elements`] hands out the elements of one large array one by one. [`Value`] keeps the order of keys and knows
+//! [`Elements`] hands out the elements of one large array one by one, [`Members`] the members of one of them. [`Value`] keeps the order of keys and knows
 //! nothing better than what was written, so that a reader can be lenient and still report every mistake with its path.
 
 mod elements;
+mod members;
+mod scan;
 
 pub use elements::{Elements, Error};
+pub use members::{Malformed, Members, Raw};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;

@@ -5,7 +5,7 @@
 
 mod show;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
@@ -175,14 +175,15 @@ impl fmt::Debug for Cluster {
 pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
-    body: RefCell<Vec<u8>>,
+    body: Vec<u8>,
+    read: Cell<usize>,
 }
 
 impl Reply {
     /// Status and body.
     #[must_use]
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, headers: Vec::new(), body: RefCell::new(body.into()) }
+        Self { status, headers: Vec::new(), body: body.into(), read: Cell::new(0) }
     }
 
     /// Adds a header, by its lower-case name.
@@ -201,9 +202,10 @@ impl Reply {
     }
 
     pub(crate) fn read(&self, max: u32) -> Result<Vec<u8>, Error> {
-        let mut body = self.body.borrow_mut();
-        let length = body.len().min(max as usize);
-        Ok(body.drain(..length).collect())
+        let rest = self.body.get(self.read.get()..).unwrap_or_default();
+        let piece = rest.get(..max as usize).unwrap_or(rest).to_vec();
+        self.read.set(self.read.get() + piece.len());
+        Ok(piece)
     }
 }
 

@@ -4,12 +4,15 @@
 //! (a bare `NaN`, a number where text belongs) costs that element, not the whole list, while a body that stops in the
 //! middle is an error.
 
+use super::members::{End, Members};
+use super::scan::{self, Scan};
 use std::io::{self, Read};
 
 /// How much is asked of the reader at once.
 const CHUNK: usize = 64 * 1024;
 /// An element, or all that stands around the array, larger than this is not what it pretends to be.
 const MAX_ELEMENT: usize = 4 * 1024 * 1024;
+const TOO_MUCH_AROUND: &str = "what stands around the list is larger than 4 MiB";
 
 /// What is wrong with the document as a whole.
 #[derive(Debug)]
@@ -48,6 +51,15 @@ enum At {
     End,
 }
 
+/// Where the element is that was read last.
+#[derive(Debug, Clone, Copy)]
+enum Current {
+    /// It lies in the chunk as it came: most do, and nobody copies them.
+    Chunk { begin: usize, end: usize },
+    /// It began in an earlier chunk and was put together.
+    Whole,
+}
+
 /// Hands out the elements of an array one by one, as raw text.
 ///
 /// The array is the document itself, or the value of one key of an object (`{"data": [...], "total": 3}`). What else
@@ -74,8 +86,11 @@ pub struct Elements<R> {
     reader: R,
     key: String,
     chunk: Vec<u8>,
+    /// How much of the chunk was read.
+    filled: usize,
     next: usize,
     element: Vec<u8>,
+    current: Current,
     envelope: Vec<u8>,
     at: At,
     found: bool,
@@ -88,8 +103,10 @@ impl<R: Read> Elements<R> {
             reader,
             key: key.to_owned(),
             chunk: Vec::new(),
+            filled: 0,
             next: 0,
             element: Vec::new(),
+            current: Current::Whole,
             envelope: Vec::new(),
             at: At::Start,
             found: false,
@@ -103,20 +120,48 @@ impl<R: Read> Elements<R> {
     /// The document as a whole is broken: do not use what came before.
     #[expect(clippy::should_implement_trait, reason = "lends its buffer, which an Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<&[u8]>, Error> {
-        if self.at == At::Start {
-            match self.after_space()? {
-                b'[' => (self.at, self.found) = (At::Array, true),
-                b'{' => {
-                    self.envelope.push(b'{');
-                    self.around()?;
+        let Some(first) = self.first()? else { return Ok(None) };
+        self.element(first)?;
+        Ok(Some(match self.current {
+            Current::Chunk { begin, end } => self.bytes().get(begin..end).unwrap_or_default(),
+            Current::Whole => &self.element,
+        }))
+    }
+
+    /// Gives the members of the next element to `read`, without a look at its bytes before; `None` after the last one.
+    ///
+    /// An element that is no object has no members but is malformed. `read` may be called again for the same element,
+    /// and then saw it malformed the time before: what it does once it has seen the last member happens once.
+    ///
+    /// # Errors
+    ///
+    /// The document as a whole is broken: do not use what came before.
+    pub fn next_members<T>(&mut self, mut read: impl FnMut(&mut Members<'_>) -> T) -> Result<Option<T>, Error> {
+        let Some(first) = self.first()? else { return Ok(None) };
+        if first != b'{' {
+            self.element(first)?;
+            let element = match self.current {
+                Current::Chunk { begin, end } => self.bytes().get(begin..end).unwrap_or_default(),
+                Current::Whole => &self.element,
+            };
+            return Ok(Some(read(&mut Members::without(element))));
+        }
+        self.next -= 1;
+        loop {
+            let Ok(mut members) = Members::begin(self.rest()) else { return Err(Error::Truncated) };
+            let value = read(&mut members);
+            match members.finish() {
+                End::Brace(length) => {
+                    self.next += length;
+                    return Ok(Some(value));
                 }
-                _ => return Err(Error::Shape("the document is neither a JSON list nor an object")),
+                End::Malformed => {
+                    self.scanned(self.next, Scan::nested())?;
+                    return Ok(Some(value));
+                }
+                End::CutOff => self.fill_behind()?,
             }
         }
-        if self.at == At::Array && !self.element()? {
-            if self.envelope.is_empty() { self.end()? } else { self.around()? }
-        }
-        Ok(if self.at == At::Array { Some(&self.element) } else { None })
     }
 
     /// What stands around the array, with `null` in its place; empty when the document is the array itself. Complete
@@ -132,45 +177,79 @@ impl<R: Read> Elements<R> {
         self.found
     }
 
-    /// Reads one element. False: the array ended instead.
-    fn element(&mut self) -> Result<bool, Error> {
-        self.element.clear();
-        let first = loop {
+    /// Reads up to the first byte of the next element, which is the one before `next`. None: there is none.
+    fn first(&mut self) -> Result<Option<u8>, Error> {
+        if self.at == At::Start {
             match self.after_space()? {
-                b',' => {}
-                b']' => return Ok(false),
-                byte => break byte,
-            }
-        };
-        self.element.push(first);
-        match first {
-            b'"' => self.string(true)?,
-            b'{' | b'[' => self.nested()?,
-            _ => {
-                while let Some(byte) = self.peek()? {
-                    if matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace() {
-                        break;
-                    }
-                    self.next += 1;
-                    self.element.push(byte);
+                b'[' => (self.at, self.found) = (At::Array, true),
+                b'{' => {
+                    self.envelope.push(b'{');
+                    self.around()?;
                 }
+                _ => return Err(Error::Shape("the document is neither a JSON list nor an object")),
             }
         }
-        Ok(true)
+        while self.at == At::Array {
+            match self.after_space()? {
+                b',' => {}
+                b']' if self.envelope.is_empty() => self.end()?,
+                b']' => self.around()?,
+                byte => return Ok(Some(byte)),
+            }
+        }
+        Ok(None)
     }
 
-    /// The rest of an object or array, whose first byte is read.
-    fn nested(&mut self) -> Result<(), Error> {
-        let mut depth = 1_u32;
-        while depth > 0 {
-            let byte = self.byte()?;
-            self.element.push(byte);
-            match byte {
-                b'"' => self.string(true)?,
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' => depth -= 1,
-                _ => {}
+    /// Reads the rest of an element.
+    fn element(&mut self, first: u8) -> Result<(), Error> {
+        let begin = self.next - 1;
+        match first {
+            b'"' => self.scanned(begin, Scan::text()),
+            b'{' | b'[' => {
+                self.next = begin;
+                self.scanned(begin, Scan::nested())
             }
+            _ => self.scalar(begin),
+        }
+    }
+
+    /// Reads to the end of an element that began at `begin`.
+    fn scanned(&mut self, begin: usize, mut scan: Scan) -> Result<(), Error> {
+        if let Some(length) = scan.through(self.rest()) {
+            self.next += length;
+            self.current = Current::Chunk { begin, end: self.next };
+            return Ok(());
+        }
+        self.element.clear();
+        let mut element = std::mem::take(&mut self.element);
+        element.extend_from_slice(self.bytes().get(begin..).unwrap_or_default());
+        self.element = element;
+        self.current = Current::Whole;
+        loop {
+            self.fill()?.ok_or(Error::Truncated)?;
+            let ended = scan.through(self.bytes());
+            self.next = ended.unwrap_or(self.filled);
+            self.element.extend_from_slice(self.chunk.get(..self.next).unwrap_or_default());
+            if self.element.len() > MAX_ELEMENT {
+                return Err(Error::Shape("an element of the list is larger than 4 MiB"));
+            }
+            if ended.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads a number, a word or what stands in the place of one.
+    fn scalar(&mut self, begin: usize) -> Result<(), Error> {
+        self.element.clear();
+        self.element.extend(self.chunk.get(begin));
+        self.current = Current::Whole;
+        while let Some(byte) = self.peek()? {
+            if matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace() {
+                break;
+            }
+            self.next += 1;
+            self.element.push(byte);
             if self.element.len() > MAX_ELEMENT {
                 return Err(Error::Shape("an element of the list is larger than 4 MiB"));
             }
@@ -178,22 +257,21 @@ impl<R: Read> Elements<R> {
         Ok(())
     }
 
-    /// The rest of a string, whose opening quote is read, into the element or into the envelope.
-    fn string(&mut self, element: bool) -> Result<(), Error> {
+    /// The rest of a text around the array, whose opening quote is read.
+    fn text(&mut self) -> Result<(), Error> {
+        let mut scan = Scan::text();
         loop {
-            let byte = self.byte()?;
-            let text = if element { &mut self.element } else { &mut self.envelope };
-            text.push(byte);
-            match byte {
-                b'"' => return Ok(()),
-                b'\\' => {
-                    let escaped = self.byte()?;
-                    let text = if element { &mut self.element } else { &mut self.envelope };
-                    text.push(escaped);
-                }
-                _ if text.len() > MAX_ELEMENT => return Err(Error::Shape("a text is larger than 4 MiB")),
-                _ => {}
+            let ended = scan.through(self.rest());
+            let end = ended.map_or(self.filled, |length| self.next + length);
+            self.envelope.extend_from_slice(self.chunk.get(self.next..end).unwrap_or_default());
+            self.next = end;
+            if self.envelope.len() > MAX_ELEMENT {
+                return Err(Error::Shape(TOO_MUCH_AROUND));
             }
+            if ended.is_some() {
+                return Ok(());
+            }
+            self.fill()?.ok_or(Error::Truncated)?;
         }
     }
 
@@ -209,7 +287,7 @@ impl<R: Read> Elements<R> {
             self.envelope.push(byte);
             match byte {
                 b'"' => {
-                    self.string(false)?;
+                    self.text()?;
                     let key_ends = self.envelope.len() - 1;
                     let is_key = self.envelope.get(key_begins..key_ends) == Some(self.key.as_bytes());
                     if depth == 1 && is_key && !self.found && self.array_follows()? {
@@ -224,7 +302,7 @@ impl<R: Read> Elements<R> {
                 return self.end();
             }
             if self.envelope.len() > MAX_ELEMENT {
-                return Err(Error::Shape("what stands around the list is larger than 4 MiB"));
+                return Err(Error::Shape(TOO_MUCH_AROUND));
             }
         }
     }
@@ -238,11 +316,13 @@ impl<R: Read> Elements<R> {
                     (self.at, self.found) = (At::Array, true);
                     return Ok(true);
                 }
-                b':' => self.envelope.push(byte),
-                _ if byte.is_ascii_whitespace() => self.envelope.push(byte),
+                _ if byte == b':' || byte.is_ascii_whitespace() => self.envelope.push(byte),
                 _ => return Ok(false),
             }
             self.next += 1;
+            if self.envelope.len() > MAX_ELEMENT {
+                return Err(Error::Shape(TOO_MUCH_AROUND));
+            }
         }
         Err(Error::Truncated)
     }
@@ -250,22 +330,38 @@ impl<R: Read> Elements<R> {
     /// Nothing but white space may follow.
     fn end(&mut self) -> Result<(), Error> {
         self.at = At::End;
-        while let Some(byte) = self.peek()? {
-            if !byte.is_ascii_whitespace() {
+        while self.peek()?.is_some() {
+            self.next = scan::after_space(self.bytes(), self.next);
+            if self.next < self.filled {
                 return Err(Error::Shape("something follows the end of the document"));
             }
-            self.next += 1;
         }
         Ok(())
     }
 
+    /// The next byte that is no white space. It is the one before `next` in the chunk.
+    #[inline]
     fn after_space(&mut self) -> Result<u8, Error> {
         loop {
-            let byte = self.byte()?;
-            if !byte.is_ascii_whitespace() {
-                return Ok(byte);
+            self.next = scan::after_space(self.bytes(), self.next);
+            match self.bytes().get(self.next) {
+                Some(&byte) => {
+                    self.next += 1;
+                    return Ok(byte);
+                }
+                None => {
+                    self.fill()?.ok_or(Error::Truncated)?;
+                }
             }
         }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.chunk.get(..self.filled).unwrap_or_default()
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.bytes().get(self.next..).unwrap_or_default()
     }
 
     fn byte(&mut self) -> Result<u8, Error> {
@@ -274,26 +370,57 @@ impl<R: Read> Elements<R> {
         Ok(byte)
     }
 
-    #[inline]
     fn peek(&mut self) -> Result<Option<u8>, Error> {
-        match self.chunk.get(self.next) {
+        match self.bytes().get(self.next) {
             Some(&byte) => Ok(Some(byte)),
             None => self.fill(),
         }
     }
 
+    /// Reads the next chunk over this one.
     fn fill(&mut self) -> Result<Option<u8>, Error> {
-        self.chunk.resize(CHUNK, 0);
-        let length = loop {
-            match self.reader.read(&mut self.chunk) {
-                Ok(length) => break length,
+        (self.filled, self.next) = (0, 0);
+        self.read()?;
+        Ok(self.bytes().first().copied())
+    }
+
+    /// Reads the next chunk behind what is left of this one.
+    fn fill_behind(&mut self) -> Result<(), Error> {
+        self.chunk.copy_within(self.next..self.filled, 0);
+        (self.filled, self.next) = (self.filled - self.next, 0);
+        if self.filled > MAX_ELEMENT {
+            return Err(Error::Shape("an element of the list is larger than 4 MiB"));
+        }
+        // As much again as there is: what comes in drops is not read from its beginning for every drop.
+        let (before, enough) = (self.filled, self.filled * 2);
+        loop {
+            let known = self.filled;
+            self.read()?;
+            match self.filled {
+                filled if filled >= enough => return Ok(()),
+                filled if filled > known => {}
+                filled if filled > before => return Ok(()),
+                _ => return Err(Error::Truncated),
+            }
+        }
+    }
+
+    fn read(&mut self) -> Result<(), Error> {
+        // Grows as an element does: twice the room for each try, so that a large one is not read over and over.
+        if self.chunk.len() < self.filled + CHUNK {
+            self.chunk.resize((self.filled * 2).max(CHUNK), 0);
+        }
+        let Some(room) = self.chunk.get_mut(self.filled..) else { return Ok(()) };
+        loop {
+            match self.reader.read(room) {
+                Ok(length) => {
+                    self.filled += length;
+                    return Ok(());
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Error::Read(error)),
             }
-        };
-        self.chunk.truncate(length);
-        self.next = 0;
-        Ok(self.chunk.first().copied())
+        }
     }
 }
 
@@ -314,7 +441,12 @@ mod tests {
     }
 
     fn check(document: &str, expected: Result<&[&str], &str>) {
-        let mut elements = Elements::new(Slow(document.as_bytes()), "data");
+        read(Slow(document.as_bytes()), document, expected);
+        read(document.as_bytes(), document, expected);
+    }
+
+    fn read(reader: impl Read, document: &str, expected: Result<&[&str], &str>) {
+        let mut elements = Elements::new(reader, "data");
         let mut seen = Vec::new();
         let result = loop {
             match elements.next() {
@@ -345,6 +477,60 @@ mod tests {
         check("<html>", Err("the document is neither a JSON list nor an object"));
         check("[] []", Err("something follows the end of the document"));
         check(r#"{"data":[1]"#, Err("the document ends in the middle"));
+    }
+
+    #[test]
+    fn an_element_on_the_edge_of_a_chunk_is_one_element() {
+        let objects: Vec<String> =
+            (0..2000).map(|n| format!(r#"{{"n": {n}, "pad": "{}\\"}}"#, "}".repeat(n % 120))).collect();
+        let expected: Vec<&str> = objects.iter().map(String::as_str).collect();
+        let document = format!("[{}]", objects.join(" ,\n        "));
+        assert!(document.len() > 2 * CHUNK);
+        read(document.as_bytes(), "", Ok(&expected));
+    }
+
+    #[test]
+    fn members_come_once_wherever_the_chunks_end() {
+        let document = r#"{"data": [{"a": 1, "b": {"c": "]}"}}, 7, {"a" 2}, {"a": "\\\"}"}, {}, {"x": NaN}], "n": 5}"#;
+        let mut seen = Vec::new();
+        let mut elements = Elements::new(Slow(document.as_bytes()), "data");
+        let read = |members: &mut Members<'_>| {
+            let mut object = String::new();
+            for member in members {
+                let Ok((key, value)) = member else { return false };
+                object += &format!("{}={} ", String::from_utf8_lossy(key), String::from_utf8_lossy(value.bytes()));
+            }
+            seen.push(object);
+            true
+        };
+        let mut read = read;
+        let mut good = Vec::new();
+        while let Some(is_good) = elements.next_members(&mut read).unwrap() {
+            good.push(is_good);
+        }
+        assert_eq!(elements.envelope(), br#"{"data": null, "n": 5}"#);
+        assert_eq!(good, [true, false, false, true, true, true]);
+        assert_eq!(seen, [r#"a=1 b={"c": "]}"} "#, r#"a="\\\"}" "#, "", "x=NaN "]);
+        let mut elements = Elements::new(&br#"[{"a": 1"#[..], "");
+        assert_eq!(elements.next_members(|_| ()).unwrap_err().to_string(), "the document ends in the middle");
+        let mut elements = Elements::new(b"[{\"a\": [".chain(io::repeat(b'1')), "");
+        let error = elements.next_members(|_| ()).unwrap_err().to_string();
+        assert_eq!(error, "an element of the list is larger than 4 MiB");
+    }
+
+    #[test]
+    fn what_never_ends_is_refused() {
+        for (begin, message) in [
+            (&b"[{"[..], "an element of the list is larger than 4 MiB"),
+            (b"[\"", "an element of the list is larger than 4 MiB"),
+            (b"[1", "an element of the list is larger than 4 MiB"),
+            (b"{\"", TOO_MUCH_AROUND),
+            (b"{\"data\" ", TOO_MUCH_AROUND),
+        ] {
+            let filler = if begin.ends_with(b" ") { b' ' } else { b'1' };
+            let mut elements = Elements::new(begin.chain(io::repeat(filler)), "data");
+            assert_eq!(elements.next().map(|_| ()).unwrap_err().to_string(), message);
+        }
     }
 
     #[test]

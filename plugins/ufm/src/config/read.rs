@@ -1,0 +1,307 @@
+//! From lenient JSON to a [`Config`], collecting problems and notes on the way.
+
+use super::{Auth, Config, Fabric, Mode, Ports, Uplinks, check};
+use topoloom_fabric::{Known, Reader, Settings};
+use topoloom_sdk::json::Value;
+use topoloom_sdk::{Problem, Tls};
+
+/// The name of the first endpoint; others are this and their number.
+const ENDPOINT: &str = "ufm";
+/// More fabrics than one entry should carry.
+const MAX_FABRICS: usize = 16;
+/// Of a hundred records.
+const MAX_UNUSABLE: u32 = 5;
+/// Pages smaller than this cost more requests than a round has.
+const PAGE: std::ops::RangeInclusive<u32> = 200..=1_000_000;
+
+/// Reads a whole configuration.
+pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
+    let entries = match Value::parse(text)? {
+        Value::Object(entries) => entries,
+        Value::Null => Vec::new(),
+        other => return Err(vec![Problem::new("", format!("{} where a mapping is expected", other.kind()))]),
+    };
+    let mut reader = Reader::new();
+    let mut config = Config {
+        fabrics: Vec::new(),
+        mode: Mode::Bundles,
+        settings: Settings::default(),
+        ports: Ports::default(),
+        max_unusable: MAX_UNUSABLE,
+        uplinks: Uplinks::Auto,
+        page_size: None,
+    };
+    let mut top = Place::default();
+    let mut listed = None;
+    // What `compat: volcano` leaves without meaning.
+    let mut grouping = Vec::new();
+    for (key, value) in &entries {
+        if top.take(key, key, value, &mut reader) {
+            continue;
+        }
+        match lower(key).as_str() {
+            "fabrics" => listed = Some((key.as_str(), value)),
+            "compat" => config.mode = mode(&mut reader, key, value),
+            "pagesize" => config.page_size = whole(&mut reader, key, value, PAGE),
+            "maxunusable" => {
+                grouping.push(key);
+                config.max_unusable = whole(&mut reader, key, value, 0..=100).unwrap_or(MAX_UNUSABLE);
+            }
+            "ports" => {
+                grouping.push(key);
+                config.ports = ports(&mut reader, key, value);
+            }
+            "uplinks" => {
+                grouping.push(key);
+                config.uplinks = uplinks(&mut reader, key, value);
+            }
+            _ => match config.settings.read(&mut reader, key, value) {
+                Known::Yes => grouping.push(key),
+                Known::No => reader.unknown(key),
+            },
+        }
+    }
+    config.fabrics = fabrics(&mut reader, &top, listed);
+    if config.mode == Mode::Volcano {
+        for key in grouping {
+            reader.note("ignored-key", format!("{key:?} means nothing where compat is \"volcano\""));
+        }
+    }
+    config.settings.notes = reader.finish()?;
+    Ok(config)
+}
+
+/// What says where a UFM is and how to speak to it: at the top, for all fabrics, or in one of them.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    name: Option<String>,
+    /// Whether a key that names URLs was there, good or bad.
+    placed: bool,
+    urls: Vec<String>,
+    prefix: Option<String>,
+    auth: Option<Auth>,
+    ca_bundle: Option<String>,
+    server_name: Option<String>,
+    insecure: Option<bool>,
+}
+
+impl Place {
+    /// Reads a key, if it is one of these.
+    fn take(&mut self, key: &str, path: &str, value: &Value, reader: &mut Reader) -> bool {
+        match lower(key).as_str() {
+            "endpoint" => {
+                self.placed = true;
+                let text = reader.text(path, value).map(|text| (path.to_owned(), text));
+                urls(reader, text.into_iter().collect(), &mut self.urls);
+            }
+            "endpoints" => {
+                self.placed = true;
+                let texts = reader.texts(path, value);
+                if texts.is_empty() && !matches!(value, Value::Array(list) if !list.is_empty()) {
+                    reader.problem(path, "the list is empty; at least one URL is expected".to_owned());
+                }
+                urls(reader, texts, &mut self.urls);
+            }
+            "apiprefix" => {
+                let prefix = reader.text(path, value).map(|text| check::prefix(&text));
+                self.prefix = checked(reader, path, prefix);
+            }
+            "auth" => self.auth = auth(reader, path, value),
+            "cabundle" => {
+                let bundle = reader.text(path, value);
+                if bundle.as_ref().is_some_and(|text| !text.contains("-----BEGIN CERTIFICATE-----")) {
+                    reader.problem(path, "no PEM certificate is in it".to_owned());
+                }
+                self.ca_bundle = bundle;
+            }
+            "servername" => self.server_name = reader.text(path, value).filter(|name| !name.trim().is_empty()),
+            "insecureskipverify" => self.insecure = Some(insecure(reader, path, value)),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The fabric, with what the top says where this says nothing.
+    fn fabric(self, number: usize, top: &Self) -> Fabric {
+        let name = match number {
+            1 => ENDPOINT.to_owned(),
+            _ => format!("{ENDPOINT}-{number}"),
+        };
+        let top = top.clone();
+        Fabric {
+            name: self.name.unwrap_or(name),
+            urls: self.urls,
+            prefix: self.prefix.or(top.prefix),
+            auth: self.auth.or(top.auth).unwrap_or(Auth::Auto),
+            tls: Tls {
+                ca_bundle: self.ca_bundle.or(top.ca_bundle),
+                server_name: self.server_name.or(top.server_name),
+                insecure_skip_verify: self.insecure.or(top.insecure).unwrap_or(false),
+            },
+        }
+    }
+}
+
+fn checked<T>(reader: &mut Reader, path: &str, value: Option<Result<T, String>>) -> Option<T> {
+    match value? {
+        Ok(value) => Some(value),
+        Err(message) => {
+            reader.problem(path, message);
+            None
+        }
+    }
+}
+
+fn mode(reader: &mut Reader, path: &str, value: &Value) -> Mode {
+    match value {
+        Value::Null => Mode::Bundles,
+        Value::String(text) if text.is_empty() => Mode::Bundles,
+        Value::String(text) if text == "volcano" => Mode::Volcano,
+        other => {
+            let shown = reader.show(other);
+            reader.problem(path, format!("{shown} where \"volcano\" or nothing is allowed"));
+            Mode::Bundles
+        }
+    }
+}
+
+/// Volcano takes everything but a boolean for false. So does this: false is the safe side.
+fn insecure(reader: &mut Reader, path: &str, value: &Value) -> bool {
+    if let Value::Bool(flag) = value {
+        return *flag;
+    }
+    reader.note("coerced", format!("{path} is {}: certificates are checked; write true or false", value.kind()));
+    false
+}
+
+fn whole(reader: &mut Reader, path: &str, value: &Value, allowed: std::ops::RangeInclusive<u32>) -> Option<u32> {
+    let number = reader.number(path, value)?;
+    let found = allowed.clone().contains(&(number as u32)) && f64::from(number as u32) == number;
+    if !found {
+        let (least, most) = allowed.into_inner();
+        reader.problem(path, format!("{number} where a whole number from {least} to {most} is expected"));
+    }
+    found.then_some(number as u32)
+}
+
+fn urls(reader: &mut Reader, texts: Vec<(String, String)>, urls: &mut Vec<String>) {
+    for (path, text) in texts {
+        match check::url(&text) {
+            Ok(url) if urls.contains(&url) => reader.problem(&path, "the URL is there twice".to_owned()),
+            Ok(url) => urls.push(url),
+            Err(message) => reader.problem(&path, message.to_owned()),
+        }
+    }
+}
+
+fn auth(reader: &mut Reader, path: &str, value: &Value) -> Option<Auth> {
+    match value {
+        Value::Null => None,
+        Value::String(text) if text == "auto" => Some(Auth::Auto),
+        Value::String(text) if text == "basic" => Some(Auth::Basic),
+        Value::String(text) if text == "token" => Some(Auth::Token),
+        Value::String(text) if text == "mtls" => Some(Auth::Mtls),
+        other => {
+            let shown = reader.show(other);
+            reader.problem(path, format!("{shown} where \"auto\", \"basic\", \"token\" or \"mtls\" is expected"));
+            None
+        }
+    }
+}
+
+/// `off` without quotes is `false` in the YAML of the entry.
+fn uplinks(reader: &mut Reader, path: &str, value: &Value) -> Uplinks {
+    match value {
+        Value::Bool(true) | Value::Null => Uplinks::Auto,
+        Value::Bool(false) => Uplinks::Off,
+        Value::String(text) if text == "auto" => Uplinks::Auto,
+        Value::String(text) if text == "off" => Uplinks::Off,
+        other => {
+            let shown = reader.show(other);
+            reader.problem(path, format!("{shown} where \"auto\" or \"off\" is expected"));
+            Uplinks::Auto
+        }
+    }
+}
+
+fn ports(reader: &mut Reader, path: &str, value: &Value) -> Ports {
+    let mut ports = Ports::default();
+    let entries = match value {
+        Value::Object(entries) => entries.as_slice(),
+        Value::Null => &[],
+        other => {
+            reader.problem(path, format!("{} where {{include: […], exclude: […]}} is expected", other.kind()));
+            &[]
+        }
+    };
+    for (key, value) in entries {
+        let path = format!("{path}.{key}");
+        match lower(key).as_str() {
+            "include" => ports.include = reader.regexes(&path, value),
+            "exclude" => ports.exclude = reader.regexes(&path, value),
+            _ => reader.unknown(&path),
+        }
+    }
+    ports
+}
+
+fn fabrics(reader: &mut Reader, top: &Place, listed: Option<(&str, &Value)>) -> Vec<Fabric> {
+    let list = match listed {
+        Some((_, Value::Array(list))) => list.as_slice(),
+        None | Some((_, Value::Null)) => &[],
+        Some((_, one)) => std::slice::from_ref(one),
+    };
+    if !top.placed && list.is_empty() {
+        reader.problem("endpoint", "missing: the URL of the UFM, such as \"https://ufm.example.org\"".to_owned());
+    }
+    let mut fabrics: Vec<Fabric> = Vec::new();
+    if top.placed {
+        fabrics.push(top.clone().fabric(1, top));
+    }
+    let key = listed.map_or("", |(key, _)| key);
+    for (index, item) in list.iter().enumerate() {
+        let path = format!("{key}[{index}]");
+        let Some(place) = fabric(reader, &path, item) else { continue };
+        let fabric = place.fabric(fabrics.len() + 1, top);
+        if fabrics.iter().any(|known| known.name == fabric.name) {
+            reader.problem(&path, format!("another fabric is called {:?} already", fabric.name));
+        }
+        if fabrics.iter().flat_map(|known| &known.urls).any(|url| fabric.urls.contains(url)) {
+            reader.problem(&path, "another fabric has the same URL".to_owned());
+        }
+        fabrics.push(fabric);
+    }
+    if fabrics.len() > MAX_FABRICS {
+        reader.problem(key, format!("{} fabrics, at most {MAX_FABRICS} are allowed", fabrics.len()));
+    }
+    fabrics
+}
+
+fn fabric(reader: &mut Reader, path: &str, value: &Value) -> Option<Place> {
+    let Value::Object(entries) = value else {
+        reader.problem(path, format!("{} where {{endpoint: …}} is expected", value.kind()));
+        return None;
+    };
+    let mut place = Place::default();
+    for (key, value) in entries {
+        let path = format!("{path}.{key}");
+        if place.take(key, &path, value, reader) {
+            continue;
+        }
+        match lower(key).as_str() {
+            "name" => {
+                let name = reader.text(&path, value).map(|name| check::name(&name).map(|()| name));
+                place.name = checked(reader, &path, name);
+            }
+            _ => reader.unknown(&path),
+        }
+    }
+    if !place.placed {
+        reader.problem(path, "endpoint is missing".to_owned());
+    }
+    Some(place)
+}
+
+fn lower(text: &str) -> String {
+    text.to_ascii_lowercase()
+}

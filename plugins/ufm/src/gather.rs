@@ -1,0 +1,217 @@
+//! From port records to what they say about cables, record by record.
+//!
+//! Nothing is decided in here that needs another record: a peer may turn out to be a gateway, a name may turn out to
+//! belong to a GUID. [`crate::weave`] decides when all is read.
+
+use crate::config::{Config, Uplinks};
+use crate::link::{Kind, System};
+use crate::names;
+use crate::port::{Owner, Port, Unusable};
+use crate::switches::Switches;
+use crate::texts::Texts;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use topoloom_fabric::{Guid, HostNames, LinkState, Wiring};
+use topoloom_sdk::json::Members;
+
+/// A port of a host. Texts and the switch are numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostPort {
+    /// 0: it has no usable name.
+    pub(crate) host: u32,
+    pub(crate) guid: Option<Guid>,
+    pub(crate) leaf: u32,
+    pub(crate) adapter: u32,
+    pub(crate) dname: u32,
+    pub(crate) switch_port: u32,
+    pub(crate) state: LinkState,
+}
+
+/// A port whose description does not say what it belongs to.
+#[derive(Debug, Clone, Copy)]
+struct Unsure {
+    port: HostPort,
+    system: Option<Guid>,
+    system_name: u32,
+}
+
+/// What the ports of one fabric say.
+#[derive(Debug)]
+pub(crate) struct Gathered<'c> {
+    config: &'c Config,
+    names: HostNames<'c>,
+    pub(crate) texts: Texts,
+    pub(crate) switches: Switches,
+    pub(crate) ports: Vec<HostPort>,
+    unsure: Vec<Unsure>,
+    /// How many ports of the first switch say that the second is their peer.
+    pub(crate) trunks: HashMap<(u32, u32), u32>,
+    /// Ports of hosts and of aggregation nodes: no switches.
+    pub(crate) ends: HashSet<Guid>,
+    pub(crate) gateways: HashSet<Guid>,
+    seen: HashSet<u64>,
+    /// Takes what is counted on the way.
+    pub(crate) wiring: Wiring,
+}
+
+impl<'c> Gathered<'c> {
+    pub(crate) fn new(config: &'c Config) -> Self {
+        Self {
+            config,
+            names: HostNames::new(&config.settings.ignore_hosts),
+            texts: Texts::new(),
+            switches: Switches::default(),
+            ports: Vec::new(),
+            unsure: Vec::new(),
+            trunks: HashMap::new(),
+            ends: HashSet::new(),
+            gateways: HashSet::new(),
+            seen: HashSet::new(),
+            wiring: Wiring::new(),
+        }
+    }
+
+    /// Reads one element of the list of ports.
+    pub(crate) fn port(&mut self, members: &mut Members<'_>) -> Result<(), Unusable> {
+        let port = Port::read(members)?;
+        let [itself, peer] = port.aggregates();
+        if itself {
+            self.ends.extend(port.own_guid());
+            return Ok(());
+        }
+        if peer {
+            return Ok(());
+        }
+        if let Some(name) = port.name.as_deref()
+            && !self.seen.insert(hash(name.trim()))
+        {
+            self.wiring.skip("duplicate-port", "ports are in the list twice: the first counts", &quoted(name));
+            return Ok(());
+        }
+        match port.owner() {
+            Owner::Host => self.host_port(&port),
+            Owner::Switch => self.switch_port(&port),
+            Owner::Gateway => self.gateways.extend(port.own_guid()),
+            Owner::Unknown => self.unsure_port(&port),
+        }
+        Ok(())
+    }
+
+    /// Whether it takes the list of systems to tell hosts from switches.
+    pub(crate) fn needs_systems(&self) -> bool {
+        self.ports.is_empty() && !self.unsure.is_empty()
+    }
+
+    /// Lets the list of systems say what owns the ports that do not say it.
+    pub(crate) fn systems(&mut self, systems: &[System]) {
+        let (mut guids, mut names) = (HashMap::new(), HashMap::new());
+        for system in systems {
+            guids.extend(system.guids.iter().map(|&guid| (guid, system.kind)));
+            names.extend(system.name.as_deref().map(|name| (name, system.kind)));
+            if system.kind == Kind::Gateway {
+                self.gateways.extend(&system.guids);
+            }
+        }
+        for unsure in std::mem::take(&mut self.unsure) {
+            let by_guid = [unsure.port.guid, unsure.system].into_iter().flatten().find_map(|guid| guids.get(&guid));
+            let kind = by_guid.or_else(|| names.get(self.texts.get(unsure.system_name)));
+            match kind {
+                Some(Kind::Host) => {
+                    self.ends.extend(unsure.port.guid);
+                    self.ports.push(unsure.port);
+                }
+                Some(Kind::Switch) => {
+                    let own = unsure.port.guid.and_then(|guid| self.switches.number(Some(guid), None, &mut self.texts));
+                    self.trunk(own, unsure.port.leaf, unsure.port.state);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What is left that nobody could assign.
+    pub(crate) fn finish(&mut self) {
+        let count = self.unsure.len() as u64;
+        if let Some(unsure) = self.unsure.first().filter(|_| count > 0) {
+            let example = quoted(self.texts.get(unsure.system_name));
+            self.wiring.skip_many(
+                "unknown-owner",
+                "ports do not say whether a host or a switch owns them",
+                &example,
+                count,
+            );
+        }
+    }
+
+    fn host_port(&mut self, port: &Port<'_>) {
+        self.ends.extend(port.own_guid());
+        if let Some(read) = self.read(port) {
+            self.ports.push(read);
+        }
+    }
+
+    fn unsure_port(&mut self, port: &Port<'_>) {
+        if let Some(read) = self.read(port) {
+            let system = port.system_id.as_deref().and_then(Guid::parse);
+            let system_name = self.texts.number(port.system_name.as_deref().unwrap_or_default());
+            self.unsure.push(Unsure { port: read, system, system_name });
+        }
+    }
+
+    fn read(&mut self, port: &Port<'_>) -> Option<HostPort> {
+        let names = [&port.system_name, &port.node_description];
+        let Some(leaf) = self.peer(port) else {
+            let example = names.into_iter().flatten().next().map_or_else(String::new, |name| quoted(name));
+            self.wiring.skip("no-peer", "ports do not say which switch they are plugged into", &example);
+            return None;
+        };
+        let host = self.names.choose(names.into_iter().filter_map(|name| name.as_deref()));
+        let adapter = names::adapter(port.node_description.as_deref(), port.dname.as_deref());
+        Some(HostPort {
+            host: host.map_or(0, |host| self.texts.number(host)),
+            guid: port.own_guid(),
+            leaf,
+            adapter: self.texts.number(adapter.unwrap_or_default()),
+            dname: self.texts.number(port.dname.as_deref().unwrap_or_default()),
+            switch_port: self.texts.number(port.peer_label()),
+            state: if port.is_up() { LinkState::Up } else { LinkState::Down },
+        })
+    }
+
+    fn switch_port(&mut self, port: &Port<'_>) {
+        let name = names::switch(port.system_name.as_deref(), port.node_description.as_deref());
+        let own = self.switches.number(port.own_guid(), name.as_deref(), &mut self.texts);
+        if let Some(known) = own.and_then(|own| self.switches.get_mut(own)) {
+            known.has_ports = true;
+        }
+        if self.config.uplinks == Uplinks::Auto
+            && port.is_up()
+            && let Some(peer) = self.peer(port)
+        {
+            self.trunk(own, peer, LinkState::Up);
+        }
+    }
+
+    fn trunk(&mut self, own: Option<u32>, peer: u32, state: LinkState) {
+        if let (Some(own), LinkState::Up) = (own, state) {
+            *self.trunks.entry((own, peer)).or_default() += 1;
+        }
+    }
+
+    /// The switch that a port is plugged into.
+    fn peer(&mut self, port: &Port<'_>) -> Option<u32> {
+        let name = names::switch(port.peer_node_name.as_deref(), port.peer_node_description.as_deref());
+        self.switches.number(port.peer_switch_guid(), name.as_deref(), &mut self.texts)
+    }
+}
+
+/// A name out of the fabric as part of a message on one line.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("{name:?}")
+}
+
+pub(crate) fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}

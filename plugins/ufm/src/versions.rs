@@ -1,0 +1,124 @@
+//! What says whether anything moved since the last round: the counters of the UFM, and the nodes of the cluster.
+
+use crate::fetch::{Answer, Ufm};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use topoloom_sdk::json::Members;
+use topoloom_sdk::{Failure, Input};
+
+/// The counters that concern the wiring.
+const KEYS: [&str; 4] = ["ports_version", "links_version", "switches_version", "servers_version"];
+/// The document has some twenty numbers.
+const MAX_BYTES: u64 = 64 * 1024;
+const FORMAT: u8 = 1;
+
+/// The counters of a UFM at one moment, in the order of `KEYS`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Versions([u64; 4]);
+
+impl Versions {
+    /// Asks a UFM. None: it does not say, so nobody knows whether anything moved.
+    pub(crate) fn ask(ufm: &Ufm<'_>) -> Result<Option<Self>, Failure> {
+        Ok(match ufm.document("app/versioning", MAX_BYTES)? {
+            Answer::Read(text) => Self::read(&text),
+            Answer::Missing(_) => None,
+        })
+    }
+
+    /// Reads the document. All four counters are there, or it is none.
+    pub(crate) fn read(text: &[u8]) -> Option<Self> {
+        let mut found = [None; 4];
+        for member in Members::of(text.trim_ascii()).ok()? {
+            let (key, value) = member.ok()?;
+            if let Some(at) = KEYS.iter().position(|known| known.as_bytes() == key) {
+                *found.get_mut(at)? = Some(value.number()?);
+            }
+        }
+        let [a, b, c, d] = found;
+        Some(Self([a?, b?, c?, d?]))
+    }
+}
+
+/// What a round leaves beside the wiring of a fabric, for the next one to compare with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) versions: Option<Versions>,
+    /// A hash of what was seen of the nodes.
+    pub(crate) nodes: u64,
+    /// When hosts were placed, milliseconds since 1970.
+    pub(crate) placed: u64,
+    /// Host links and switches of the wiring: a state that had no room for it has none.
+    pub(crate) size: [u64; 2],
+}
+
+impl Seen {
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let [a, b, c, d] = self.versions.map_or([0; 4], |versions| versions.0);
+        let [links, switches] = self.size;
+        let mut bytes = vec![FORMAT, u8::from(self.versions.is_some())];
+        for number in [a, b, c, d, self.nodes, self.placed, links, switches] {
+            bytes.extend(number.to_le_bytes());
+        }
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (&[format, has_versions], numbers) = bytes.split_first_chunk::<2>()?;
+        let (numbers, rest) = numbers.as_chunks::<8>();
+        let numbers: Vec<u64> = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        let &[a, b, c, d, nodes, placed, links, switches] = numbers.as_slice() else { return None };
+        if format != FORMAT || !rest.is_empty() {
+            return None;
+        }
+        let versions = (has_versions == 1).then_some(Versions([a, b, c, d]));
+        Some(Self { versions, nodes, placed, size: [links, switches] })
+    }
+}
+
+/// A hash of the names of all nodes and of one annotation. The order of rows means nothing.
+pub(crate) fn nodes(input: &Input<'_>, annotation: Option<&str>) -> u64 {
+    let names = input.nodes.names();
+    let column = annotation.map(|key| input.nodes.annotation(key));
+    let rows = (0..).zip(names.iter()).map(|(row, name)| {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        column.as_ref().and_then(|column| column.value(row)).hash(&mut hasher);
+        hasher.finish()
+    });
+    rows.fold(names.len() as u64, u64::wrapping_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_four_counters_or_none() {
+        let full =
+            r#" {"ports_version": 7, "x": NaN, "links_version": 8, "switches_version": 9, "servers_version": 10} "#;
+        assert_eq!(Versions::read(full.as_bytes()), Some(Versions([7, 8, 9, 10])));
+        for odd in [
+            "",
+            "{}",
+            "[]",
+            "<html>",
+            r#"{"ports_version": 7, "links_version": 8, "switches_version": 9}"#,
+            r#"{"ports_version": "7", "links_version": 8, "switches_version": 9, "servers_version": 10}"#,
+            r#"{"ports_version": -7, "links_version": 8, "switches_version": 9, "servers_version": 10}"#,
+        ] {
+            assert_eq!(Versions::read(odd.as_bytes()), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn what_was_seen_is_read_back_and_anything_else_is_nothing() {
+        let seen = Seen { versions: Some(Versions([1, 2, 3, u64::MAX])), nodes: 5, placed: 6, size: [7, 8] };
+        let bytes = seen.to_bytes();
+        assert_eq!(Seen::from_bytes(&bytes), Some(seen));
+        let without = Seen { versions: None, ..seen };
+        assert_eq!(Seen::from_bytes(&without.to_bytes()), Some(without));
+        for length in 0..bytes.len() {
+            assert_eq!(Seen::from_bytes(&bytes[..length]), None);
+        }
+        assert_eq!(Seen::from_bytes(&[bytes, vec![0]].concat()), None);
+    }
+}

@@ -1,0 +1,281 @@
+//! The members of one object, as raw text: for records with many keys of which few matter.
+//!
+//! Nothing that is not asked for is understood: a `NaN` or a key that is there twice costs nothing.
+
+use super::scan::{self, Scan};
+use std::borrow::Cow;
+
+/// The text is no object, or its shape is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("this is no JSON object")
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// A value as it stands in the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Raw<'a> {
+    bytes: &'a [u8],
+    /// Whether a string has nothing to decode.
+    is_plain: bool,
+}
+
+impl<'a> Raw<'a> {
+    /// A value that stands alone, for instance an element of [`super::Elements`].
+    #[must_use]
+    pub fn new(text: &'a [u8]) -> Self {
+        Self { bytes: text, is_plain: !text.contains(&b'\\') }
+    }
+
+    /// The text with quotes and brackets.
+    #[must_use]
+    pub fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Whether it is `null`.
+    #[must_use]
+    pub fn is_null(self) -> bool {
+        self.bytes == b"null"
+    }
+
+    /// The content of a string; `None` for everything else and for what is no Unicode.
+    #[must_use]
+    pub fn text(self) -> Option<Cow<'a, str>> {
+        let inside = self.bytes.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+        // A control character belongs behind a backslash; Python's writer lets none through either.
+        if self.is_plain {
+            str::from_utf8(inside).ok().map(Cow::Borrowed)
+        } else {
+            serde_json::from_slice(self.bytes).ok()
+        }
+    }
+
+    /// A whole number that is not negative.
+    #[must_use]
+    pub fn number(self) -> Option<u64> {
+        str::from_utf8(self.bytes).ok()?.parse().ok()
+    }
+}
+
+/// Hands out the members of an object one by one: key and value, both raw, in the order of the document.
+///
+/// ```
+/// use topoloom_sdk::json::{Malformed, Members};
+///
+/// let mut name = None;
+/// for member in Members::of(br#"{"mtu": NaN, "name": "a", "tags": ["x", {}]}"#)? {
+///     let (key, value) = member?;
+///     if key == b"name" {
+///         name = value.text();
+///     }
+/// }
+/// assert_eq!(name.as_deref(), Some("a"));
+/// # Ok::<(), Malformed>(())
+/// ```
+#[derive(Debug)]
+pub struct Members<'a> {
+    text: &'a [u8],
+    at: usize,
+    first: bool,
+    end: Option<End>,
+}
+
+/// How the members came to an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// With the closing brace; so far it is from the opening one.
+    Brace(usize),
+    /// With the text, before the object did.
+    CutOff,
+    /// With something that cannot be there.
+    Malformed,
+}
+
+impl<'a> Members<'a> {
+    /// The members of an object, whose text begins and ends with its braces.
+    ///
+    /// # Errors
+    ///
+    /// The text is no object.
+    pub fn of(object: &'a [u8]) -> Result<Self, Malformed> {
+        if object.ends_with(b"}") { Self::begin(object) } else { Err(Malformed) }
+    }
+
+    /// The members of an object that begins the text, and need not end in it.
+    pub(super) fn begin(text: &'a [u8]) -> Result<Self, Malformed> {
+        if text.starts_with(b"{") { Ok(Self { text, at: 1, first: true, end: None }) } else { Err(Malformed) }
+    }
+
+    /// What stands in the place of an object, and has no members.
+    pub(super) fn without(text: &'a [u8]) -> Self {
+        Self { text, at: text.len(), first: true, end: None }
+    }
+
+    /// The value where no object is: a list, a number, `null`.
+    #[must_use]
+    pub fn instead(&self) -> Option<Raw<'a>> {
+        (!self.text.starts_with(b"{")).then(|| Raw::new(self.text))
+    }
+
+    /// Passes what is left, and says how it ends.
+    pub(super) fn finish(mut self) -> End {
+        loop {
+            if let Some(end) = self.end {
+                return end;
+            }
+            self.next();
+        }
+    }
+
+    #[inline]
+    fn string(&mut self) -> Result<Raw<'a>, End> {
+        let begin = self.at;
+        let mut at = begin + 1;
+        let mut is_plain = true;
+        loop {
+            at = scan::quote(self.text, at).ok_or(End::CutOff)?;
+            if self.text.get(at) == Some(&b'"') {
+                break;
+            }
+            is_plain = false;
+            at += 2;
+        }
+        self.at = at + 1;
+        let bytes = self.text.get(begin..self.at).ok_or(End::CutOff)?;
+        Ok(Raw { bytes, is_plain })
+    }
+
+    #[inline]
+    fn value(&mut self) -> Result<Raw<'a>, End> {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let value = match rest.first().ok_or(End::CutOff)? {
+            b'"' => return self.string(),
+            b'{' | b'[' => {
+                let length = Scan::nested().through(rest).ok_or(End::CutOff)?;
+                self.at += length;
+                rest.get(..length).unwrap_or_default()
+            }
+            _ => {
+                let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b':' | b'"' | b'}' | b']');
+                let length = rest.iter().position(ends).ok_or(End::CutOff)?;
+                self.at += length;
+                rest.get(..length).filter(|word| !word.is_empty()).ok_or(End::Malformed)?
+            }
+        };
+        Ok(Raw { bytes: value, is_plain: true })
+    }
+
+    /// The next byte that is no white space.
+    #[inline]
+    fn visible(&mut self) -> Result<u8, End> {
+        self.at = scan::after_space(self.text, self.at);
+        self.text.get(self.at).copied().ok_or(End::CutOff)
+    }
+
+    #[inline]
+    fn member(&mut self) -> Result<(&'a [u8], Raw<'a>), End> {
+        let mut byte = self.visible()?;
+        if byte == b'}' {
+            return Err(End::Brace(self.at + 1));
+        }
+        if !self.first {
+            if byte != b',' {
+                return Err(End::Malformed);
+            }
+            self.at += 1;
+            byte = self.visible()?;
+        }
+        self.first = false;
+        if byte != b'"' {
+            return Err(End::Malformed);
+        }
+        let key = self.string()?.bytes;
+        if self.visible()? != b':' {
+            return Err(End::Malformed);
+        }
+        self.at += 1;
+        self.visible()?;
+        let value = self.value()?;
+        Ok((key.get(1..key.len() - 1).unwrap_or_default(), value))
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = Result<(&'a [u8], Raw<'a>), Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.end.is_some() {
+            return None;
+        }
+        match self.member() {
+            Ok(member) => Some(Ok(member)),
+            Err(end) => {
+                self.end = Some(end);
+                // Behind the brace of a whole object nothing follows.
+                let is_whole = matches!(end, End::Brace(_));
+                (!is_whole).then_some(Err(Malformed))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(object: &str) -> Option<Vec<(String, String)>> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let members: Result<Vec<_>, _> = Members::of(object.as_bytes()).ok()?.collect();
+        Some(members.ok()?.into_iter().map(|(key, value)| (text(key), text(value.bytes()))).collect())
+    }
+
+    #[test]
+    fn members_come_raw_and_in_order() {
+        let object = r#"{ "a":1,"b" : "x\"}," , "a": [1, {"]": 2}],"c":NaN,
+            "":null, "d":{"e":{}}}"#;
+        let pairs = [("a", "1"), ("b", r#""x\"},""#), ("a", r#"[1, {"]": 2}]"#), ("c", "NaN"), ("", "null")];
+        let mut expected: Vec<_> = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+        expected.push(("d".to_owned(), r#"{"e":{}}"#.to_owned()));
+        assert_eq!(read(object), Some(expected));
+        assert_eq!(read("{}"), Some(Vec::new()));
+        assert_eq!(read("{ \n }"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn a_broken_object_is_malformed() {
+        for object in [
+            "",
+            "[]",
+            "{",
+            "7",
+            "{a:1}",
+            r#"{"a"}"#,
+            r#"{"a":}"#,
+            r#"{"a":1 "b":2}"#,
+            r#"{"a":"x}"#,
+            r#"{"a":[1}"#,
+            "{,}",
+        ] {
+            assert_eq!(read(object), None, "{object}");
+        }
+        let mut broken = Members::of(br#"{"a" 1}"#).unwrap();
+        assert_eq!((broken.next(), broken.next()), (Some(Err(Malformed)), None));
+    }
+
+    #[test]
+    fn strings_and_numbers_are_read_on_demand() {
+        let text = |raw: &'static str| Raw::new(raw.as_bytes()).text();
+        assert_eq!(text(r#""zürich""#).as_deref(), Some("zürich"));
+        assert_eq!(text(r#""z\u00fcr\"""#).as_deref(), Some("zür\""));
+        assert_eq!([text("7"), text("null"), text(r#""\ud800""#), text("\"")], [None, None, None, None]);
+        let number = |raw: &'static str| Raw::new(raw.as_bytes()).number();
+        assert_eq!([number("12"), number("-1"), number("1.5"), number("NaN")], [Some(12), None, None, None]);
+    }
+}
