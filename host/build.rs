@@ -18,7 +18,7 @@ use settings::{Optimise, Threads, settings};
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Name of the plugin and the package that it is built from.
-const BUILTINS: [(&str, &str); 1] = [("label", "topoloom-plugin-label")];
+const BUILTINS: [(&str, &str); 2] = [("label", "topoloom-plugin-label"), ("ufm", "topoloom-plugin-ufm")];
 
 fn main() {
     if let Err(error) = build() {

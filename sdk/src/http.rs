@@ -123,7 +123,7 @@ impl Response {
 impl io::Read for Response {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.read >= self.piece.len() {
-            self.piece = self.body.read(PIECE).map_err(io::Error::other)?;
+            self.piece = self.body.read(PIECE).map_err(|error| io::Error::other(words(error)))?;
             self.read = 0;
         }
         let rest = self.piece.get(self.read..).unwrap_or_default();
@@ -140,11 +140,19 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match error {
             Error::Denied(reason) => Self::Denied(reason),
-            Error::Connect(reason) => Self::upstream(format!("no connection: {reason}")),
-            Error::Timeout(reason) => Self::upstream(format!("out of time: {reason}")),
-            Error::TooLarge(reason) => Self::upstream(format!("too large: {reason}")),
-            Error::Protocol(reason) => Self::upstream(format!("protocol error: {reason}")),
+            error => Self::upstream(words(error)),
         }
+    }
+}
+
+/// What happened, for people.
+fn words(error: Error) -> String {
+    match error {
+        Error::Denied(reason) => format!("denied: {reason}"),
+        Error::Connect(reason) => format!("no connection: {reason}"),
+        Error::Timeout(reason) => format!("out of time: {reason}"),
+        Error::TooLarge(reason) => format!("too large: {reason}"),
+        Error::Protocol(reason) => format!("protocol error: {reason}"),
     }
 }
 

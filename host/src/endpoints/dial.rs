@@ -168,7 +168,8 @@ fn tls_words(error: &io::Error) -> String {
     use rustls::{CertificateError as Bad, Error as Tls};
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>());
     let words = match tls {
-        Some(Tls::InvalidCertificate(Bad::UnknownIssuer)) => {
+        // A bad signature is that of another authority of the same name: the one before a renewal.
+        Some(Tls::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature)) => {
             "its certificate is signed by nobody that is trusted; give the authority with `caBundle`, or as `ca.crt` in \
              the Secret"
         }
