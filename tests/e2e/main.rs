@@ -12,6 +12,7 @@ mod adoption;
 mod configuration;
 mod drift;
 mod examples;
+mod fabric;
 mod failures;
 mod files;
 mod guard;

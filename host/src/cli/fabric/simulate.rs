@@ -78,7 +78,9 @@ fn help() -> String {
     for fault in Fault::all() {
         let _ = writeln!(text, "  {:<28} {}", fault.usage, fault.help);
     }
-    text.push_str("\nEdits of the fabric, one per line, POSTed to /_simulator/edits of the admin listener (--admin):\n");
+    text.push_str(
+        "\nEdits of the fabric, one per line, POSTed to /_simulator/edits of the admin listener (--admin):\n",
+    );
     for edit in Edit::all() {
         let _ = writeln!(text, "  {:<28} {}", edit.usage, edit.help);
     }

@@ -1,0 +1,8 @@
+//! Fabrics: a host, a real control plane, and fabric managers over TLS that are slow, wrong, half-broken or gone.
+
+mod credentials;
+mod faults;
+mod held;
+mod pairs;
+mod quiet;
+mod rig;

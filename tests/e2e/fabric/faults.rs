@@ -1,0 +1,132 @@
+//! Everything that can be wrong with a fabric manager: the topology stays as it is, the source says why, and it passes
+//! by itself.
+
+use anyhow::Result;
+use topoloom_simulator::Rule;
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::scene::PATIENCE;
+
+use super::rig::{Rig, TOKEN, WHOLE, document, entry};
+
+/// A fault, the reason that the source gives, and a part of its sentence.
+const FAULTS: [(&str, &str, &str); 23] = [
+    ("slow-headers:10s", "Upstream", "the first byte of the answer took longer than"),
+    ("drip:50ms", "Upstream", "out of time"),
+    ("stall-after-headers", "Upstream", "out of time"),
+    ("stall-in-body", "Upstream", "out of time"),
+    ("stall-handshake", "Upstream", "the connection took longer than 1s"),
+    ("status:401", "Unauthorized", "the token is refused"),
+    ("status:403", "Unauthorized", "403"),
+    ("status:429:2", "Upstream", "429"),
+    ("status:500", "Upstream", "500"),
+    ("status:503:2", "Upstream", "503"),
+    ("html", "Upstream", "a login page, or a proxy"),
+    ("redirect:/login", "Unauthorized", "a login page"),
+    ("redirect:https://elsewhere.example/x", "Upstream", "elsewhere.example"),
+    ("truncated", "Upstream", "ends in the middle"),
+    ("reset", "Upstream", "broke off"),
+    ("wrong-types:50", "Upstream", "are unusable, more than 5 %"),
+    ("empty-object", "Upstream", "where a list is expected"),
+    ("endless", "Upstream", "maxBody"),
+    ("bomb:64", "Upstream", "maxBody"),
+    ("expired-certificate", "Upstream", "its certificate has expired"),
+    ("untrusted-certificate", "Upstream", "signed by nobody that is trusted"),
+    ("closed", "Upstream", "TLS with"),
+    ("refused", "Upstream", "cannot connect"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_leaves_the_topology_says_why_and_passes() -> Result<()> {
+    let rig = Rig::new().await?;
+    let ufm = rig.ufm().await?;
+    rig.scene.configure(&document(&[entry("ufm", &[&ufm], "")])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&WHOLE).await;
+    let before = rig.versions().await?;
+    for (fault, reason, words) in FAULTS {
+        // Counters that stand still would spare the host the list, and with it the fault.
+        rig.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", fault))?;
+        ufm.faults().set(fault.parse::<Rule>()?).await?;
+        rig.run("ufm").await?;
+        let message = rig.scene.until_condition("ufm", "Discovered", "False", reason).await;
+        assert!(message.contains(words), "{fault}: {message}");
+        assert!(!message.contains(TOKEN), "{fault}: {message}");
+        assert_eq!(rig.versions().await?, before, "{fault}");
+        let stale = rig.scene.until_condition("ufm", "Stale", "True", reason).await;
+        assert!(stale.contains("the last good topology stays in force"), "{fault}: {stale}");
+        ufm.faults().clear().await?;
+        rig.run("ufm").await?;
+        rig.scene.until_condition("ufm", "Discovered", "True", "Ok").await;
+        assert_eq!(rig.versions().await?, before, "{fault}");
+        rig.fabric.edit(|fabric| fabric.rename_switch(fault, "spine-p0-0"))?;
+    }
+    let log = host.log().join("\n");
+    assert!(!log.contains(TOKEN), "the token stands in the log");
+    host.stop().await?;
+    ufm.stop().await;
+    rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_passes_is_tried_again_by_itself_and_not_too_soon() -> Result<()> {
+    let rig = Rig::new().await?;
+    let ufm = rig.ufm().await?;
+    ufm.faults().set("status:500 times=1".parse::<Rule>()?).await?;
+    rig.scene.configure(&document(&[entry("ufm", &[&ufm], "")])).await?;
+    let began = std::time::Instant::now();
+    let host = rig.scene.host().await?;
+    let message = rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
+    assert!(message.contains("tried again"), "{message}");
+    rig.until(&WHOLE).await;
+    // Never sooner than ten seconds, whatever the back-off of others begins with.
+    assert!(began.elapsed().as_secs() >= 10, "{:?}", began.elapsed());
+    host.stop().await?;
+    ufm.stop().await;
+    rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_changes_between_pages_is_no_result() -> Result<()> {
+    let rig = Rig::new().await?;
+    let ufm = rig.ufm().await?;
+    rig.scene.configure(&document(&[entry("ufm", &[&ufm], "    pageSize: 200\n")])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&WHOLE).await;
+    let before = rig.versions().await?;
+    rig.fabric
+        .edit(|fabric| (0..40).try_for_each(|at| fabric.add_stray("gpu-00001", "spine-p0-0").map(|()| drop(at))))?;
+    ufm.faults().set("changed-between-pages".parse::<Rule>()?).await?;
+    rig.run("ufm").await?;
+    rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
+    assert_eq!(rig.versions().await?, before);
+    ufm.faults().clear().await?;
+    rig.run("ufm").await?;
+    rig.scene.until_condition("ufm", "Discovered", "True", "Ok").await;
+    host.stop().await?;
+    ufm.stop().await;
+    rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn insecure_verification_is_a_condition_and_a_metric() -> Result<()> {
+    let rig = Rig::new().await?;
+    let ufm = rig.ufm().await?;
+    let insecure = entry("ufm", &[&ufm], "    insecureSkipVerify: true\n");
+    rig.scene.configure(&document(&[insecure])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&WHOLE).await;
+    let message = rig.scene.until_condition("ufm", "InsecureTls", "True", "VerificationOff").await;
+    assert!(message.contains("ufm"), "{message}");
+    let metrics = host.get("/metrics").await?;
+    assert!(metrics.contains("topoloom_endpoint_unverified{source=\"ufm\",endpoint=\"ufm\"} 1"), "{metrics}");
+    rig.scene.configure(&document(&[entry("ufm", &[&ufm], "")])).await?;
+    eventually("the condition is gone", PATIENCE, async || {
+        let source = rig.scene.source("ufm").await.map_err(|error| error.to_string())?;
+        let is_left = source.status.conditions.iter().any(|condition| condition.type_ == "InsecureTls");
+        if is_left { Err(format!("{:#?}", source.status)) } else { Ok(()) }
+    })
+    .await;
+    host.stop().await?;
+    ufm.stop().await;
+    rig.scene.plane.stop().await
+}

@@ -1,0 +1,76 @@
+//! What a fabric manager says in good form and should not be believed at once.
+
+use anyhow::Result;
+use topoloom_simulator::{LinkState, Rule};
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::scene::PATIENCE;
+
+use super::rig::{Rig, WHOLE, document, entry};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_or_half_list_is_held_and_forgotten_when_it_was_a_mistake() -> Result<()> {
+    let rig = Rig::new().await?;
+    let ufm = rig.ufm().await?;
+    // Nobody is kept for being without links: the guard alone stands between the list and the cluster.
+    rig.scene.configure(&document(&[entry("ufm", &[&ufm], "    downGrace: 0s\n")])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&WHOLE).await;
+    let before = rig.versions().await?;
+    for (fault, reasons) in
+        [("empty-list", ["EmptyResult"].as_slice()), ("half-list", &["TooManyNodesLost", "TooManyDeletions"])]
+    {
+        rig.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", fault))?;
+        ufm.faults().set(fault.parse::<Rule>()?).await?;
+        rig.run("ufm").await?;
+        eventually(&format!("{fault} is held"), PATIENCE, async || {
+            let status = rig.scene.source("ufm").await.map_err(|error| error.to_string())?.status;
+            let held = status.conditions.iter().find(|condition| condition.type_ == "Held");
+            match held {
+                Some(held) if held.status == "True" && reasons.contains(&held.reason.as_str()) => Ok(()),
+                _ => Err(format!("{status:#?}")),
+            }
+        })
+        .await;
+        assert_eq!(rig.versions().await?, before, "{fault}");
+        ufm.faults().clear().await?;
+        rig.fabric.edit(|fabric| fabric.rename_switch(fault, "spine-p0-0"))?;
+        rig.run("ufm").await?;
+        rig.scene.until_state("ufm", "Serving").await;
+        assert_eq!(rig.versions().await?, before, "{fault}");
+    }
+    host.stop().await?;
+    ufm.stop().await;
+    rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_without_a_live_link_keeps_its_place_until_its_grace_is_over() -> Result<()> {
+    let rig = Rig::new().await?;
+    let ufm = rig.ufm().await?;
+    rig.scene.configure(&document(&[entry("ufm", &[&ufm], "    downGrace: 4s\n")])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&WHOLE).await;
+    let before = rig.versions().await?;
+    rig.fabric.edit(|fabric| fabric.cut_host("gpu-00001", LinkState::Unplugged))?;
+    rig.run("ufm").await?;
+    eventually("the host is reported as kept", PATIENCE, async || {
+        let status = rig.scene.source("ufm").await.map_err(|error| error.to_string())?.status;
+        let said = serde_json::to_string(&status.diagnostics).unwrap_or_default();
+        if said.contains("kept-while-down") { Ok(()) } else { Err(format!("{status:#?}")) }
+    })
+    .await;
+    assert_eq!(rig.versions().await?, before);
+    // Rounds after its grace leave it out: no sooner, and without anybody's help but that of a round.
+    eventually("the host has no place any more", PATIENCE, async || {
+        rig.run("ufm").await.map_err(|error| error.to_string())?;
+        let counts = rig.counts().await.map_err(|error| error.to_string())?;
+        if counts == [(1, 3), (1, 4), (2, 7)] { Ok(()) } else { Err(format!("{counts:?}")) }
+    })
+    .await;
+    rig.fabric.edit(topoloom_simulator::Fabric::mend);
+    rig.run("ufm").await?;
+    rig.until(&WHOLE).await;
+    host.stop().await?;
+    ufm.stop().await;
+    rig.scene.plane.stop().await
+}
