@@ -50,7 +50,7 @@ async fn one_rule_for_one_secret_is_all_that_a_source_needs() -> Result<()> {
     rig.scene.configure(&document(&[entry("ufm", &[&ufm], "")])).await?;
     let host = Host::start(&kubeconfig, &[]).await?;
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "CredentialsMissing").await;
-    assert!(message.contains("grant `get`") && message.contains("secrets") && message.contains("\"ufm\""), "{message}");
+    assert!(message.contains("grant `get`") && message.contains("the Secrets named \"ufm\""), "{message}");
     // Only get: no list, no watch.
     let account = format!("--serviceaccount={NAMESPACE}:topoloom");
     let role = ["create", "role", "ufm", "-n", NAMESPACE, "--verb=get", "--resource=secrets", "--resource-name=ufm"];

@@ -93,8 +93,8 @@ async fn a_list_that_changes_between_pages_is_no_result() -> Result<()> {
     let host = rig.scene.host().await?;
     rig.until(&WHOLE).await;
     let before = rig.versions().await?;
-    rig.fabric
-        .edit(|fabric| (0..40).try_for_each(|at| fabric.add_stray("gpu-00001", "spine-p0-0").map(|()| drop(at))))?;
+    // More than one page of the smallest size: each cable has two ends.
+    rig.fabric.edit(|fabric| (0..150).try_for_each(|_| fabric.add_stray("gpu-00001", "spine-p0-0")))?;
     ufm.faults().set("changed-between-pages".parse::<Rule>()?).await?;
     rig.run("ufm").await?;
     rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;

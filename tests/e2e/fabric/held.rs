@@ -1,20 +1,22 @@
 //! What a fabric manager says in good form and should not be believed at once.
 
 use anyhow::Result;
-use topoloom_simulator::{LinkState, Rule};
+use topoloom_simulator::{Credentials, LinkState, Rule, Ufm};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::PATIENCE;
 
-use super::rig::{Rig, WHOLE, document, entry};
+use super::rig::{Rig, TOKEN, WHOLE, document, entry};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_or_half_list_is_held_and_forgotten_when_it_was_a_mistake() -> Result<()> {
-    let rig = Rig::new().await?;
-    let ufm = rig.ufm().await?;
+    // Hosts with one cable each, in a list without order: with half of it, half of them are gone.
+    let rig = Rig::of("units=2,hosts-per-unit=8,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
+    let credentials = Credentials::nobody().token(TOKEN);
+    let ufm = Ufm::builder(rig.fabric.clone()).credentials(credentials).shuffle(3).start().await?;
     // Nobody is kept for being without links: the guard alone stands between the list and the cluster.
     rig.scene.configure(&document(&[entry("ufm", &[&ufm], "    downGrace: 0s\n")])).await?;
     let host = rig.scene.host().await?;
-    rig.until(&WHOLE).await;
+    rig.until(&[(1, 8), (1, 8), (2, 16)]).await;
     let before = rig.versions().await?;
     for (fault, reasons) in
         [("empty-list", ["EmptyResult"].as_slice()), ("half-list", &["TooManyNodesLost", "TooManyDeletions"])]

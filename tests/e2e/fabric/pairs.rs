@@ -17,8 +17,8 @@ async fn the_other_member_of_a_pair_takes_over() -> Result<()> {
     first.faults().set(Fault::Refused).await?;
     rig.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", "renamed"))?;
     rig.run("ufm").await?;
-    second.until(|counters| counters.requests > 0).await;
-    rig.scene.until_condition("ufm", "Discovered", "True", "Ok").await;
+    // Versions, ports, links.
+    second.until(|counters| counters.requests >= 3 && counters.answering == 0).await;
     assert_eq!(rig.versions().await?, before);
     second.faults().set(Fault::Refused).await?;
     rig.run("ufm").await?;
@@ -46,7 +46,8 @@ async fn two_fabrics_are_two_sources() -> Result<()> {
     let host = rig.scene.host().await?;
     rig.until(&[(1, 3), (1, 4), (1, 4), (2, 8)]).await;
     // What is wrong with one is nothing to the other.
-    here.faults().set("status:500".parse::<topoloom_simulator::Rule>()?.at("/")).await?;
+    rig.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", "renamed"))?;
+    here.faults().set("status:500".parse::<topoloom_simulator::Rule>()?).await?;
     rig.run("ufm").await?;
     rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
     rig.run("ufm-east").await?;

@@ -24,7 +24,12 @@ pub(crate) struct Rig {
 impl Rig {
     /// A Node for every host, a Secret with the token, no configuration.
     pub(crate) async fn new() -> Result<Self> {
-        let fabric = SharedFabric::new(Fabric::generate(&SHAPE.parse::<Shape>()?)?);
+        Self::of(SHAPE).await
+    }
+
+    /// The same over another fabric.
+    pub(crate) async fn of(shape: &str) -> Result<Self> {
+        let fabric = SharedFabric::new(Fabric::generate(&shape.parse::<Shape>()?)?);
         let scene = Scene::new().await?;
         let now = fabric.now();
         let hosts = now.hosts().filter(|(_, host)| host.kind == HostKind::Compute);
