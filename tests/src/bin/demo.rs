@@ -1,4 +1,5 @@
-//! `make demo`: a real cluster on this machine, a few hundred nodes, and the topology that follows them.
+//! `make demo`: a real cluster on this machine, a few hundred nodes, a simulated fabric manager, and the topology that
+//! follows them.
 //!
 //! Everything lives in a temporary folder and on 127.0.0.1, and ends with this program.
 
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use topoloom_simulator::{Credentials, Fabric, HostKind, LinkState, Rule, Shape, Simulator, Ufm};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::guest;
 use topoloom_tests::scene::{NAMESPACE, Scene};
@@ -42,6 +44,15 @@ const PLUGIN: &str = "\
   plugin: {configMap: {name: edge-plugin, key: plugin.wasm}}
   permissions: {nodeLabels: [example.com/rack]}
 ";
+
+/// The fabric of the demo: two pods of two units, eight rails.
+const FABRIC: &str = "units=4,hosts-per-unit=20,rails=8,pods=2,spines=8,cores=4,host-names=ib-{index:03}";
+
+/// What opens the simulated UFM.
+const TOKEN: &str = "demo-token-of-the-simulated-ufm";
+
+/// HyperNodes of the fabric: four units, two pods, one core.
+const FABRIC_GROUPS: usize = 7;
 
 /// Nodes that only that plugin knows about.
 const EDGE: usize = 12;
@@ -123,7 +134,8 @@ async fn show() -> Result<()> {
     scene.configure(CONFIG).await?;
     scene.until_state("label", "Serving").await;
 
-    swap_plugins(&scene).await?;
+    let ufm = fabric(&scene).await?;
+    swap_plugins(&scene, &ufm).await?;
 
     step("have a look around");
     let kubeconfig = scene.plane.kubeconfig();
@@ -134,6 +146,8 @@ async fn show() -> Result<()> {
     println!("   {} plugin list", binary.display());
     println!("   {} explain gpu-000", binary.display());
     println!("   kubectl label node gpu-000 example.com/leaf=r42 --overwrite, then look again");
+    println!("   {} fabric report", binary.display());
+    println!("   {} fabric simulate --help: a fabric of your own, and what can be wrong with it", binary.display());
     if std::env::var_os("CI").is_some() || !std::io::IsTerminal::is_terminal(&std::io::stdin()) {
         println!("   (no terminal: the demo ends here)");
     } else {
@@ -141,16 +155,103 @@ async fn show() -> Result<()> {
         tokio::signal::ctrl_c().await?;
     }
     host.stop().await?;
+    ufm.stop().await;
     scene.plane.stop().await
 }
 
+/// The entry of the simulated UFM.
+fn ufm_entry(ufm: &Simulator) -> String {
+    let authority: String = ufm.ca_pem().unwrap_or_default().lines().map(|line| format!("      {line}\n")).collect();
+    format!(
+        "\
+- source: ufm
+  enabled: true
+  interval: 10m
+  credentials: {{secretRef: {{name: ufm-credentials}}}}
+  permissions: {{endpoints: {{ufm: {{addresses: [loopback]}}}}}}   # it runs on this machine
+  config:
+    endpoint: {}
+    caBundle: |
+{authority}",
+        ufm.url()
+    )
+}
+
+/// A second source beside the labels: what is plugged in, as the fabric manager says it. Then the manager breaks.
+async fn fabric(scene: &Scene) -> Result<Simulator> {
+    step("an InfiniBand fabric: a simulated UFM over TLS, a Node for each of its hosts, a Secret with its token");
+    let fabric = Fabric::generate(&FABRIC.parse::<Shape>()?)?;
+    let names: Vec<String> =
+        fabric.hosts().filter(|(_, host)| host.kind == HostKind::Compute).map(|(_, host)| host.name.clone()).collect();
+    let ufm = Ufm::builder(fabric).credentials(Credentials::nobody().token(TOKEN)).start().await?;
+    scene.plane.create_nodes(names.into_iter().map(|name| (name, Vec::<(String, String)>::new()))).await?;
+    let secret =
+        ["create", "secret", "generic", "ufm-credentials", "-n", NAMESPACE, &format!("--from-literal=token={TOKEN}")];
+    scene.plane.kubectl(&secret).await?;
+    let entry = ufm_entry(&ufm);
+    scene.configure(&format!("{CONFIG}{entry}")).await?;
+    entry.lines().filter(|line| !line.starts_with("      ")).for_each(|line| println!("   {line}"));
+    until_source(scene, "ufm", FABRIC_GROUPS).await;
+    println!("   $ topoloom tree --source ufm");
+    scene.cli(&["tree", "--source", "ufm"]).await?.lines().for_each(|line| println!("   {line}"));
+
+    step("the fabric manager breaks on stage: its token is revoked, it answers with a login page, its list is empty");
+    for (rule, type_, reason) in [
+        ("status:401", "Discovered", "Unauthorized"),
+        ("html", "Discovered", "Upstream"),
+        ("empty-list", "Held", "EmptyResult"),
+    ] {
+        // Its counters move, so that the lists are fetched; without that a round is one small request.
+        ufm.fabric().edit(|fabric| fabric.rename_switch("spine-p0-0", "spine-p0-0"))?;
+        ufm.faults().set(rule.parse::<Rule>()?).await?;
+        scene.cli(&["source", "run", "ufm"]).await?;
+        let status = if type_ == "Held" { "True" } else { "False" };
+        let why = scene.until_condition("ufm", type_, status, reason).await;
+        println!("   {rule}: the topology stays, and the source says why:\n      {why}");
+        until_source(scene, "ufm", FABRIC_GROUPS).await;
+    }
+    ufm.faults().clear().await?;
+    scene.cli(&["source", "run", "ufm"]).await?;
+    scene.until_state("ufm", "Serving").await;
+    println!("   it is well again, and so is the source");
+
+    step("somebody plugs one cable of ib-003 into a switch of another unit, and a second host loses three links");
+    ufm.fabric().edit(|fabric| {
+        fabric.add_stray("ib-003", "leaf-su2-r1")?;
+        let down: Vec<_> =
+            fabric.host(fabric.find_host("ib-044")?).into_iter().flat_map(|host| &host.hcas).take(3).collect();
+        let ports: Vec<_> = down.iter().map(|hca| topoloom_simulator::PortName { guid: hca.guid, number: 1 }).collect();
+        ports.into_iter().try_for_each(|port| fabric.cut_port(port, LinkState::Down))
+    })?;
+    println!("   $ topoloom fabric report");
+    scene.cli(&["fabric", "report", "--source", "ufm"]).await?.lines().for_each(|line| println!("   {line}"));
+    Ok(ufm)
+}
+
+/// Waits until a source has so many HyperNodes, all counted.
+async fn until_source(scene: &Scene, source: &str, groups: usize) {
+    eventually(&format!("{source} has {groups} HyperNodes"), PATIENCE, async || {
+        let stored = scene.stored().await.map_err(|error| error.to_string())?;
+        let own = stored.values().filter(|object| {
+            let labels = object.metadata.labels.as_ref();
+            labels.and_then(|labels| labels.get(topoloom_api::names::SOURCE_LABEL)).is_some_and(|owner| owner == source)
+        });
+        let counted =
+            own.filter(|object| object.status.as_ref().and_then(|status| status.node_count).is_some()).count();
+        let status = scene.source(source).await.map_err(|error| error.to_string())?.status;
+        if counted == groups { Ok(()) } else { Err(format!("{counted} of {groups}: {status:#?}")) }
+    })
+    .await;
+}
+
 /// A vendor's plugin, a newer one and a broken one, each pushed into the same ConfigMap while the host runs.
-async fn swap_plugins(scene: &Scene) -> Result<()> {
+async fn swap_plugins(scene: &Scene, ufm: &Simulator) -> Result<()> {
+    let config = format!("{CONFIG}{}", ufm_entry(ufm));
     step("a vendor ships a plugin as one file: an operator pushes it into a ConfigMap and grants it one label");
     let edge = (0..EDGE).map(|i| (format!("edge-{i:02}"), vec![("example.com/rack", format!("e{}", i / (EDGE / 2)))]));
     scene.plane.create_nodes(edge).await?;
     push(scene, "good", "1.0.0").await?;
-    scene.configure(&format!("{CONFIG}{PLUGIN}")).await?;
+    scene.configure(&format!("{config}{PLUGIN}")).await?;
     print!("{PLUGIN}");
     until_edge(scene, "1.0.0", 2).await;
     show_edge(scene).await?;
