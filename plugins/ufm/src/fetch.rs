@@ -243,6 +243,3 @@ impl Page {
         Some(page)
     }
 }
-
-#[cfg(test)]
-mod tests;

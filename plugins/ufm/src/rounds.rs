@@ -30,11 +30,11 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<topoloom_sd
     }
     let mut parts = Vec::with_capacity(fabrics.len());
     for (fabric, known) in fabrics.iter().zip(known) {
-        let wiring = match known.filter(|(part, seen)| seen.size == size(&part.wiring)) {
+        let wiring = match known {
             Some((part, _)) => part.wiring.clone(),
             None => fetch(config, fabric)?,
         };
-        let seen = Seen { versions: fabric.versions, nodes, placed: input.time, size: size(&wiring) };
+        let seen = Seen { versions: fabric.versions, nodes, placed: input.time };
         parts.push(Part { key: fabric.ufm.name().to_owned(), own: seen.to_bytes(), wiring });
     }
     let outcome = place(&union(&parts), &config.settings, &state.memory, input);
@@ -71,10 +71,6 @@ pub(crate) fn ask<'a>(config: &'a Config, input: &Input<'a>) -> Result<Vec<Asked
 fn is_recent(config: &Config, placed: u64, now: u64) -> bool {
     let late = u64::try_from((config.settings.down_grace / PART_OF_GRACE).as_millis()).unwrap_or(MAX_LATE);
     now.checked_sub(placed).is_some_and(|passed| passed < late.min(MAX_LATE))
-}
-
-fn size(wiring: &Wiring) -> [u64; 2] {
-    [wiring.links() as u64, wiring.switches() as u64]
 }
 
 fn union(parts: &[Part]) -> Cow<'_, Wiring> {

@@ -15,7 +15,7 @@ use topoloom_sdk::{Diagnostic, Failure, Input, Subject};
 /// One round.
 pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<topoloom_sdk::Answer, Failure> {
     let fabrics = rounds::ask(config, input)?;
-    let seen = |fabric: &Asked<'_>| Seen { versions: fabric.versions, nodes: 0, placed: 0, size: [0; 2] };
+    let seen = |fabric: &Asked<'_>| Seen { versions: fabric.versions, nodes: 0, placed: 0 };
     let part = |fabric: &Asked<'_>| Part {
         key: fabric.ufm.name().to_owned(),
         own: seen(fabric).to_bytes(),
