@@ -48,11 +48,11 @@ fn a_round_asks_for_versions_ports_and_links() {
     };
     let (cluster, asked) = recorded(&NODES, reply, Credential::Basic);
     groups(&cluster, CONFIG);
-    let all = ["/ufmRest/app/versioning", "/ufmRest/resources/ports?active=true", "/ufmRest/resources/links"];
+    let all = ["/ufmRest/app/versioning", "/ufmRest/resources/links", "/ufmRest/resources/ports?active=true"];
     assert_eq!(*asked.borrow(), all);
     asked.borrow_mut().clear();
     groups(&cluster, r#"{"endpoint": "ufm", "uplinks": "off"}"#);
-    assert_eq!(*asked.borrow(), all[..2]);
+    assert_eq!(*asked.borrow(), [all[0], all[2]]);
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn a_filter_that_is_not_known_is_left_out() {
     };
     let (cluster, asked) = recorded(&NODES, reply, Credential::Basic);
     assert_eq!(groups(&cluster, CONFIG).groups(), set(["a-0 a-1", "b-0 b-1"]));
-    assert_eq!(asked.borrow()[1..3], ["/ufmRest/resources/ports?active=true", "/ufmRest/resources/ports"]);
+    assert_eq!(asked.borrow()[2..], ["/ufmRest/resources/ports?active=true", "/ufmRest/resources/ports"]);
     asked.borrow_mut().clear();
     assert_eq!(groups(&cluster, r#"{"endpoint": "ufm", "pageSize": 500}"#).groups().len(), 2);
     let tried = ["?active=true&page_number=1&rpp=500", "?page_number=1&rpp=500", ""];
-    assert_eq!(asked.borrow()[1..4], tried.map(|query| format!("/ufmRest/resources/ports{query}")));
+    assert_eq!(asked.borrow()[2..], tried.map(|query| format!("/ufmRest/resources/ports{query}")));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn pages_are_read_to_the_last_one() {
     let (cluster, asked) = recorded(&NODES, reply, Credential::Basic);
     assert_eq!(groups(&cluster, r#"{"endpoint": "ufm", "pageSize": 200}"#).groups(), set(["a-0 a-1", "b-0 b-1"]));
     let ports = [1, 2].map(|number| format!("/ufmRest/resources/ports?active=true&page_number={number}&rpp=200"));
-    assert_eq!(asked.borrow()[1..3], ports);
+    assert_eq!(asked.borrow()[2..], ports);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_server_that_makes_pages_unasked_is_asked_for_the_others() {
     };
     let (cluster, asked) = recorded(&NODES, reply, Credential::Basic);
     assert_eq!(groups(&cluster, CONFIG).groups(), set(["a-0 a-1", "b-0 b-1"]));
-    assert_eq!(asked.borrow()[2], "/ufmRest/resources/ports?active=true&page_number=2&rpp=20");
+    assert_eq!(asked.borrow()[3], "/ufmRest/resources/ports?active=true&page_number=2&rpp=20");
     assert_eq!(asked.borrow().iter().filter(|path| path.contains("ports")).count(), 4);
 }
 
@@ -124,7 +124,10 @@ fn broken(change: impl Fn(usize, String) -> Reply + 'static) -> String {
     let net = net();
     let ports: Vec<Value> = net.ports.into_iter().take(80).chain((0..16).map(|_| json!({}))).collect();
     let reply = move |request: &Request| match page(request) {
-        Some((number, _)) => change(number, paged(&ports, (number, 40), ports.len())),
+        Some((number, _)) if request.path_and_query.contains("ports") => {
+            change(number, paged(&ports, (number, 40), ports.len()))
+        }
+        Some(_) => Reply::new(200, "[]"),
         None => Reply::new(404, ""),
     };
     let (cluster, _) = recorded(&NODES, reply, Credential::Basic);
@@ -166,10 +169,12 @@ fn rows_that_were_announced_have_to_come() {
 
 #[test]
 fn a_list_has_an_end() {
-    let body = format!("[{}{{}}]", "{},".repeat(2_000_000));
-    let (cluster, _) = recorded(&NODES, move |_| Reply::new(200, body.clone()), Credential::Basic);
+    let body = format!("[{}{{}}]", "{},".repeat(1_000_000));
+    let reply =
+        move |request: &Request| Reply::new(200, if page(request).is_none() { body.clone() } else { String::new() });
+    let (cluster, _) = recorded(&NODES, reply, Credential::Basic);
     let message = upstream(cluster.discover::<Ufm>(CONFIG).map(|_| ()).unwrap_err());
-    assert!(message.ends_with("the list has more than 2000000 records"), "{message}");
+    assert!(message.ends_with("the list has more than 1000000 records"), "{message}");
 }
 
 #[test]
