@@ -3,6 +3,7 @@
 //! A host that is nobody still shapes the groups, but it is a member of none: nothing leaves this crate as a name.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use crate::graph::{NONE, at};
 use crate::guid::Guid;
@@ -42,6 +43,8 @@ impl Match {
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
     settings: &'a Settings,
+    /// What the operator says. Looked up, never walked.
+    map: HashMap<&'a str, &'a str>,
     /// Numbers are rows.
     pub(crate) names: Interned,
     /// First labels, lower case, and the row of each; [`NONE`] where several Nodes share it.
@@ -55,6 +58,7 @@ impl<'a> Known<'a> {
     pub(crate) fn new(nodes: &Nodes<'_>, settings: &'a Settings) -> Self {
         let mut known = Self {
             settings,
+            map: settings.host_map.iter().map(|(host, node)| (host.as_str(), node.as_str())).collect(),
             names: Interned::default(),
             labels: Interned::default(),
             label_rows: Vec::new(),
@@ -128,8 +132,7 @@ impl<'a> Known<'a> {
 
     fn match_of(&self, host: &str, guids: &[Guid], others: u32) -> Match {
         let mut doubt = None;
-        let mapped = self.settings.host_map.iter().find(|(from, _)| from == host);
-        if let Some(row) = mapped.and_then(|(_, node)| self.names.find(node)) {
+        if let Some(row) = self.map.get(host).and_then(|node| self.names.find(node)) {
             return Match::Node(row, Rule::Map);
         }
         match self.by_guid(guids) {
