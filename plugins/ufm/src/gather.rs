@@ -245,3 +245,30 @@ pub(crate) fn hash(text: &str) -> u64 {
     text.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topoloom_sdk::FromJson;
+
+    fn fill(object: impl Fn(usize) -> String, from: Trunks) -> Option<&'static str> {
+        let config = Config::from_json(r#"{"endpoint": "ufm"}"#).unwrap();
+        let mut gathered = Gathered::new(&config, from);
+        for number in 0..=MAX_PORTS {
+            let object = object(number);
+            gathered.port(&mut Members::of(object.as_bytes()).unwrap()).unwrap();
+        }
+        assert!(gathered.ports.len() + gathered.unsure.len() <= MAX_PORTS);
+        gathered.overflow()
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_a_list_may_hold() {
+        let host = |_| r#"{"description": "Computer", "peer_node_name": "leaf"}"#.to_owned();
+        assert_eq!(fill(host, Trunks::Known), Some("there are more than 400000 ports of hosts"));
+        let switch = |number| format!(r#"{{"description": "Switch", "guid": "{:016x}"}}"#, number + 1);
+        assert_eq!(fill(switch, Trunks::Known), Some("there are more than 300000 switches"));
+        let few = |number| format!(r#"{{"description": "Switch", "guid": "{:016x}"}}"#, number % 1000 + 1);
+        assert_eq!(fill(few, Trunks::FromPorts), None);
+    }
+}

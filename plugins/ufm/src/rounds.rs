@@ -91,8 +91,9 @@ fn fetch(config: &Config, fabric: &Asked<'_>) -> Result<Wiring, Failure> {
     let mut odd = Tally::default();
     // First, so that the ports of switches are asked for their peers only where the links do not say it.
     if config.uplinks == Uplinks::Auto {
-        let take =
-            &mut |members: &mut Members<'_>| Link::read(members).map(|link| link.iter().for_each(|link| cables.take(link)));
+        let take = &mut |members: &mut Members<'_>| {
+            Link::read(members).map(|link| link.iter().for_each(|link| cables.take(link)))
+        };
         odd = optional(ufm, &query("resources/links", None), take)?;
     }
     let from = if cables.is_empty() && config.uplinks == Uplinks::Auto { Trunks::FromPorts } else { Trunks::Known };

@@ -233,6 +233,14 @@ fn upper_tiers_come_from_links_and_else_from_the_ports_of_switches() {
 }
 
 #[test]
+fn what_works_but_may_surprise_is_reported_every_round() {
+    let net = Net::units(&["a"], 2, 2);
+    let answer = net.cluster(NODES).discover::<Ufm>(r#"{"endpoint": "ufm", "insecureSkipVerifi": true}"#).unwrap();
+    let seen = Seen::of(answer, &NODES);
+    assert_eq!(seen.report("unknown-key"), Some("\"insecureSkipVerifi\" means nothing here and is ignored"));
+}
+
+#[test]
 fn the_order_of_records_means_nothing() {
     let mut net = Net::units(&["a", "b"], 3, 3);
     net.trunk("leaf-a-0", "core");
