@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use crate::graph::{NONE, at};
 use crate::guid::Guid;
 use crate::interned::Interned;
+use crate::naming::HostNames;
 use crate::settings::Settings;
 use topoloom_sdk::nodes::{Nodes, Row};
 
@@ -86,6 +87,11 @@ impl<'a> Known<'a> {
 
     pub(crate) fn rows(&self) -> u32 {
         self.names.len() as u32
+    }
+
+    /// Whether a name is nobody's.
+    pub(crate) fn is_nobody(&self, name: &str) -> bool {
+        HostNames::new(&self.settings.ignore_hosts).is_nobody(name)
     }
 
     /// The one Node that lists all of these GUIDs that any Node lists.
