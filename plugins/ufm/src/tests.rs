@@ -4,5 +4,6 @@ mod edges;
 mod fabrics;
 mod mutations;
 mod net;
+mod refusals;
 mod requests;
 mod rounds;
