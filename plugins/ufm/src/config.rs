@@ -4,6 +4,7 @@
 //! problem. What works but may surprise is a note, which every round reports as a diagnostic.
 
 mod check;
+mod place;
 mod read;
 
 use regex_lite::Regex;

@@ -15,8 +15,8 @@ use topoloom_sdk::{Credential, Failure};
 
 /// A round has 1000 requests; the rest is for what is not a page.
 const MAX_PAGES: u64 = 900;
-/// Twenty times the ports of a fabric of two thousand hosts. More is not a fabric, and has no room in a guest.
-const MAX_RECORDS: u64 = 2_000_000;
+/// Ten times the ports of a fabric of two thousand hosts. More has no room in a guest.
+const MAX_RECORDS: u64 = 1_000_000;
 /// The key of the records in the form with pages.
 const DATA: &str = "data";
 
@@ -103,7 +103,7 @@ impl<'a> Ufm<'a> {
         match response.status() {
             200 => {}
             // What cannot be answered and what is not there are the same to whoever can do without it.
-            status @ (400 | 404..=428 | 500 | 501) => return Ok(Answer::Missing(status)),
+            status @ (400 | 403..=428 | 500 | 501) => return Ok(Answer::Missing(status)),
             _ => return Err(asked.refused(&response)),
         }
         let mut text = Vec::new();
@@ -243,6 +243,3 @@ impl Page {
         Some(page)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,7 +3,7 @@
 //! Nothing is decided in here that needs another record: a peer may turn out to be a gateway, a name may turn out to
 //! belong to a GUID. [`crate::weave`] decides when all is read.
 
-use crate::config::{Config, Uplinks};
+use crate::config::Config;
 use crate::link::{Kind, System};
 use crate::names;
 use crate::port::{Owner, Port, Unusable};
@@ -13,6 +13,18 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use topoloom_fabric::{Guid, HostNames, LinkState, Wiring};
 use topoloom_sdk::json::Members;
+
+/// Three times the ports that 16 384 hosts of eight rails have. A guest has room for that and not for any number.
+const MAX_PORTS: usize = 400_000;
+
+/// Whether ports of switches say what they are plugged into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trunks {
+    /// The list of links says it.
+    Known,
+    /// Nobody else does.
+    FromPorts,
+}
 
 /// A port of a host. Texts and the switch are numbers.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +50,7 @@ struct Unsure {
 /// What the ports of one fabric say.
 #[derive(Debug)]
 pub(crate) struct Gathered<'c> {
-    config: &'c Config,
+    from: Trunks,
     names: HostNames<'c>,
     pub(crate) texts: Texts,
     pub(crate) switches: Switches,
@@ -55,9 +67,9 @@ pub(crate) struct Gathered<'c> {
 }
 
 impl<'c> Gathered<'c> {
-    pub(crate) fn new(config: &'c Config) -> Self {
+    pub(crate) fn new(config: &'c Config, from: Trunks) -> Self {
         Self {
-            config,
+            from,
             names: HostNames::new(&config.settings.ignore_hosts),
             texts: Texts::new(),
             switches: Switches::default(),
@@ -95,6 +107,20 @@ impl<'c> Gathered<'c> {
             Owner::Unknown => self.unsure_port(&port),
         }
         Ok(())
+    }
+
+    /// What there was no room for, when something was: then nothing in here can be trusted.
+    pub(crate) fn overflow(&self) -> Option<&'static str> {
+        let is_full = [
+            (self.texts.is_full(), "the names of all ports take more than 32 MiB"),
+            (self.switches.is_full(), "there are more than 300000 switches"),
+            (!self.has_room(), "there are more than 400000 ports of hosts"),
+        ];
+        is_full.into_iter().find(|(is_full, _)| *is_full).map(|(_, what)| what)
+    }
+
+    fn has_room(&self) -> bool {
+        self.ports.len() + self.unsure.len() < MAX_PORTS
     }
 
     /// Whether it takes the list of systems to tell hosts from switches.
@@ -145,13 +171,17 @@ impl<'c> Gathered<'c> {
 
     fn host_port(&mut self, port: &Port<'_>) {
         self.ends.extend(port.own_guid());
-        if let Some(read) = self.read(port) {
+        if let Some(read) = self.read(port)
+            && self.has_room()
+        {
             self.ports.push(read);
         }
     }
 
     fn unsure_port(&mut self, port: &Port<'_>) {
-        if let Some(read) = self.read(port) {
+        if let Some(read) = self.read(port)
+            && self.has_room()
+        {
             let system = port.system_id.as_deref().and_then(Guid::parse);
             let system_name = self.texts.number(port.system_name.as_deref().unwrap_or_default());
             self.unsure.push(Unsure { port: read, system, system_name });
@@ -184,7 +214,7 @@ impl<'c> Gathered<'c> {
         if let Some(known) = own.and_then(|own| self.switches.get_mut(own)) {
             known.has_ports = true;
         }
-        if self.config.uplinks == Uplinks::Auto
+        if self.from == Trunks::FromPorts
             && port.is_up()
             && let Some(peer) = self.peer(port)
         {
@@ -214,4 +244,31 @@ pub(crate) fn hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topoloom_sdk::FromJson;
+
+    fn fill(object: impl Fn(usize) -> String, from: Trunks) -> Option<&'static str> {
+        let config = Config::from_json(r#"{"endpoint": "ufm"}"#).unwrap();
+        let mut gathered = Gathered::new(&config, from);
+        for number in 0..=MAX_PORTS {
+            let object = object(number);
+            gathered.port(&mut Members::of(object.as_bytes()).unwrap()).unwrap();
+        }
+        assert!(gathered.ports.len() + gathered.unsure.len() <= MAX_PORTS);
+        gathered.overflow()
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_a_list_may_hold() {
+        let host = |_| r#"{"description": "Computer", "peer_node_name": "leaf"}"#.to_owned();
+        assert_eq!(fill(host, Trunks::Known), Some("there are more than 400000 ports of hosts"));
+        let switch = |number| format!(r#"{{"description": "Switch", "guid": "{:016x}"}}"#, number + 1);
+        assert_eq!(fill(switch, Trunks::Known), Some("there are more than 300000 switches"));
+        let few = |number| format!(r#"{{"description": "Switch", "guid": "{:016x}"}}"#, number % 1000 + 1);
+        assert_eq!(fill(few, Trunks::FromPorts), None);
+    }
 }

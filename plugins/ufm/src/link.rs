@@ -2,6 +2,7 @@
 
 use crate::gather::hash;
 use crate::port::{Text, Unusable, text};
+use std::collections::{HashMap, HashSet};
 use topoloom_fabric::{Guid, is_aggregation_node};
 use topoloom_sdk::json::{Elements, Members, Raw};
 
@@ -43,6 +44,34 @@ impl Link {
 
 /// More adapters and chips than any system has; beyond it somebody is lying.
 const MAX_GUIDS: usize = 4096;
+
+/// The cables between switches, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Cables {
+    count: HashMap<[Guid; 2], u32>,
+    seen: HashSet<u64>,
+}
+
+impl Cables {
+    /// Takes a record of the list of links. A cable that is listed from both ends is one.
+    pub(crate) fn take(&mut self, link: &Link) {
+        let [a, b] = link.ends;
+        let is_new = link.identity.is_none_or(|identity| self.seen.insert(identity));
+        if a != b && is_new {
+            *self.count.entry([a.min(b), a.max(b)]).or_default() += 1;
+        }
+    }
+
+    /// Whether nothing was listed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.is_empty()
+    }
+
+    /// Two ends, and how many cables join them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ([Guid; 2], u32)> + '_ {
+        self.count.iter().map(|(&ends, &count)| (ends, count))
+    }
+}
 
 /// What a system is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

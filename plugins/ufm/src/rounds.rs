@@ -4,13 +4,14 @@
 //! move is taken from the state; when no fabric and no node moved, the answer is what the last one was.
 
 use crate::config::{Config, Fabric, Uplinks};
-use crate::fetch::{self, Answer, Query, Ufm};
-use crate::gather::Gathered;
-use crate::link::{Link, System};
+use crate::fetch::{Answer, Each, Query, Tally, Ufm};
+use crate::gather::{Gathered, Trunks};
+use crate::link::{Cables, Link, System};
 use crate::versions::{self, Seen, Versions};
-use crate::weave::{Trunks, weave};
+use crate::weave::weave;
 use std::borrow::Cow;
 use topoloom_fabric::{Down, Part, State, Wiring, place};
+use topoloom_sdk::json::Members;
 use topoloom_sdk::{Failure, Input, log};
 
 /// How late a host without a live link may lose its place, as a part of the time that it keeps it.
@@ -30,11 +31,11 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<topoloom_sd
     }
     let mut parts = Vec::with_capacity(fabrics.len());
     for (fabric, known) in fabrics.iter().zip(known) {
-        let wiring = match known.filter(|(part, seen)| seen.size == size(&part.wiring)) {
+        let wiring = match known {
             Some((part, _)) => part.wiring.clone(),
             None => fetch(config, fabric)?,
         };
-        let seen = Seen { versions: fabric.versions, nodes, placed: input.time, size: size(&wiring) };
+        let seen = Seen { versions: fabric.versions, nodes, placed: input.time };
         parts.push(Part { key: fabric.ufm.name().to_owned(), own: seen.to_bytes(), wiring });
     }
     let outcome = place(&union(&parts), &config.settings, &state.memory, input);
@@ -73,10 +74,6 @@ fn is_recent(config: &Config, placed: u64, now: u64) -> bool {
     now.checked_sub(placed).is_some_and(|passed| passed < late.min(MAX_LATE))
 }
 
-fn size(wiring: &Wiring) -> [u64; 2] {
-    [wiring.links() as u64, wiring.switches() as u64]
-}
-
 fn union(parts: &[Part]) -> Cow<'_, Wiring> {
     if let [part] = parts {
         return Cow::Borrowed(&part.wiring);
@@ -90,52 +87,62 @@ fn union(parts: &[Part]) -> Cow<'_, Wiring> {
 fn fetch(config: &Config, fabric: &Asked<'_>) -> Result<Wiring, Failure> {
     let ufm = &fabric.ufm;
     let query = |path, filter| Query { path, filter, page_size: config.page_size, max_unusable: config.max_unusable };
+    let mut cables = Cables::default();
+    let mut odd = Tally::default();
+    // First, so that the ports of switches are asked for their peers only where the links do not say it.
+    if config.uplinks == Uplinks::Auto {
+        let take = &mut |members: &mut Members<'_>| {
+            Link::read(members).map(|link| link.iter().for_each(|link| cables.take(link)))
+        };
+        odd = optional(ufm, &query("resources/links", None), take)?;
+    }
+    let from = if cables.is_empty() && config.uplinks == Uplinks::Auto { Trunks::FromPorts } else { Trunks::Known };
+    let mut gathered = Gathered::new(config, from);
+    report(&mut gathered.wiring, "unusable-link", "records of the list of links are unusable", &odd);
     // Ports that are down are in the list only for who counts them: the last round knows what was there before.
     let filter = (config.settings.down == Down::Report).then_some("active=true");
-    let mut gathered = Gathered::new(config);
-    let ports = ufm.list(&query("resources/ports", filter), &mut |members| gathered.port(members))?;
-    let Answer::Read(tally) = ports else { return Err(missing(ufm, &ports)) };
+    let tally = ports(ufm, &query("resources/ports", filter), &mut |members| gathered.port(members))?;
+    report(&mut gathered.wiring, "unusable-record", "records of the list of ports are unusable", &tally);
     if gathered.needs_systems() {
         let mut systems = Vec::new();
-        let read = ufm.list(&query("resources/systems", None), &mut |members| {
-            System::read(members).map(|system| systems.push(system))
-        })?;
-        match read {
-            Answer::Read(_) => gathered.systems(&systems),
-            Answer::Missing(status) => log::info(&format!("{}: no list of systems: status {status}", ufm.name())),
-        }
+        let take = &mut |members: &mut Members<'_>| System::read(members).map(|system| systems.push(system));
+        optional(ufm, &query("resources/systems", None), take)?;
+        gathered.systems(&systems);
     }
     gathered.finish();
-    let trunks = if config.uplinks == Uplinks::Auto { trunks(ufm, &query("resources/links", None))? } else { None };
-    if gathered.texts.is_full() {
-        return Err(Failure::upstream(format!("{}: the names of all ports take more than 32 MiB", ufm.name())));
+    if let Some(what) = gathered.overflow() {
+        return Err(Failure::upstream(format!("resources/ports of the endpoint {:?}: {what}", ufm.name())));
     }
-    if let Some((number, reason)) = tally.example {
-        let example = format!("number {number}: {reason}");
-        let meaning = "records of the list of ports are unusable";
-        gathered.wiring.skip_many("unusable-record", meaning, &example, tally.unusable);
-    }
-    Ok(weave(gathered, trunks, config, ufm.name()))
+    Ok(weave(gathered, &cables, config, ufm.name()))
 }
 
-fn missing(ufm: &Ufm<'_>, answer: &Answer<fetch::Tally>) -> Failure {
-    let status = match answer {
-        Answer::Missing(status) => *status,
-        Answer::Read(_) => 200,
-    };
-    Failure::upstream(format!("GET resources/ports of the endpoint {:?}: status {status}: is this a UFM?", ufm.name()))
-}
-
-/// The cables between switches; none where a release has no such list: the ports of switches know them too.
-fn trunks(ufm: &Ufm<'_>, query: &Query) -> Result<Option<Trunks>, Failure> {
-    let mut trunks = Trunks::default();
-    let read =
-        ufm.list(query, &mut |members| Link::read(members).map(|link| link.iter().for_each(|link| trunks.take(link))))?;
-    Ok(match read {
-        Answer::Read(_) => Some(trunks),
+/// Reads the list of ports, which every UFM has.
+pub(crate) fn ports(ufm: &Ufm<'_>, query: &Query, each: &mut Each<'_>) -> Result<Tally, Failure> {
+    match ufm.list(query, each)? {
+        Answer::Read(tally) => Ok(tally),
         Answer::Missing(status) => {
-            log::info(&format!("{}: no list of links: status {status}", ufm.name()));
-            None
+            let name = ufm.name();
+            Err(Failure::upstream(format!(
+                "GET {} of the endpoint {name:?}: status {status}: is this a UFM?",
+                query.path
+            )))
+        }
+    }
+}
+
+/// Reads a list that not every release has; what it says, ports say too.
+fn optional(ufm: &Ufm<'_>, query: &Query, each: &mut Each<'_>) -> Result<Tally, Failure> {
+    Ok(match ufm.list(query, each)? {
+        Answer::Read(tally) => tally,
+        Answer::Missing(status) => {
+            log::info(&format!("{}: no {}: status {status}", ufm.name(), query.path));
+            Tally::default()
         }
     })
+}
+
+fn report(wiring: &mut Wiring, code: &str, meaning: &str, tally: &Tally) {
+    if let Some((number, reason)) = tally.example {
+        wiring.skip_many(code, meaning, &format!("number {number}: {reason}"), tally.unusable);
+    }
 }

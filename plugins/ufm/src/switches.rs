@@ -7,6 +7,9 @@ use crate::texts::Texts;
 use std::collections::HashMap;
 use topoloom_fabric::Guid;
 
+/// With every host beside them, where only ports say what they are plugged into.
+const MAX_SWITCHES: usize = 300_000;
+
 /// What a record says about which switch it means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
@@ -47,6 +50,9 @@ impl Switches {
             (None, 0) => return None,
             (None, name) => Key::Name(name),
         };
+        if self.is_full() {
+            return self.numbers.get(&key).copied();
+        }
         let number = *self.numbers.entry(key).or_insert_with(|| {
             self.list.push(Known { key, name, last: 0, has_ports: false, bears_hosts: false });
             (self.list.len() - 1) as u32
@@ -65,6 +71,11 @@ impl Switches {
             }
         }
         Some(number)
+    }
+
+    /// Whether there may be one without a number.
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.len() >= MAX_SWITCHES
     }
 
     /// A key that is known by its GUID.

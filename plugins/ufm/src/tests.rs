@@ -1,1 +1,9 @@
+//! Whole rounds against fake UFMs.
 
+mod edges;
+mod fabrics;
+mod mutations;
+mod net;
+mod refusals;
+mod requests;
+mod rounds;

@@ -46,16 +46,13 @@ pub(crate) struct Seen {
     pub(crate) nodes: u64,
     /// When hosts were placed, milliseconds since 1970.
     pub(crate) placed: u64,
-    /// Host links and switches of the wiring: a state that had no room for it has none.
-    pub(crate) size: [u64; 2],
 }
 
 impl Seen {
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let [a, b, c, d] = self.versions.map_or([0; 4], |versions| versions.0);
-        let [links, switches] = self.size;
         let mut bytes = vec![FORMAT, u8::from(self.versions.is_some())];
-        for number in [a, b, c, d, self.nodes, self.placed, links, switches] {
+        for number in [a, b, c, d, self.nodes, self.placed] {
             bytes.extend(number.to_le_bytes());
         }
         bytes
@@ -65,12 +62,12 @@ impl Seen {
         let (&[format, has_versions], numbers) = bytes.split_first_chunk::<2>()?;
         let (numbers, rest) = numbers.as_chunks::<8>();
         let numbers: Vec<u64> = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
-        let &[a, b, c, d, nodes, placed, links, switches] = numbers.as_slice() else { return None };
+        let &[a, b, c, d, nodes, placed] = numbers.as_slice() else { return None };
         if format != FORMAT || !rest.is_empty() {
             return None;
         }
         let versions = (has_versions == 1).then_some(Versions([a, b, c, d]));
-        Some(Self { versions, nodes, placed, size: [links, switches] })
+        Some(Self { versions, nodes, placed })
     }
 }
 
@@ -111,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_read_back_and_anything_else_is_nothing() {
-        let seen = Seen { versions: Some(Versions([1, 2, 3, u64::MAX])), nodes: 5, placed: 6, size: [7, 8] };
+        let seen = Seen { versions: Some(Versions([1, 2, 3, u64::MAX])), nodes: 5, placed: 6 };
         let bytes = seen.to_bytes();
         assert_eq!(Seen::from_bytes(&bytes), Some(seen));
         let without = Seen { versions: None, ..seen };

@@ -3,7 +3,7 @@
 //! Keys match in any case, `null` says nothing, and one record of the wrong type fails the round, as it does there.
 
 use crate::config::Config;
-use crate::fetch::{Answer, Query};
+use crate::fetch::Query;
 use crate::port::Unusable;
 use crate::rounds::{self, Asked};
 use crate::versions::Seen;
@@ -15,7 +15,7 @@ use topoloom_sdk::{Diagnostic, Failure, Input, Subject};
 /// One round.
 pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<topoloom_sdk::Answer, Failure> {
     let fabrics = rounds::ask(config, input)?;
-    let seen = |fabric: &Asked<'_>| Seen { versions: fabric.versions, nodes: 0, placed: 0, size: [0; 2] };
+    let seen = |fabric: &Asked<'_>| Seen { versions: fabric.versions, nodes: 0, placed: 0 };
     let part = |fabric: &Asked<'_>| Part {
         key: fabric.ufm.name().to_owned(),
         own: seen(fabric).to_bytes(),
@@ -45,7 +45,7 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<topoloom_sd
 /// Adds the ports of a fabric, down ones and placeholders too.
 fn read(config: &Config, fabric: &Asked<'_>, wiring: &mut Wiring) -> Result<(), Failure> {
     let query = Query { path: "resources/ports", filter: None, page_size: config.page_size, max_unusable: 0 };
-    let ports = fabric.ufm.list(&query, &mut |members| {
+    let read = &mut |members: &mut Members<'_>| {
         let port = Port::read(members)?;
         if port.description.contains("Computer") {
             let host = wiring.host(&port.system_name);
@@ -53,14 +53,8 @@ fn read(config: &Config, fabric: &Asked<'_>, wiring: &mut Wiring) -> Result<(), 
             wiring.link(host, leaf, Link::up(""));
         }
         Ok(())
-    })?;
-    match ports {
-        Answer::Read(_) => Ok(()),
-        Answer::Missing(status) => {
-            let name = fabric.ufm.name();
-            Err(Failure::upstream(format!("GET resources/ports of the endpoint {name:?}: status {status}")))
-        }
-    }
+    };
+    rounds::ports(&fabric.ufm, &query, read).map(|_| ())
 }
 
 /// The three fields that count.

@@ -2,31 +2,13 @@
 
 use crate::config::{Config, Uplinks};
 use crate::gather::{Gathered, HostPort, quoted};
-use crate::link::Link;
+use crate::link::Cables;
 use crate::switches::Key;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use topoloom_fabric::{Guid, Link as Cable, SwitchId, Wiring};
-
-/// The cables between switches, each once.
-#[derive(Debug, Default)]
-pub(crate) struct Trunks {
-    count: HashMap<(Guid, Guid), u32>,
-    seen: HashSet<u64>,
-}
-
-impl Trunks {
-    /// Takes a record of the list of links. A cable that is listed from both ends is one.
-    pub(crate) fn take(&mut self, link: &Link) {
-        let [a, b] = link.ends;
-        let is_new = link.identity.is_none_or(|identity| self.seen.insert(identity));
-        if a != b && is_new {
-            *self.count.entry((a.min(b), a.max(b))).or_default() += 1;
-        }
-    }
-}
+use std::collections::{BTreeMap, HashMap};
+use topoloom_fabric::{Link as Cable, SwitchId, Wiring};
 
 /// The wiring of one fabric. `place` tells switches without GUID from those of other fabrics.
-pub(crate) fn weave(gathered: Gathered<'_>, trunks: Option<Trunks>, config: &Config, place: &str) -> Wiring {
+pub(crate) fn weave(gathered: Gathered<'_>, cables: &Cables, config: &Config, place: &str) -> Wiring {
     let mut loom = Loom { gathered, config, place, ids: HashMap::new(), wiring: Wiring::new() };
     loom.wiring = std::mem::take(&mut loom.gathered.wiring);
     loom.gathered.switches.settle();
@@ -34,7 +16,7 @@ pub(crate) fn weave(gathered: Gathered<'_>, trunks: Option<Trunks>, config: &Con
         loom.port(&port);
     }
     if config.uplinks == Uplinks::Auto {
-        loom.adjacent(trunks);
+        loom.adjacent(cables);
     }
     loom.wiring
 }
@@ -102,14 +84,14 @@ impl Loom<'_, '_> {
         id
     }
 
-    fn adjacent(&mut self, trunks: Option<Trunks>) {
+    fn adjacent(&mut self, cables: &Cables) {
         let mut pairs: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-        for ((a, b), count) in trunks.map(|trunks| trunks.count).unwrap_or_default() {
+        for ([a, b], count) in cables.iter() {
             let [a, b] = [a, b].map(|guid| self.gathered.switches.number(Some(guid), None, &mut self.gathered.texts));
             pairs.extend(a.zip(b).map(|ends| (ends, count)));
         }
         self.keep_switches(&mut pairs);
-        if pairs.is_empty() {
+        if cables.is_empty() {
             pairs = self.trunks_of_ports();
             self.keep_switches(&mut pairs);
         }

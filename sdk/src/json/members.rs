@@ -162,7 +162,7 @@ impl<'a> Members<'a> {
                 rest.get(..length).unwrap_or_default()
             }
             _ => {
-                let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b':' | b'"' | b'}' | b']');
+                let ends = |byte: &u8| byte.is_ascii_whitespace() || b",:\"{}[]".contains(byte);
                 let length = rest.iter().position(ends).ok_or(End::CutOff)?;
                 self.at += length;
                 rest.get(..length).filter(|word| !word.is_empty()).ok_or(End::Malformed)?
@@ -261,6 +261,8 @@ mod tests {
             r#"{"a":1 "b":2}"#,
             r#"{"a":"x}"#,
             r#"{"a":[1}"#,
+            r#"{"a":1{}}"#,
+            r#"{"a":1[]}"#,
             "{,}",
         ] {
             assert_eq!(read(object), None, "{object}");

@@ -5,13 +5,14 @@ const MAX_NAME: usize = 63;
 
 /// A base URL out of what an operator writes. The message never repeats the text: people put passwords into URLs.
 pub(super) fn url(text: &str) -> Result<String, &'static str> {
-    let text = text.trim().trim_end_matches('/');
+    let text = text.trim();
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => ("https", rest),
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => ("http", rest),
         Some(_) => return Err("a URL begins with https:// or http://, or with the name of the machine"),
         None => ("https", text),
     };
+    let rest = rest.trim_end_matches('/');
     let authority = rest.split('/').next().unwrap_or_default();
     if authority.is_empty() || authority.starts_with(':') {
         return Err("the URL names no machine");

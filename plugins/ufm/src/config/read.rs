@@ -1,12 +1,11 @@
 //! From lenient JSON to a [`Config`], collecting problems and notes on the way.
 
+use super::place::Place;
 use super::{Auth, Config, Fabric, Mode, Ports, Uplinks, check};
 use topoloom_fabric::{Known, Reader, Settings};
+use topoloom_sdk::Problem;
 use topoloom_sdk::json::Value;
-use topoloom_sdk::{Problem, Tls};
 
-/// The name of the first endpoint; others are this and their number.
-const ENDPOINT: &str = "ufm";
 /// More fabrics than one entry should carry.
 const MAX_FABRICS: usize = 16;
 /// Of a hundred records.
@@ -71,78 +70,7 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
     Ok(config)
 }
 
-/// What says where a UFM is and how to speak to it: at the top, for all fabrics, or in one of them.
-#[derive(Debug, Clone, Default)]
-struct Place {
-    name: Option<String>,
-    /// Whether a key that names URLs was there, good or bad.
-    placed: bool,
-    urls: Vec<String>,
-    prefix: Option<String>,
-    auth: Option<Auth>,
-    ca_bundle: Option<String>,
-    server_name: Option<String>,
-    insecure: Option<bool>,
-}
-
-impl Place {
-    /// Reads a key, if it is one of these.
-    fn take(&mut self, key: &str, path: &str, value: &Value, reader: &mut Reader) -> bool {
-        match lower(key).as_str() {
-            "endpoint" => {
-                self.placed = true;
-                let text = reader.text(path, value).map(|text| (path.to_owned(), text));
-                urls(reader, text.into_iter().collect(), &mut self.urls);
-            }
-            "endpoints" => {
-                self.placed = true;
-                let texts = reader.texts(path, value);
-                if texts.is_empty() && !matches!(value, Value::Array(list) if !list.is_empty()) {
-                    reader.problem(path, "the list is empty; at least one URL is expected".to_owned());
-                }
-                urls(reader, texts, &mut self.urls);
-            }
-            "apiprefix" => {
-                let prefix = reader.text(path, value).map(|text| check::prefix(&text));
-                self.prefix = checked(reader, path, prefix);
-            }
-            "auth" => self.auth = auth(reader, path, value),
-            "cabundle" => {
-                let bundle = reader.text(path, value);
-                if bundle.as_ref().is_some_and(|text| !text.contains("-----BEGIN CERTIFICATE-----")) {
-                    reader.problem(path, "no PEM certificate is in it".to_owned());
-                }
-                self.ca_bundle = bundle;
-            }
-            "servername" => self.server_name = reader.text(path, value).filter(|name| !name.trim().is_empty()),
-            "insecureskipverify" => self.insecure = Some(insecure(reader, path, value)),
-            _ => return false,
-        }
-        true
-    }
-
-    /// The fabric, with what the top says where this says nothing.
-    fn fabric(self, number: usize, top: &Self) -> Fabric {
-        let name = match number {
-            1 => ENDPOINT.to_owned(),
-            _ => format!("{ENDPOINT}-{number}"),
-        };
-        let top = top.clone();
-        Fabric {
-            name: self.name.unwrap_or(name),
-            urls: self.urls,
-            prefix: self.prefix.or(top.prefix),
-            auth: self.auth.or(top.auth).unwrap_or(Auth::Auto),
-            tls: Tls {
-                ca_bundle: self.ca_bundle.or(top.ca_bundle),
-                server_name: self.server_name.or(top.server_name),
-                insecure_skip_verify: self.insecure.or(top.insecure).unwrap_or(false),
-            },
-        }
-    }
-}
-
-fn checked<T>(reader: &mut Reader, path: &str, value: Option<Result<T, String>>) -> Option<T> {
+pub(super) fn checked<T>(reader: &mut Reader, path: &str, value: Option<Result<T, String>>) -> Option<T> {
     match value? {
         Ok(value) => Some(value),
         Err(message) => {
@@ -166,7 +94,7 @@ fn mode(reader: &mut Reader, path: &str, value: &Value) -> Mode {
 }
 
 /// Volcano takes everything but a boolean for false. So does this: false is the safe side.
-fn insecure(reader: &mut Reader, path: &str, value: &Value) -> bool {
+pub(super) fn insecure(reader: &mut Reader, path: &str, value: &Value) -> bool {
     if let Value::Bool(flag) = value {
         return *flag;
     }
@@ -184,7 +112,7 @@ fn whole(reader: &mut Reader, path: &str, value: &Value, allowed: std::ops::Rang
     found.then_some(number as u32)
 }
 
-fn urls(reader: &mut Reader, texts: Vec<(String, String)>, urls: &mut Vec<String>) {
+pub(super) fn urls(reader: &mut Reader, texts: Vec<(String, String)>, urls: &mut Vec<String>) {
     for (path, text) in texts {
         match check::url(&text) {
             Ok(url) if urls.contains(&url) => reader.problem(&path, "the URL is there twice".to_owned()),
@@ -194,7 +122,7 @@ fn urls(reader: &mut Reader, texts: Vec<(String, String)>, urls: &mut Vec<String
     }
 }
 
-fn auth(reader: &mut Reader, path: &str, value: &Value) -> Option<Auth> {
+pub(super) fn auth(reader: &mut Reader, path: &str, value: &Value) -> Option<Auth> {
     match value {
         Value::Null => None,
         Value::String(text) if text == "auto" => Some(Auth::Auto),
@@ -302,6 +230,6 @@ fn fabric(reader: &mut Reader, path: &str, value: &Value) -> Option<Place> {
     Some(place)
 }
 
-fn lower(text: &str) -> String {
+pub(super) fn lower(text: &str) -> String {
     text.to_ascii_lowercase()
 }

@@ -1,0 +1,81 @@
+//! The keys that say where a UFM is.
+
+use super::read::{auth, checked, insecure, lower, urls};
+use super::{Auth, Fabric, check};
+use topoloom_fabric::Reader;
+use topoloom_sdk::Tls;
+use topoloom_sdk::json::Value;
+
+/// The name of the first endpoint; others are this and their number.
+const ENDPOINT: &str = "ufm";
+
+/// What says where a UFM is and how to speak to it: at the top, for all fabrics, or in one of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Place {
+    pub(super) name: Option<String>,
+    /// Whether a key that names URLs was there, good or bad.
+    pub(super) placed: bool,
+    urls: Vec<String>,
+    prefix: Option<String>,
+    auth: Option<Auth>,
+    ca_bundle: Option<String>,
+    server_name: Option<String>,
+    insecure: Option<bool>,
+}
+
+impl Place {
+    /// Reads a key, if it is one of these.
+    pub(super) fn take(&mut self, key: &str, path: &str, value: &Value, reader: &mut Reader) -> bool {
+        match lower(key).as_str() {
+            "endpoint" => {
+                self.placed = true;
+                let text = reader.text(path, value).map(|text| (path.to_owned(), text));
+                urls(reader, text.into_iter().collect(), &mut self.urls);
+            }
+            "endpoints" => {
+                self.placed = true;
+                let texts = reader.texts(path, value);
+                if texts.is_empty() && !matches!(value, Value::Array(list) if !list.is_empty()) {
+                    reader.problem(path, "the list is empty; at least one URL is expected".to_owned());
+                }
+                urls(reader, texts, &mut self.urls);
+            }
+            "apiprefix" => {
+                let prefix = reader.text(path, value).map(|text| check::prefix(&text));
+                self.prefix = checked(reader, path, prefix);
+            }
+            "auth" => self.auth = auth(reader, path, value),
+            "cabundle" => {
+                let bundle = reader.text(path, value);
+                if bundle.as_ref().is_some_and(|text| !text.contains("-----BEGIN CERTIFICATE-----")) {
+                    reader.problem(path, "no PEM certificate is in it".to_owned());
+                }
+                self.ca_bundle = bundle;
+            }
+            "servername" => self.server_name = reader.text(path, value).filter(|name| !name.trim().is_empty()),
+            "insecureskipverify" => self.insecure = Some(insecure(reader, path, value)),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The fabric, with what the top says where this says nothing.
+    pub(super) fn fabric(self, number: usize, top: &Self) -> Fabric {
+        let name = match number {
+            1 => ENDPOINT.to_owned(),
+            _ => format!("{ENDPOINT}-{number}"),
+        };
+        let top = top.clone();
+        Fabric {
+            name: self.name.unwrap_or(name),
+            urls: self.urls,
+            prefix: self.prefix.or(top.prefix),
+            auth: self.auth.or(top.auth).unwrap_or(Auth::Auto),
+            tls: Tls {
+                ca_bundle: self.ca_bundle.or(top.ca_bundle),
+                server_name: self.server_name.or(top.server_name),
+                insecure_skip_verify: self.insecure.or(top.insecure).unwrap_or(false),
+            },
+        }
+    }
+}
