@@ -1,4 +1,4 @@
-//! The elements of one array, out of a body that does not fit into memory.
+//! The elements of one array, or of several, out of a body that does not fit into memory.
 //!
 //! Only the outer shape is understood: where an element begins and where it ends. So an element that is no valid JSON
 //! (a bare `NaN`, a number where text belongs) costs that element, not the whole list, while a body that stops in the
@@ -10,6 +10,7 @@ use std::io::{self, Read};
 const CHUNK: usize = 64 * 1024;
 /// An element, or all that stands around the array, larger than this is not what it pretends to be.
 const MAX_ELEMENT: usize = 4 * 1024 * 1024;
+const TOO_LARGE: &str = "an element of the list is larger than 4 MiB";
 
 /// What is wrong with the document as a whole.
 #[derive(Debug)]
@@ -50,8 +51,9 @@ enum At {
 
 /// Hands out the elements of an array one by one, as raw text.
 ///
-/// The array is the document itself, or the value of one key of an object (`{"data": [...], "total": 3}`). What else
-/// stands in that object is kept: see [`Elements::envelope`].
+/// The array is the document itself, or the value of one key of an object (`{"data": [...], "total": 3}`), or several
+/// arrays of one object are read in the order in which they come: see [`Elements::several`]. What else stands in that
+/// object is kept: see [`Elements::envelope`].
 ///
 /// ```
 /// use topoloom_sdk::json::Elements;
@@ -72,27 +74,53 @@ enum At {
 #[derive(Debug)]
 pub struct Elements<R> {
     reader: R,
-    key: String,
+    keys: Vec<String>,
+    /// Which of the arrays were there, in the order of `keys`.
+    seen: Vec<bool>,
+    /// The array that is being read, as position in `keys`.
+    current: usize,
     chunk: Vec<u8>,
     next: usize,
     element: Vec<u8>,
     envelope: Vec<u8>,
     at: At,
-    found: bool,
 }
 
 impl<R: Read> Elements<R> {
     /// `key` is where the array stands when the document is an object.
     pub fn new(reader: R, key: &str) -> Self {
+        Self::several(reader, &[key])
+    }
+
+    /// Several arrays of one object. [`Elements::key`] says in which of them an element stands. A document that is an
+    /// array itself counts as the array of the first key; of a key that is there twice the first array counts, the other
+    /// stays in the envelope.
+    ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    ///
+    /// let document = r#"{"hosts": ["a", "b"], "version": 7, "switches": ["s"]}"#;
+    /// let mut elements = Elements::several(document.as_bytes(), &["hosts", "switches"]);
+    /// let mut seen = Vec::new();
+    /// while let Some(text) = elements.next()? {
+    ///     let text = String::from_utf8_lossy(text).into_owned();
+    ///     seen.push(format!("{} {text}", elements.key()));
+    /// }
+    /// assert_eq!(seen, [r#"hosts "a""#, r#"hosts "b""#, r#"switches "s""#]);
+    /// assert_eq!(elements.envelope(), br#"{"hosts": null, "version": 7, "switches": null}"#);
+    /// # Ok::<(), topoloom_sdk::json::Error>(())
+    /// ```
+    pub fn several(reader: R, keys: &[&str]) -> Self {
         Self {
             reader,
-            key: key.to_owned(),
+            keys: keys.iter().map(|&key| key.to_owned()).collect(),
+            seen: vec![false; keys.len()],
+            current: 0,
             chunk: Vec::new(),
             next: 0,
             element: Vec::new(),
             envelope: Vec::new(),
             at: At::Start,
-            found: false,
         }
     }
 
@@ -105,7 +133,7 @@ impl<R: Read> Elements<R> {
     pub fn next(&mut self) -> Result<Option<&[u8]>, Error> {
         if self.at == At::Start {
             match self.after_space()? {
-                b'[' => (self.at, self.found) = (At::Array, true),
+                b'[' => self.enter(0),
                 b'{' => {
                     self.envelope.push(b'{');
                     self.around()?;
@@ -113,7 +141,7 @@ impl<R: Read> Elements<R> {
                 _ => return Err(Error::Shape("the document is neither a JSON list nor an object")),
             }
         }
-        if self.at == At::Array && !self.element()? {
+        while self.at == At::Array && !self.element()? {
             if self.envelope.is_empty() { self.end()? } else { self.around()? }
         }
         Ok(if self.at == At::Array { Some(&self.element) } else { None })
@@ -126,10 +154,30 @@ impl<R: Read> Elements<R> {
         &self.envelope
     }
 
-    /// Whether the array was there. An object without it has no elements, which often means an error.
+    /// The key of the array in which the last element stands.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.keys.get(self.current).map_or("", String::as_str)
+    }
+
+    /// Whether the array was there, or any of several. An object without it has no elements, which often means an error.
     #[must_use]
     pub fn found(&self) -> bool {
-        self.found
+        self.seen.contains(&true)
+    }
+
+    /// Whether the array of this key was there.
+    #[must_use]
+    pub fn found_key(&self, key: &str) -> bool {
+        self.keys.iter().zip(&self.seen).any(|(known, &seen)| seen && known == key)
+    }
+
+    /// From here on the elements of an array are read.
+    fn enter(&mut self, array: usize) {
+        (self.at, self.current) = (At::Array, array);
+        if let Some(seen) = self.seen.get_mut(array) {
+            *seen = true;
+        }
     }
 
     /// Reads one element. False: the array ended instead.
@@ -153,6 +201,9 @@ impl<R: Read> Elements<R> {
                     }
                     self.next += 1;
                     self.element.push(byte);
+                    if self.element.len() > MAX_ELEMENT {
+                        return Err(Error::Shape(TOO_LARGE));
+                    }
                 }
             }
         }
@@ -172,7 +223,7 @@ impl<R: Read> Elements<R> {
                 _ => {}
             }
             if self.element.len() > MAX_ELEMENT {
-                return Err(Error::Shape("an element of the list is larger than 4 MiB"));
+                return Err(Error::Shape(TOO_LARGE));
             }
         }
         Ok(())
@@ -199,7 +250,7 @@ impl<R: Read> Elements<R> {
 
     /// Reads the object around the array, up to the array or to the end of the document.
     fn around(&mut self) -> Result<(), Error> {
-        if self.found {
+        if self.at == At::Array {
             self.envelope.extend_from_slice(b"null");
         }
         let mut depth = 1_u32;
@@ -211,8 +262,13 @@ impl<R: Read> Elements<R> {
                 b'"' => {
                     self.string(false)?;
                     let key_ends = self.envelope.len() - 1;
-                    let is_key = self.envelope.get(key_begins..key_ends) == Some(self.key.as_bytes());
-                    if depth == 1 && is_key && !self.found && self.array_follows()? {
+                    let text = self.envelope.get(key_begins..key_ends).unwrap_or_default();
+                    let array = self.keys.iter().position(|key| key.as_bytes() == text);
+                    let unseen = array.filter(|&array| depth == 1 && self.seen.get(array) == Some(&false));
+                    if let Some(array) = unseen
+                        && self.array_follows()?
+                    {
+                        self.enter(array);
                         return Ok(());
                     }
                 }
@@ -235,7 +291,6 @@ impl<R: Read> Elements<R> {
             match byte {
                 b'[' => {
                     self.next += 1;
-                    (self.at, self.found) = (At::Array, true);
                     return Ok(true);
                 }
                 b':' => self.envelope.push(byte),
@@ -345,6 +400,48 @@ mod tests {
         check("<html>", Err("the document is neither a JSON list nor an object"));
         check("[] []", Err("something follows the end of the document"));
         check(r#"{"data":[1]"#, Err("the document ends in the middle"));
+    }
+
+    /// Elements with their keys, then the envelope.
+    fn several(document: &str) -> (Vec<String>, String) {
+        let mut elements = Elements::several(Slow(document.as_bytes()), &["a", "b"]);
+        let mut seen = Vec::new();
+        while let Some(text) = elements.next().unwrap() {
+            let text = String::from_utf8(text.to_vec()).unwrap();
+            seen.push(format!("{} {text}", elements.key()));
+        }
+        (seen, String::from_utf8(elements.envelope().to_vec()).unwrap())
+    }
+
+    #[test]
+    fn several_lists_of_one_object_are_read_in_any_order() {
+        let (seen, envelope) = several(r#"{"x":{"a":[0]},"b":[1,{"a":[2]}],"y":"a","a":[3],"z":[4]}"#);
+        assert_eq!(seen, ["b 1", r#"b {"a":[2]}"#, "a 3"]);
+        assert_eq!(envelope, r#"{"x":{"a":[0]},"b":null,"y":"a","a":null,"z":[4]}"#);
+        assert_eq!(several(r#"{"b":[],"a":[]}"#), (vec![], r#"{"b":null,"a":null}"#.to_owned()));
+        assert_eq!(several("[7]").0, ["a 7"]);
+    }
+
+    #[test]
+    fn a_list_that_is_there_twice_is_read_once() {
+        let (seen, envelope) = several(r#"{"a":[1],"a":[2],"b":[3]}"#);
+        assert_eq!(seen, ["a 1", "b 3"]);
+        assert_eq!(envelope, r#"{"a":null,"a":[2],"b":null}"#);
+    }
+
+    #[test]
+    fn which_list_was_there_is_known() {
+        let mut elements = Elements::several(&br#"{"b":[]}"#[..], &["a", "b"]);
+        assert!(elements.next().unwrap().is_none());
+        assert_eq!((elements.found(), elements.found_key("a"), elements.found_key("b")), (true, false, true));
+    }
+
+    #[test]
+    fn an_endless_number_ends_the_reading() {
+        let mut elements = Elements::new(io::repeat(b'1'), "data");
+        assert!(elements.next().is_err());
+        let mut elements = Elements::new((&b"["[..]).chain(io::repeat(b'1')), "data");
+        assert_eq!(elements.next().unwrap_err().to_string(), TOO_LARGE);
     }
 
     #[test]
