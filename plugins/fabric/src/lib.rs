@@ -1,0 +1,43 @@
+//! From cables to groups: what the discoverers of fabrics share.
+//!
+//! A discoverer reads its source (a fabric manager, link-layer neighbours) into a [`Wiring`]; [`place`] turns it into an
+//! answer: hosts that hang on the same switches are a group, groups below the same upper switches are a larger one.
+//! Wrong cables, dead links, storage leaves and replaced switches do not move anybody; they are reported.
+//!
+//! ```
+//! use topoloom_fabric::{Link, Settings, State, Wiring, place};
+//! use topoloom_sdk::prelude::*;
+//!
+//! fn round(settings: &Settings, input: &Input<'_>) -> Answer {
+//!     let state = State::from_bytes(input.state);
+//!     let mut wiring = Wiring::new();
+//!     let host = wiring.host("gpu-a017");
+//!     let leaf = wiring.switch("5c6d7e0000bb0203", "ib-leaf-su2-r3");
+//!     wiring.link(host, leaf, Link::up("mlx5_2").to("1/9/1"));
+//!     let outcome = place(&wiring, settings, &state.memory, input);
+//!     outcome.answer(Vec::new(), input)
+//! }
+//! ```
+//!
+//! Pure: no clock, no randomness, no request. The same wiring in any order gives the same answer.
+
+mod guid;
+mod interned;
+mod memory;
+mod naming;
+mod place;
+mod reader;
+mod settings;
+mod state;
+mod volcano;
+mod wiring;
+
+pub use guid::Guid;
+pub use memory::Memory;
+pub use naming::{HostNames, clean_host, clean_switch, is_aggregation_node};
+pub use place::{Change, Counts, Outcome, place};
+pub use reader::{Note, Reader};
+pub use settings::{Down, Known, Rewrite, Settings};
+pub use state::{Part, State};
+pub use volcano::volcano;
+pub use wiring::{HostId, Link, LinkState, SwitchId, Wiring};

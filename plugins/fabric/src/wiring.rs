@@ -1,0 +1,285 @@
+//! The cables: hosts, switches and what joins them, as the fabric tells it.
+//!
+//! A [`Wiring`] is what a discoverer builds out of its input, record by record. It knows nothing of the cluster and
+//! decides nothing; [`crate::place`] does. Everything is a number but the names, which are kept once: 16 384 hosts with
+//! eight rails take about 4 MiB.
+
+use crate::guid::Guid;
+use crate::interned::{self, Interned};
+
+/// Identities and names beyond this are cut: a group's identity has to fit into 512 bytes.
+const MAX_TEXT: usize = 256;
+
+/// A host of the fabric, by the name that the fabric gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub(crate) u32);
+
+/// A switch, by its identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SwitchId(pub(crate) u32);
+
+/// Whether a cable carries traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkState {
+    /// It does.
+    Up,
+    /// The other end is known, but the port is not up.
+    Down,
+}
+
+/// One cable, or several alike, from a host to a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link<'a> {
+    /// How many.
+    pub count: u16,
+    /// Whether they carry traffic.
+    pub state: LinkState,
+    /// The host's port, as an operator knows it: `mlx5_4`, `rdma0`. May be empty.
+    pub port: &'a str,
+    /// The switch's port: `1/9/1`, `swp17s0`. May be empty.
+    pub switch_port: &'a str,
+}
+
+impl<'a> Link<'a> {
+    /// One cable that is up.
+    #[must_use]
+    pub fn up(port: &'a str) -> Self {
+        Self { count: 1, state: LinkState::Up, port, switch_port: "" }
+    }
+
+    /// One cable that is down.
+    #[must_use]
+    pub fn down(port: &'a str) -> Self {
+        Self { state: LinkState::Down, ..Self::up(port) }
+    }
+
+    /// The port at the other end.
+    #[must_use]
+    pub fn to(self, switch_port: &'a str) -> Self {
+        Self { switch_port, ..self }
+    }
+}
+
+/// A link as it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cable {
+    pub(crate) host: u32,
+    pub(crate) switch: u32,
+    pub(crate) port: u32,
+    pub(crate) switch_port: u32,
+    pub(crate) count: u16,
+    pub(crate) state: LinkState,
+}
+
+/// What is known of a switch beside its identity.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Features {
+    /// Number of its readable name.
+    pub(crate) name: u32,
+    /// The level that somebody declared; 0: none.
+    pub(crate) level: u8,
+    /// Hosts hang on it that have no name.
+    pub(crate) bears_hosts: bool,
+}
+
+/// The port of a machine whose name says nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stranger {
+    pub(crate) guid: Guid,
+    pub(crate) cable: Cable,
+}
+
+/// Records that were left out, counted by reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Skipped {
+    pub(crate) code: String,
+    pub(crate) meaning: String,
+    pub(crate) example: String,
+    pub(crate) count: u64,
+}
+
+/// All cables of one or more fabrics.
+#[derive(Debug, Clone, Default)]
+pub struct Wiring {
+    pub(crate) hosts: Interned,
+    pub(crate) switches: Interned,
+    pub(crate) features: Vec<Features>,
+    /// Readable names of switches, and labels of ports.
+    pub(crate) texts: Interned,
+    pub(crate) cables: Vec<Cable>,
+    pub(crate) strangers: Vec<Stranger>,
+    pub(crate) guids: Vec<(u32, Guid)>,
+    pub(crate) adjacent: Vec<(u32, u32, u32)>,
+    pub(crate) skipped: Vec<Skipped>,
+    pub(crate) partial: bool,
+}
+
+impl Wiring {
+    /// No cable.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A host, by the name that the fabric gives it (see [`crate::HostNames`]). The same name is the same host.
+    pub fn host(&mut self, name: &str) -> HostId {
+        HostId(self.hosts.intern(&bounded(name)))
+    }
+
+    /// A switch. `identity` is what makes it itself (a GUID, a chassis); `name` is for people and may be empty. A later
+    /// name that is not empty counts only where there was none.
+    pub fn switch(&mut self, identity: &str, name: &str) -> SwitchId {
+        // Number 0 is the empty text, so that features without a name have one.
+        self.texts.intern("");
+        let number = self.switches.intern(&bounded(identity));
+        let name = self.texts.intern(&bounded(name));
+        match self.features.get_mut(number as usize) {
+            Some(features) if features.name == 0 => features.name = name,
+            Some(_) => {}
+            None => self.features.push(Features { name, ..Features::default() }),
+        }
+        SwitchId(number)
+    }
+
+    /// A cable between a host and a switch. Cables between the same ports add up.
+    pub fn link(&mut self, host: HostId, switch: SwitchId, link: Link<'_>) {
+        let cable = self.cable(host.0, switch, link);
+        self.cables.push(cable);
+    }
+
+    /// The port of a machine that has no usable name: it counts when a Node lists this GUID
+    /// ([`crate::Settings::guid_annotation`]), and makes the switch a leaf in any case.
+    pub fn nameless(&mut self, guid: Guid, switch: SwitchId, link: Link<'_>) {
+        let cable = self.cable(0, switch, link);
+        self.strangers.push(Stranger { guid, cable });
+    }
+
+    /// The switch bears hosts that nobody can name: it is a leaf.
+    pub fn bears_hosts(&mut self, switch: SwitchId) {
+        if let Some(features) = self.features.get_mut(switch.0 as usize) {
+            features.bears_hosts = true;
+        }
+    }
+
+    /// A GUID of one of the host's ports. Only needed where Nodes list theirs.
+    pub fn guid(&mut self, host: HostId, guid: Guid) {
+        self.guids.push((host.0, guid));
+    }
+
+    /// Cables between two switches. The order says nothing; the same pair again adds up, so say each cable once.
+    pub fn adjacent(&mut self, a: SwitchId, b: SwitchId, count: u32) {
+        if a != b && count > 0 {
+            self.adjacent.push((a.0.min(b.0), a.0.max(b.0), count));
+        }
+    }
+
+    /// Somebody declared the level of a switch, 1 (leaf) to 16. It overrides the computed distance; 0 takes it back.
+    pub fn level(&mut self, switch: SwitchId, level: u8) {
+        if let Some(features) = self.features.get_mut(switch.0 as usize) {
+            features.level = level.min(16);
+        }
+    }
+
+    /// Counts a record that was left out or corrected. Each `code` (lower-case letters, digits, hyphens) becomes one
+    /// diagnostic of the answer: `<count> <meaning>, for instance <example>`. The first example stays.
+    pub fn skip(&mut self, code: &str, meaning: &str, example: &str) {
+        self.skip_many(code, meaning, example, 1);
+    }
+
+    /// [`Wiring::skip`] for several records.
+    pub fn skip_many(&mut self, code: &str, meaning: &str, example: &str, count: u64) {
+        if let Some(known) = self.skipped.iter_mut().find(|known| known.code == code) {
+            known.count = known.count.saturating_add(count);
+        } else {
+            let [code, meaning, example] = [code, meaning, example].map(|text| bounded(text).into_owned());
+            self.skipped.push(Skipped { code, meaning, example, count });
+        }
+    }
+
+    /// The wiring is not everything there is: the answer only adds.
+    pub fn partial(&mut self) {
+        self.partial = true;
+    }
+
+    /// Adds another fabric: hosts of the same name and switches of the same identity are the same.
+    pub fn absorb(&mut self, other: &Self) {
+        let hosts: Vec<HostId> = other.hosts.iter().map(|name| self.host(name)).collect();
+        let switches: Vec<SwitchId> = (0..)
+            .zip(&other.features)
+            .map(|(number, features)| {
+                let id = self.switch(other.switches.get(number), other.texts.get(features.name));
+                if features.bears_hosts {
+                    self.bears_hosts(id);
+                }
+                if features.level != 0 {
+                    self.level(id, features.level);
+                }
+                id
+            })
+            .collect();
+        let host = |number: u32| hosts.get(number as usize).copied();
+        let switch = |number: u32| switches.get(number as usize).copied();
+        for cable in &other.cables {
+            if let (Some(host), Some(switch)) = (host(cable.host), switch(cable.switch)) {
+                self.link(host, switch, other.link_of(cable));
+            }
+        }
+        for stranger in &other.strangers {
+            if let Some(switch) = switch(stranger.cable.switch) {
+                self.nameless(stranger.guid, switch, other.link_of(&stranger.cable));
+            }
+        }
+        for &(number, guid) in &other.guids {
+            if let Some(host) = host(number) {
+                self.guid(host, guid);
+            }
+        }
+        for &(a, b, count) in &other.adjacent {
+            if let (Some(a), Some(b)) = (switch(a), switch(b)) {
+                self.adjacent(a, b, count);
+            }
+        }
+        for skipped in &other.skipped {
+            self.skip_many(&skipped.code, &skipped.meaning, &skipped.example, skipped.count);
+        }
+        self.partial |= other.partial;
+    }
+
+    /// How many hosts have a name.
+    #[must_use]
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// How many switches there are.
+    #[must_use]
+    pub fn switches(&self) -> usize {
+        self.switches.len()
+    }
+
+    /// How many host links there are, up or down.
+    #[must_use]
+    pub fn links(&self) -> usize {
+        self.cables.len() + self.strangers.len()
+    }
+
+    fn cable(&mut self, host: u32, switch: SwitchId, link: Link<'_>) -> Cable {
+        let port = self.texts.intern(&bounded(link.port));
+        let switch_port = self.texts.intern(&bounded(link.switch_port));
+        Cable { host, switch: switch.0, port, switch_port, count: link.count.max(1), state: link.state }
+    }
+
+    fn link_of(&self, cable: &Cable) -> Link<'_> {
+        let [port, switch_port] = [cable.port, cable.switch_port].map(|text| self.texts.get(text));
+        Link { count: cable.count, state: cable.state, port, switch_port }
+    }
+}
+
+/// The text, or its beginning and a number that stands for the whole.
+fn bounded(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.len() <= MAX_TEXT {
+        return text.into();
+    }
+    let end = text.floor_char_boundary(MAX_TEXT - 17);
+    format!("{}~{:016x}", text.get(..end).unwrap_or_default(), interned::hash(text)).into()
+}
