@@ -3,6 +3,8 @@
 //! All text lies in one piece and the table holds numbers only: a hundred thousand names cost their text and twelve
 //! bytes each. Numbers follow the order of arrival, never the order of a hash.
 
+use crate::bytes::{Reader, Writer};
+
 /// Distinct strings, numbered from 0.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interned {
@@ -76,15 +78,38 @@ impl Interned {
 
 /// The same number for the same text, everywhere and always.
 pub(crate) fn hash(text: &str) -> u64 {
+    hash_bytes(text.as_bytes())
+}
+
+/// [`hash`] of bytes.
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = text.len() as u64;
-    for piece in text.as_bytes().chunks(8) {
+    let mut hash = bytes.len() as u64;
+    for piece in bytes.chunks(8) {
         let mut word = [0_u8; 8];
         word.iter_mut().zip(piece).for_each(|(to, from)| *to = *from);
         hash = (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(ODD);
     }
     // The low bits choose the slot, and a product is best in its high ones.
     hash ^ (hash >> 32)
+}
+
+impl Interned {
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.number(self.len() as u64);
+        self.iter().for_each(|text| writer.text(text));
+    }
+
+    /// None where a text is there twice: numbers would not be what they were.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let mut interned = Self::default();
+        for number in 0..reader.count()? {
+            if interned.intern(reader.text()?) as usize != number {
+                return None;
+            }
+        }
+        Some(interned)
+    }
 }
 
 #[cfg(test)]

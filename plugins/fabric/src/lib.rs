@@ -21,14 +21,23 @@
 //!
 //! Pure: no clock, no randomness, no request. The same wiring in any order gives the same answer.
 
+mod answer;
+mod bundle;
+mod bytes;
+mod graph;
 mod guid;
+mod hosts;
 mod interned;
+mod level;
+mod matching;
 mod memory;
 mod naming;
 mod place;
 mod reader;
+mod report;
 mod settings;
 mod state;
+mod tree;
 mod volcano;
 mod wiring;
 

@@ -1,10 +1,17 @@
 //! One round: from cables, names and the last round to an answer.
 
-use topoloom_sdk::{Answer, Input, Topology, TopologyBuilder};
+use std::collections::HashSet;
 
-use crate::memory::Memory;
+use topoloom_sdk::{Answer, Input, Topology};
+
+use crate::answer::{self, ROOT};
+use crate::graph::{Graph, at, set};
+use crate::hosts::{self, Hosts};
+use crate::matching::{Known, Match};
+use crate::memory::{self, Memory, Past, Prior, Recall};
 use crate::settings::Settings;
-use crate::state::State;
+use crate::state::{Part, State};
+use crate::tree::{self, Floor, Switches};
 use crate::wiring::Wiring;
 
 /// What a round came to.
@@ -36,26 +43,58 @@ pub struct Counts {
     pub matched: usize,
     /// Hosts that are not.
     pub unmatched: usize,
-    /// Hosts that could be several.
+    /// Hosts that could be several Nodes, or that share one with a better match.
     pub ambiguous: usize,
+}
+
+/// A round that is worked out, before it is put into words.
+#[derive(Debug)]
+pub(crate) struct Round<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) wiring: &'a Wiring,
+    pub(crate) hosts: Hosts<'a>,
+    /// The links that count, by host.
+    pub(crate) present: Graph,
+    pub(crate) switches: Switches<'a>,
+    /// Readable names, by switch; empty where there is none.
+    pub(crate) names: Vec<&'a str>,
+    pub(crate) floors: Vec<Floor>,
+    /// Hosts that were dark for too long.
+    pub(crate) dropped: Vec<u32>,
 }
 
 /// Places all hosts. Pure: the same arguments give the same outcome, whatever the order of the records was.
 #[must_use]
 pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Input<'_>) -> Outcome {
-    let _ = (wiring, settings, memory, input);
-    Outcome {
-        topology: TopologyBuilder::new().finish(),
-        memory: Memory::default(),
-        counts: Counts::default(),
-        change: Change::Some,
+    let known = Known::new(&input.nodes, settings);
+    let prior = if memory.is_empty() { Prior::new(&input.applied.groups(), known.rows()) } else { Prior::default() };
+    let (identities, of_wiring, of_memory) = hosts::switches(wiring, memory);
+    let grace = u64::try_from(settings.down_grace.as_millis()).unwrap_or(u64::MAX);
+    let past = Past { memory, prior: &prior, switches: of_memory, now: input.time, grace };
+    let hosts = Hosts::gather(wiring, &of_wiring, &known, &past);
+    let present = hosts.present(settings);
+    let recall = past.recall(1, &hosts.keys(), &hosts.rows, &present);
+    let dropped = recall.dropped.clone();
+    let switches = switches(wiring, identities, &of_wiring, &hosts, &recall);
+    let mut names = vec![""; switches.identities.len()];
+    for (number, features) in of_wiring.iter().zip(&wiring.features) {
+        set(&mut names, *number, wiring.texts.get(features.name));
     }
+    let mut taken = HashSet::from([ROOT.to_owned()]);
+    let floors = tree::grow(&switches, settings.similarity, &past, (&present, recall), &mut taken);
+    let counts = count(&hosts);
+    let round = Round { settings, wiring, hosts, present, switches, names, floors, dropped };
+    let topology = answer::write(&round);
+    let mut next = memory::remember(&round.switches.identities, &round.floors, &round.hosts.keys());
+    next.digest = answer::digest(&topology, &known.names);
+    let change = if memory.digest == next.digest && !memory.is_empty() { Change::None } else { Change::Some };
+    Outcome { topology, memory: next, counts, change }
 }
 
 impl Outcome {
     /// The answer of the round, with the state for the next: `unchanged` where that is the truth and a state came in.
     #[must_use]
-    pub fn answer(self, parts: Vec<crate::state::Part>, input: &Input<'_>) -> Answer {
+    pub fn answer(self, parts: Vec<Part>, input: &Input<'_>) -> Answer {
         let state = State { parts, memory: self.memory }.to_bytes();
         if self.change == Change::None && !input.state.is_empty() {
             Answer::unchanged(state)
@@ -63,4 +102,42 @@ impl Outcome {
             Answer::from(self.topology).with_state(state)
         }
     }
+}
+
+/// The switches of a round. One bears hosts when a cable to one is known, whatever its state.
+fn switches<'a>(
+    wiring: &Wiring,
+    identities: Vec<&'a str>,
+    of_wiring: &[u32],
+    hosts: &Hosts<'_>,
+    recall: &Recall,
+) -> Switches<'a> {
+    let count = identities.len();
+    let mut switches =
+        Switches { identities, declared: vec![0; count], bears_hosts: vec![false; count], adjacent: Vec::new() };
+    for (number, features) in of_wiring.iter().zip(&wiring.features) {
+        set(&mut switches.declared, *number, features.level);
+        set(&mut switches.bears_hosts, *number, features.bears_hosts);
+    }
+    let strangers = wiring.strangers.iter().map(|stranger| at(of_wiring, stranger.cable.switch));
+    let ports = hosts.ports.iter().map(|port| port.switch);
+    let known = recall.known.edges().iter().map(|edge| edge.parent);
+    for switch in strangers.chain(ports).chain(known) {
+        set(&mut switches.bears_hosts, switch, true);
+    }
+    let both = wiring.adjacent.iter().map(|&(a, b, count)| (at(of_wiring, a), at(of_wiring, b), count));
+    switches.adjacent = both.map(|(a, b, count)| (a.min(b), a.max(b), count)).collect();
+    switches
+}
+
+fn count(hosts: &Hosts<'_>) -> Counts {
+    let mut counts = Counts::default();
+    for host in hosts.hosts.iter().filter(|host| host.is_listed) {
+        match host.found {
+            Match::Node(..) => counts.matched += 1,
+            Match::Nobody => counts.unmatched += 1,
+            Match::Ambiguous(_) | Match::Duplicate(_) => counts.ambiguous += 1,
+        }
+    }
+    counts
 }

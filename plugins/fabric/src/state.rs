@@ -1,10 +1,20 @@
 //! What a discoverer keeps from round to round, as bytes.
 //!
 //! Compact, versioned, and read with suspicion: bytes that are not understood are an empty state, never a panic and
-//! never half of one. The host keeps 8 MiB at most; what is larger loses its wirings first, which costs a full round.
+//! never half of one. The host keeps 8 MiB at most; what is larger loses its parts first, which costs a full round.
 
-use crate::memory::Memory;
+use crate::bytes::{Reader, Writer};
+use crate::graph::{Edge, NONE};
+use crate::interned;
+use crate::memory::{Child, Memory, Remembered};
 use crate::wiring::Wiring;
+
+/// Changes with the layout.
+const MAGIC: [u8; 4] = *b"tlf\x01";
+/// What the host keeps.
+const MAX_STATE: usize = 8 * 1024 * 1024;
+/// Of a discoverer's own bytes.
+const MAX_OWN: usize = 64 * 1024;
 
 /// What a discoverer keeps from round to round.
 #[derive(Debug, Clone, Default)]
@@ -20,7 +30,7 @@ pub struct State {
 pub struct Part {
     /// Which source: the name of the endpoint.
     pub key: String,
-    /// The discoverer's own bytes: versions, an `ETag`. At most 64 KiB.
+    /// The discoverer's own bytes: versions, an `ETag`. At most 64 KiB; a part with more is not kept.
     pub own: Vec<u8>,
     /// Its cables.
     pub wiring: Wiring,
@@ -30,14 +40,40 @@ impl State {
     /// Reads bytes of [`State::to_bytes`]; empty when they are anything else.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
-        let _ = bytes;
-        Self::default()
+        read(bytes).unwrap_or_default()
     }
 
-    /// At most 8 MiB: wirings are left out where they do not fit, then everything.
+    /// At most 8 MiB: parts that do not fit are left out, the last ones first, then the memory.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        Vec::new()
+        let mut memory = Writer::default();
+        write_memory(&self.memory, &mut memory);
+        let memory = memory.finish();
+        // Room for the frame and the lengths.
+        let mut room = (MAX_STATE - 64).saturating_sub(memory.len());
+        let mut parts = Vec::new();
+        for part in self.parts.iter().filter(|part| part.own.len() <= MAX_OWN) {
+            let mut writer = Writer::default();
+            writer.text(&part.key);
+            writer.blob(&part.own);
+            part.wiring.write(&mut writer);
+            let part = writer.finish();
+            if part.len() + 10 > room {
+                break;
+            }
+            room -= part.len() + 10;
+            parts.push(part);
+        }
+        let mut body = Writer::default();
+        body.number(parts.len() as u64);
+        parts.iter().for_each(|part| body.blob(part));
+        body.blob(if memory.len() <= MAX_STATE - 64 { &memory } else { &[] });
+        let body = body.finish();
+        let mut bytes = Vec::with_capacity(body.len() + 12);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&checksum(&body).to_le_bytes());
+        bytes.extend_from_slice(&body);
+        bytes
     }
 
     /// The part of a source.
@@ -54,3 +90,101 @@ impl State {
         all
     }
 }
+
+/// A fault of memory or of somebody's hand shows; it is no signature.
+fn checksum(body: &[u8]) -> u64 {
+    interned::hash_bytes(body)
+}
+
+fn read(bytes: &[u8]) -> Option<State> {
+    let (magic, rest) = bytes.split_first_chunk::<4>()?;
+    let (sum, body) = rest.split_first_chunk::<8>()?;
+    if *magic != MAGIC || u64::from_le_bytes(*sum) != checksum(body) {
+        return None;
+    }
+    read_body(body)
+}
+
+fn read_body(body: &[u8]) -> Option<State> {
+    let mut reader = Reader::new(body);
+    let mut state = State::default();
+    for _ in 0..reader.count()? {
+        let mut part = Reader::new(reader.blob()?);
+        let key = part.text()?.to_owned();
+        let own = part.blob()?.to_vec();
+        let wiring = Wiring::read(&mut part)?;
+        part.end()?;
+        state.parts.push(Part { key, own, wiring });
+    }
+    let memory = reader.blob()?;
+    reader.end()?;
+    if !memory.is_empty() {
+        let mut reader = Reader::new(memory);
+        state.memory = read_memory(&mut reader)?;
+        reader.end()?;
+    }
+    Some(state)
+}
+
+fn write_memory(memory: &Memory, writer: &mut Writer) {
+    memory.digest.iter().for_each(|&part| writer.number(part));
+    writer.number(memory.switches.len() as u64);
+    memory.switches.iter().for_each(|switch| writer.text(switch));
+    writer.number(memory.levels.len() as u64);
+    let mut time = 0;
+    for level in &memory.levels {
+        writer.number(level.ids.len() as u64);
+        level.ids.iter().for_each(|id| writer.text(id));
+        writer.number(level.children.len() as u64);
+        for (number, child) in (0..).zip(&level.children) {
+            writer.text(&child.key);
+            writer.number(u64::from(child.group));
+            writer.step(time, child.seen);
+            time = child.seen;
+            let known = level.known.of(number);
+            writer.number(known.len() as u64);
+            for edge in known {
+                writer.number(u64::from(edge.parent));
+                writer.number(u64::from(edge.weight));
+            }
+        }
+    }
+}
+
+fn read_memory(reader: &mut Reader<'_>) -> Option<Memory> {
+    let digest = [reader.number()?, reader.number()?];
+    let mut memory = Memory { digest, ..Memory::default() };
+    for _ in 0..reader.count()? {
+        memory.switches.push(reader.text()?.to_owned());
+    }
+    let mut time = 0;
+    for _ in 0..reader.count()? {
+        let mut level = Remembered::default();
+        for _ in 0..reader.count()? {
+            level.ids.push(reader.text()?.to_owned());
+        }
+        for _ in 0..reader.count()? {
+            let key = reader.text()?.to_owned();
+            let group = reader.narrow::<u32>()?;
+            if group != NONE && group as usize >= level.ids.len() {
+                return None;
+            }
+            time = reader.step(time)?;
+            let mut edges = Vec::new();
+            for _ in 0..reader.count()? {
+                edges.push(Edge { parent: reader.below(memory.switches.len())?, weight: reader.narrow()? });
+            }
+            level.known.push(edges);
+            level.children.push(Child { key, group, seen: time });
+        }
+        // Looked up by halves.
+        if !level.children.is_sorted_by(|a, b| a.key < b.key) {
+            return None;
+        }
+        memory.levels.push(level);
+    }
+    Some(memory)
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,10 @@
 //! decides nothing; [`crate::place`] does. Everything is a number but the names, which are kept once: 16 384 hosts with
 //! eight rails take about 4 MiB.
 
+mod stored;
+
+use std::borrow::Cow;
+
 use crate::guid::Guid;
 use crate::interned::{self, Interned};
 
@@ -275,11 +279,13 @@ impl Wiring {
     }
 }
 
-/// The text, or its beginning and a number that stands for the whole.
-fn bounded(text: &str) -> std::borrow::Cow<'_, str> {
+/// The text on one line, or its beginning and a number that stands for the whole.
+fn bounded(text: &str) -> Cow<'_, str> {
+    let text: Cow<'_, str> =
+        if text.contains(char::is_control) { text.replace(char::is_control, " ").into() } else { text.into() };
     if text.len() <= MAX_TEXT {
-        return text.into();
+        return text;
     }
     let end = text.floor_char_boundary(MAX_TEXT - 17);
-    format!("{}~{:016x}", text.get(..end).unwrap_or_default(), interned::hash(text)).into()
+    format!("{}~{:016x}", text.get(..end).unwrap_or_default(), interned::hash(&text)).into()
 }

@@ -1,0 +1,169 @@
+//! Letting children vote, and bringing home what is left over.
+
+use super::Bundles;
+use crate::graph::{Graph, Lists, NONE, Sets, add, at, counted};
+
+/// Each round joins at least two bundles, and more than a few rounds mean a fabric without shape.
+const ROUNDS: usize = 8;
+/// A child that hangs on more bundles than this with equal right is no evidence for any pair of them.
+const MOST_SUBSTANTIAL: usize = 16;
+
+/// What a child gives to one bundle.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Vote {
+    pub(crate) bundle: u32,
+    pub(crate) links: u32,
+    /// The size of the smallest switch among them: of two equal votes, the more specific place is home.
+    pub(crate) specific: u32,
+}
+
+/// The votes of all children.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    ends: Vec<u32>,
+    votes: Vec<Vote>,
+    /// By child: its bundle, or [`NONE`] where it has no link.
+    pub(crate) winner: Vec<u32>,
+}
+
+impl Tally {
+    /// The votes of a child, by bundle.
+    pub(crate) fn of(&self, child: u32) -> &[Vote] {
+        let begin = child.checked_sub(1).map_or(0, |before| at(&self.ends, before));
+        self.votes.get(begin as usize..at(&self.ends, child) as usize).unwrap_or_default()
+    }
+
+    /// Whether another bundle has as many links of the child as its own.
+    pub(crate) fn is_tied(&self, child: u32) -> bool {
+        let votes = self.of(child);
+        let most = votes.iter().map(|vote| vote.links).max().unwrap_or(0);
+        votes.iter().filter(|vote| vote.links == most).count() > 1
+    }
+}
+
+/// Counts the links of every child: most links win, then the smallest switch, then the smallest identity.
+pub(crate) fn tally(graph: &Graph, bundles: &Bundles) -> Tally {
+    let mut tally = Tally::default();
+    for child in 0..graph.children() {
+        let begin = tally.votes.len();
+        for edge in graph.of(child) {
+            let bundle = at(&bundles.of, edge.parent);
+            let specific = at(&bundles.sizes, edge.parent);
+            let mine = tally.votes.get_mut(begin..).unwrap_or_default();
+            match mine.iter_mut().find(|vote| vote.bundle == bundle) {
+                Some(vote) => {
+                    vote.links = vote.links.saturating_add(edge.weight);
+                    vote.specific = vote.specific.min(specific);
+                }
+                None => tally.votes.push(Vote { bundle, links: edge.weight, specific }),
+            }
+        }
+        let mine = tally.votes.get_mut(begin..).unwrap_or_default();
+        mine.sort_unstable_by_key(|vote| vote.bundle);
+        let winner = mine.iter().min_by_key(|vote| (std::cmp::Reverse(vote.links), vote.specific, vote.bundle));
+        tally.winner.push(winner.map_or(NONE, |vote| vote.bundle));
+        tally.ends.push(tally.votes.len() as u32);
+    }
+    tally
+}
+
+/// Joins bundles until nothing moves.
+pub(super) fn refine(graph: &Graph, bundles: &mut Bundles, similarity: f64) {
+    for _ in 0..ROUNDS {
+        let tally = tally(graph, bundles);
+        let mut round = Round::new(graph, bundles, &tally);
+        if !(round.merge(similarity) | round.absorb()) {
+            return;
+        }
+        let mut sets = round.sets;
+        bundles.join(&mut sets);
+    }
+}
+
+struct Round<'a> {
+    children: u32,
+    tally: &'a Tally,
+    /// By bundle: how many children have a link.
+    sizes: Vec<u32>,
+    sets: Sets,
+}
+
+impl<'a> Round<'a> {
+    fn new(graph: &Graph, bundles: &Bundles, tally: &'a Tally) -> Self {
+        let mut sizes = vec![0; bundles.switches.len()];
+        tally.votes.iter().for_each(|vote| add(&mut sizes, vote.bundle, 1));
+        Self { children: graph.children(), tally, sizes, sets: Sets::new(bundles.switches.len() as u32) }
+    }
+
+    /// Joins the halves of a unit that dead links broke in two: bundles that both matter to most of the children of the
+    /// larger one.
+    fn merge(&mut self, similarity: f64) -> bool {
+        let mut pairs = Vec::new();
+        for child in 0..self.children {
+            let votes = self.tally.of(child);
+            let most = votes.iter().map(|vote| vote.links).max().unwrap_or(0);
+            // A stray cable matters to nobody.
+            let substantial: Vec<u32> = votes
+                .iter()
+                .filter(|vote| u64::from(vote.links) * 2 > u64::from(most))
+                .map(|vote| vote.bundle)
+                .collect();
+            if substantial.len() <= MOST_SUBSTANTIAL {
+                for (index, &a) in substantial.iter().enumerate() {
+                    pairs.extend(substantial.iter().skip(index + 1).map(|&b| (a, b)));
+                }
+            }
+        }
+        let larger = |&((a, b), common): &((u32, u32), u32)| {
+            let larger = at(&self.sizes, a).max(at(&self.sizes, b));
+            f64::from(common) > similarity * f64::from(larger)
+        };
+        let candidates: Vec<((u32, u32), u32)> = counted(pairs).filter(larger).collect();
+        if candidates.is_empty() {
+            return false;
+        }
+        let by_bundle = Lists::collect(
+            self.sizes.len(),
+            (0..self.children).flat_map(|child| self.tally.of(child).iter().map(move |vote| (vote.bundle, child))),
+        );
+        let mut moved = false;
+        for ((a, b), _) in candidates {
+            if !self.lies_between(a, b, &by_bundle) && !self.lies_between(b, a, &by_bundle) {
+                moved |= self.sets.join(a, b);
+            }
+        }
+        moved
+    }
+
+    /// Whether more than a quarter of the children of `wide` are at home in a third bundle, and have nothing in `other`.
+    fn lies_between(&self, other: u32, wide: u32, by_bundle: &Lists) -> bool {
+        let is_elsewhere = |child: &&u32| {
+            let votes = self.tally.of(**child);
+            let here = votes.iter().find(|vote| vote.bundle == wide).map_or(0, |vote| vote.links);
+            votes.iter().all(|vote| vote.bundle != other)
+                && votes.iter().any(|vote| vote.bundle != wide && vote.links >= here)
+        };
+        let children = by_bundle.of(wide);
+        children.iter().filter(is_elsewhere).count() * 4 > children.len()
+    }
+
+    /// Brings a bundle home that more than two thirds of its own children left for one other: a switch with few live
+    /// links, or a switch that serves one unit only.
+    ///
+    /// Two units are never joined by it: most children of a unit choose it.
+    fn absorb(&mut self) -> bool {
+        let mut pairs = Vec::new();
+        for child in 0..self.children {
+            let winner = at(&self.tally.winner, child);
+            let lost = self.tally.of(child).iter().map(|vote| vote.bundle).filter(|&bundle| bundle != winner);
+            pairs.extend(lost.map(|bundle| (bundle, winner)));
+        }
+        let mut moved = false;
+        for ((bundle, winner), count) in counted(pairs) {
+            if u64::from(count) * 3 > u64::from(at(&self.sizes, bundle)) * 2 {
+                moved |= self.sets.join(bundle, winner);
+            }
+        }
+        moved
+    }
+}

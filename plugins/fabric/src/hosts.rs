@@ -1,0 +1,208 @@
+//! Who takes part in a round: the hosts of the wiring, machines that only a GUID names, and hosts that were there before.
+
+use crate::graph::{Edge, Graph, NONE, at, set};
+use crate::guid::Guid;
+use crate::matching::{Known, Match};
+use crate::memory::{Memory, Past};
+use crate::settings::{Down, Settings};
+use crate::wiring::{Cable, LinkState, Wiring};
+
+/// A host.
+#[derive(Debug, Clone)]
+pub(crate) struct Host {
+    /// Its name in the fabric, or that of the Node where it has none.
+    pub(crate) key: String,
+    pub(crate) found: Match,
+    /// Whether the wiring speaks of it. If not, it was there before.
+    pub(crate) is_listed: bool,
+}
+
+/// A port of a host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Port<'a> {
+    pub(crate) host: u32,
+    /// In the order of identities.
+    pub(crate) switch: u32,
+    pub(crate) name: &'a str,
+    pub(crate) switch_port: &'a str,
+    pub(crate) count: u32,
+    pub(crate) state: LinkState,
+}
+
+/// All hosts of a round, ascending by key, and their ports, ascending by host and switch.
+#[derive(Debug, Default)]
+pub(crate) struct Hosts<'a> {
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) rows: Vec<u32>,
+    pub(crate) ports: Vec<Port<'a>>,
+    /// By host: the end of its ports.
+    ends: Vec<u32>,
+    /// The smallest GUID of a machine without a name that no Node lists, and how many there are.
+    pub(crate) strangers: Option<(Guid, usize)>,
+}
+
+impl<'a> Hosts<'a> {
+    /// Gathers. `switches` gives the number of each switch of the wiring.
+    pub(crate) fn gather(wiring: &'a Wiring, switches: &[u32], known: &Known<'_>, past: &Past<'_>) -> Self {
+        let mut hosts = named(wiring, known);
+        let mut taken = vec![NONE; known.rows() as usize];
+        for (number, host) in (0..).zip(&hosts) {
+            set(&mut taken, host.found.row(), number);
+        }
+        let mut cables: Vec<(u32, &Cable)> = wiring.cables.iter().map(|cable| (cable.host, cable)).collect();
+        let mut gathered = Self::default();
+        gathered.add_strangers(wiring, known, &mut hosts, &mut taken, &mut cables);
+        add_missing(wiring, known, past, &mut hosts, &taken);
+
+        let mut order: Vec<u32> = (0..hosts.len() as u32).collect();
+        order.sort_unstable_by(|&a, &b| key(&hosts, a).cmp(key(&hosts, b)));
+        let mut places = vec![0; hosts.len()];
+        (0..).zip(&order).for_each(|(place, &number)| set(&mut places, number, place));
+        gathered.ports = cables
+            .into_iter()
+            .map(|(host, cable)| Port {
+                host: at(&places, host),
+                switch: at(switches, cable.switch),
+                name: wiring.texts.get(cable.port),
+                switch_port: wiring.texts.get(cable.switch_port),
+                count: u32::from(cable.count),
+                state: cable.state,
+            })
+            .collect();
+        gathered.ports.sort_unstable_by(|a, b| {
+            (a.host, a.switch, a.state)
+                .cmp(&(b.host, b.switch, b.state))
+                .then_with(|| (a.name, a.switch_port, a.count).cmp(&(b.name, b.switch_port, b.count)))
+        });
+        let mut hosts: Vec<Option<Host>> = hosts.into_iter().map(Some).collect();
+        gathered.hosts = order.iter().filter_map(|&number| hosts.get_mut(number as usize)?.take()).collect();
+        gathered.rows = gathered.hosts.iter().map(|host| host.found.row()).collect();
+        gathered.ends = vec![0; gathered.hosts.len()];
+        for (end, port) in (1..).zip(&gathered.ports) {
+            set(&mut gathered.ends, port.host, end);
+        }
+        let mut last = 0;
+        for end in &mut gathered.ends {
+            *end = (*end).max(last);
+            last = *end;
+        }
+        gathered
+    }
+
+    /// The ports of a host, ascending by switch.
+    pub(crate) fn ports_of(&self, host: u32) -> &[Port<'a>] {
+        let begin = host.checked_sub(1).map_or(0, |before| at(&self.ends, before));
+        self.ports.get(begin as usize..at(&self.ends, host) as usize).unwrap_or_default()
+    }
+
+    pub(crate) fn keys(&self) -> Vec<&str> {
+        self.hosts.iter().map(|host| host.key.as_str()).collect()
+    }
+
+    /// The links that count.
+    pub(crate) fn present(&self, settings: &Settings) -> Graph {
+        let mut graph = Graph::default();
+        for host in 0..self.hosts.len() as u32 {
+            let counts = |port: &&Port<'_>| port.state == LinkState::Up || settings.down == Down::Count;
+            let ports = self.ports_of(host).iter().filter(counts);
+            graph.push(ports.map(|port| Edge { parent: port.switch, weight: port.count }));
+        }
+        graph
+    }
+
+    /// Machines without a name are who their GUID says: the Node's own host, or a host of its own.
+    fn add_strangers(
+        &mut self,
+        wiring: &'a Wiring,
+        known: &Known<'_>,
+        hosts: &mut Vec<Host>,
+        taken: &mut [u32],
+        cables: &mut Vec<(u32, &'a Cable)>,
+    ) {
+        let mut strangers: Vec<_> = wiring.strangers.iter().collect();
+        strangers.sort_unstable_by_key(|stranger| stranger.guid);
+        let mut unknown: Vec<Guid> = Vec::new();
+        for stranger in strangers {
+            let row = known.by_guid(&[stranger.guid]).ok().flatten();
+            let number = row.and_then(|row| match at(taken, row) {
+                NONE => {
+                    let name = known.names.get(row);
+                    // A host of this very name is somebody else: the operator said so.
+                    wiring.hosts.find(name).is_none().then(|| {
+                        let number = hosts.len() as u32;
+                        let found = Match::Node(row, crate::matching::Rule::Guid);
+                        hosts.push(Host { key: name.to_owned(), found, is_listed: true });
+                        set(taken, row, number);
+                        number
+                    })
+                }
+                number => Some(number),
+            });
+            match number {
+                Some(number) => cables.push((number, &stranger.cable)),
+                None => unknown.push(stranger.guid),
+            }
+        }
+        unknown.dedup();
+        self.strangers = unknown.first().map(|&first| (first, unknown.len()));
+    }
+}
+
+fn key(hosts: &[Host], number: u32) -> &str {
+    hosts.get(number as usize).map(|host| host.key.as_str()).unwrap_or_default()
+}
+
+fn named(wiring: &Wiring, known: &Known<'_>) -> Vec<Host> {
+    let names: Vec<&str> = wiring.hosts.iter().collect();
+    let mut guids = wiring.guids.clone();
+    guids.sort_unstable();
+    guids.dedup();
+    let matches = known.matches(&names, &guids);
+    names.into_iter().zip(matches).map(|(name, found)| Host { key: name.to_owned(), found, is_listed: true }).collect()
+}
+
+/// Hosts that the wiring does not speak of any more: out of the memory, or Nodes out of the objects in the cluster.
+fn add_missing(wiring: &Wiring, known: &Known<'_>, past: &Past<'_>, hosts: &mut Vec<Host>, taken: &[u32]) {
+    let Some(first) = past.memory.levels.first() else {
+        for row in 0..known.rows() {
+            let name = known.names.get(row);
+            let is_free = at(taken, row) == NONE && wiring.hosts.find(name).is_none();
+            if past.prior.home(row).is_some() && is_free {
+                let found = Match::Node(row, crate::matching::Rule::Exact);
+                hosts.push(Host { key: name.to_owned(), found, is_listed: false });
+            }
+        }
+        return;
+    };
+    let mut listed: Vec<&str> = hosts.iter().map(|host| host.key.as_str()).collect();
+    listed.sort_unstable();
+    let names: Vec<&str> = first
+        .children
+        .iter()
+        .map(|child| child.key.as_str())
+        .filter(|key| listed.binary_search(key).is_err())
+        .collect();
+    let matches = known.matches(&names, &[]);
+    for (name, found) in names.into_iter().zip(matches) {
+        // Who took its Node is the same machine under another name.
+        let is_elsewhere = match found {
+            Match::Node(row, _) => at(taken, row) != NONE,
+            Match::Duplicate(_) => true,
+            _ => false,
+        };
+        if !is_elsewhere {
+            hosts.push(Host { key: name.to_owned(), found, is_listed: false });
+        }
+    }
+}
+
+/// Identities of all switches that the wiring or the memory speaks of, ascending, and the numbers they get from both.
+pub(crate) fn switches<'a>(wiring: &'a Wiring, memory: &'a Memory) -> (Vec<&'a str>, Vec<u32>, Vec<u32>) {
+    let mut identities: Vec<&str> = wiring.switches.iter().chain(memory.switches.iter().map(String::as_str)).collect();
+    identities.sort_unstable();
+    identities.dedup();
+    let number = |identity: &str| identities.binary_search(&identity).map_or(NONE, |number| number as u32);
+    let of_wiring = wiring.switches.iter().map(number).collect();
+    let of_memory = memory.switches.iter().map(|identity| number(identity)).collect();
+    (identities, of_wiring, of_memory)
+}

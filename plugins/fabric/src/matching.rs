@@ -1,0 +1,190 @@
+//! Which host is which Node: a ladder of rules, the first that gives exactly one Node wins.
+//!
+//! A host that is nobody still shapes the groups, but it is a member of none: nothing leaves this crate as a name.
+
+use std::cmp::Reverse;
+
+use crate::graph::{NONE, at};
+use crate::guid::Guid;
+use crate::interned::Interned;
+use crate::settings::Settings;
+use topoloom_sdk::nodes::{Nodes, Row};
+
+/// How a host found its Node, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rule {
+    Map,
+    Guid,
+    Exact,
+    Case,
+    Label,
+    Rewrite,
+}
+
+/// Who a host is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Match {
+    Node(Row, Rule),
+    /// It could be several.
+    Ambiguous(&'static str),
+    Nobody,
+    /// Another host is this Node, and with more right.
+    Duplicate(Row),
+}
+
+impl Match {
+    pub(crate) fn row(&self) -> u32 {
+        if let Self::Node(row, _) = self { *row } else { NONE }
+    }
+}
+
+/// The Nodes of the cluster, by everything that a host may be called.
+#[derive(Debug)]
+pub(crate) struct Known<'a> {
+    settings: &'a Settings,
+    /// Numbers are rows.
+    pub(crate) names: Interned,
+    /// First labels, lower case, and the row of each; [`NONE`] where several Nodes share it.
+    labels: Interned,
+    label_rows: Vec<u32>,
+    /// Ascending. A GUID that several Nodes list is in it several times.
+    guids: Vec<(Guid, Row)>,
+}
+
+impl<'a> Known<'a> {
+    pub(crate) fn new(nodes: &Nodes<'_>, settings: &'a Settings) -> Self {
+        let mut known = Self {
+            settings,
+            names: Interned::default(),
+            labels: Interned::default(),
+            label_rows: Vec::new(),
+            guids: Vec::new(),
+        };
+        for (row, name) in (0..).zip(nodes.names().iter()) {
+            known.names.intern(name);
+            let label = known.labels.intern(&first_label(name));
+            match known.label_rows.get_mut(label as usize) {
+                Some(shared) => *shared = NONE,
+                None => known.label_rows.push(row),
+            }
+        }
+        if let Some(key) = &settings.guid_annotation {
+            let column = nodes.annotation(key);
+            let listed = (0..)
+                .zip(column.values())
+                .flat_map(|(row, value)| Guid::list(value.unwrap_or_default()).map(move |guid| (guid, row)));
+            known.guids = listed.collect();
+            known.guids.sort_unstable();
+            known.guids.dedup();
+        }
+        known
+    }
+
+    pub(crate) fn rows(&self) -> u32 {
+        self.names.len() as u32
+    }
+
+    /// The one Node that lists all of these GUIDs that any Node lists.
+    pub(crate) fn by_guid(&self, guids: &[Guid]) -> Result<Option<Row>, &'static str> {
+        let mut found = None;
+        for guid in guids {
+            let first = self.guids.partition_point(|(known, _)| known < guid);
+            for (_, row) in self.guids.iter().skip(first).take_while(|(known, _)| known == guid) {
+                if found.is_some_and(|other| other != *row) {
+                    return Err("its GUIDs are listed by several Nodes");
+                }
+                found = Some(*row);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Who these hosts are. `guids` belong to a host by position, ascending.
+    pub(crate) fn matches(&self, hosts: &[&str], guids: &[(u32, Guid)]) -> Vec<Match> {
+        let mut labels = Interned::default();
+        let mut shared: Vec<u32> = Vec::new();
+        let label_of: Vec<u32> = hosts
+            .iter()
+            .map(|host| {
+                let label = labels.intern(&first_label(host));
+                match shared.get_mut(label as usize) {
+                    Some(count) => *count += 1,
+                    None => shared.push(1),
+                }
+                label
+            })
+            .collect();
+        let mut matches: Vec<Match> = Vec::with_capacity(hosts.len());
+        for (number, host) in (0..).zip(hosts) {
+            let first = guids.partition_point(|(known, _)| *known < number);
+            let own: Vec<Guid> =
+                guids.iter().skip(first).take_while(|(known, _)| *known == number).map(|(_, guid)| *guid).collect();
+            let others = at(&shared, at(&label_of, number)) - 1;
+            matches.push(self.match_of(host, &own, others));
+        }
+        drop_duplicates(hosts, &mut matches);
+        matches
+    }
+
+    fn match_of(&self, host: &str, guids: &[Guid], others: u32) -> Match {
+        let mut doubt = None;
+        let mapped = self.settings.host_map.iter().find(|(from, _)| from == host);
+        if let Some(row) = mapped.and_then(|(_, node)| self.names.find(node)) {
+            return Match::Node(row, Rule::Map);
+        }
+        match self.by_guid(guids) {
+            Ok(Some(row)) => return Match::Node(row, Rule::Guid),
+            Ok(None) => {}
+            Err(reason) => doubt = Some(reason),
+        }
+        if let Some(row) = self.names.find(host) {
+            return Match::Node(row, Rule::Exact);
+        }
+        if let Some(row) = self.names.find(&host.to_lowercase()) {
+            return Match::Node(row, Rule::Case);
+        }
+        match self.labels.find(&first_label(host)).map(|label| at(&self.label_rows, label)) {
+            None => {}
+            Some(NONE) => doubt = doubt.or(Some("several Nodes begin with its first label")),
+            Some(row) if others == 0 => return Match::Node(row, Rule::Label),
+            Some(_) => doubt = doubt.or(Some("several hosts begin with its first label")),
+        }
+        for rule in &self.settings.rewrite {
+            if rule.regex.is_match(host) {
+                let name = rule.regex.replace_all(host, rule.replace.as_str());
+                let row = self.names.find(&name).or_else(|| self.names.find(&name.to_lowercase()));
+                if let Some(row) = row {
+                    return Match::Node(row, Rule::Rewrite);
+                }
+            }
+        }
+        doubt.map_or(Match::Nobody, Match::Ambiguous)
+    }
+}
+
+/// Two hosts on one Node: the one that is called like it stays, else the better rule, else the smaller name.
+fn drop_duplicates(hosts: &[&str], matches: &mut [Match]) {
+    let mut claims: Vec<(Row, bool, Rule, &str, usize)> = Vec::new();
+    for (number, (host, found)) in hosts.iter().zip(matches.iter()).enumerate() {
+        if let Match::Node(row, rule) = found {
+            claims.push((*row, *rule != Rule::Exact, *rule, host, number));
+        }
+    }
+    claims.sort_unstable_by_key(|&(row, is_other, rule, host, number)| (row, is_other, rule, host, Reverse(number)));
+    let mut last = NONE;
+    for (row, _, _, _, number) in claims {
+        if row == last
+            && let Some(found) = matches.get_mut(number)
+        {
+            *found = Match::Duplicate(row);
+        }
+        last = row;
+    }
+}
+
+fn first_label(name: &str) -> String {
+    name.split('.').next().unwrap_or_default().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests;
