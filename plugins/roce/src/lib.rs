@@ -19,6 +19,13 @@ mod round;
 mod switches;
 mod time;
 
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod fabrics;
+#[cfg(test)]
+mod mutations;
+
 use carriers::fetch::{DOCUMENT, FABRIC, PATH};
 use config::Config;
 use std::time::Duration;

@@ -207,3 +207,6 @@ fn uplinks<'a>(declared: impl Iterator<Item = &'a Switch>, switches: &Switches, 
         wiring.adjacent(a, b, (*count).max(back.unwrap_or(0)));
     }
 }
+
+#[cfg(test)]
+mod tests;
