@@ -99,11 +99,14 @@ impl<'a> Hosts<'a> {
         self.hosts.iter().map(|host| host.key.as_str()).collect()
     }
 
-    /// The links that count.
-    pub(crate) fn present(&self, settings: &Settings) -> Graph {
+    /// The links that count. `declared` are the levels that somebody gave to switches: a host on a spine says nothing
+    /// about units.
+    pub(crate) fn present(&self, settings: &Settings, declared: &[u8]) -> Graph {
         let mut graph = Graph::default();
         for host in 0..self.hosts.len() as u32 {
-            let counts = |port: &&Port<'_>| port.state == LinkState::Up || settings.down == Down::Count;
+            let counts = |port: &&Port<'_>| {
+                at(declared, port.switch) <= 1 && (port.state == LinkState::Up || settings.down == Down::Count)
+            };
             let ports = self.ports_of(host).iter().filter(counts);
             graph.push(ports.map(|port| Edge { parent: port.switch, weight: port.count }));
         }

@@ -73,10 +73,8 @@ pub(crate) fn settle(task: &Task<'_>, taken: &mut HashSet<String>) -> Level {
         .map(|((child, &old), &standing)| {
             let winner = at(&tally.winner, child);
             let heir = heirs.bundle_of.get(old as usize).copied().unwrap_or(NONE);
-            if old == NONE || heir == winner {
-                return Place::in_bundle(winner);
-            }
             match (heir, winner) {
+                (NONE, NONE) if old == NONE => Place::Nowhere,
                 // Nothing is known but where it was.
                 (NONE, NONE) => Place::Old(old),
                 (NONE, _) => Place::Bundle(winner),
@@ -106,12 +104,6 @@ enum Place {
     Bundle(u32),
     /// To a group of the last round that no bundle stands for.
     Old(u32),
-}
-
-impl Place {
-    fn in_bundle(bundle: u32) -> Self {
-        if bundle == NONE { Self::Nowhere } else { Self::Bundle(bundle) }
-    }
 }
 
 /// What each child counts with, and how it stands to what was known.
@@ -160,9 +152,9 @@ impl Heirs {
         let mut quiet = HashSet::new();
         for ((child, &old), &standing) in (0..).zip(task.was).zip(standing) {
             let bundle = at(&tally.winner, child);
-            add(&mut members, old, 1);
             add(&mut voters, bundle, 1);
             if old != NONE && bundle != NONE {
+                add(&mut members, old, 1);
                 pairs.push((old, bundle));
                 if standing != Standing::Touched {
                     quiet.insert((old, bundle));

@@ -185,6 +185,3 @@ fn drop_duplicates(hosts: &[&str], matches: &mut [Match]) {
 fn first_label(name: &str) -> String {
     name.split('.').next().unwrap_or_default().to_lowercase()
 }
-
-#[cfg(test)]
-mod tests;

@@ -72,10 +72,12 @@ pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Inpu
     let grace = u64::try_from(settings.down_grace.as_millis()).unwrap_or(u64::MAX);
     let past = Past { memory, prior: &prior, switches: of_memory, now: input.time, grace };
     let hosts = Hosts::gather(wiring, &of_wiring, &known, &past);
-    let present = hosts.present(settings);
+    let mut switches = switches(wiring, identities, &of_wiring);
+    let present = hosts.present(settings, &switches.declared);
     let recall = past.recall(1, &hosts.keys(), &hosts.rows, &present);
     let dropped = recall.dropped.clone();
-    let switches = switches(wiring, identities, &of_wiring, &hosts, &recall);
+    let leaves = hosts.ports.iter().map(|port| port.switch).chain(recall.known.edges().iter().map(|edge| edge.parent));
+    leaves.for_each(|switch| set(&mut switches.bears_hosts, switch, true));
     let mut names = vec![""; switches.identities.len()];
     for (number, features) in of_wiring.iter().zip(&wiring.features) {
         set(&mut names, *number, wiring.texts.get(features.name));
@@ -104,14 +106,8 @@ impl Outcome {
     }
 }
 
-/// The switches of a round. One bears hosts when a cable to one is known, whatever its state.
-fn switches<'a>(
-    wiring: &Wiring,
-    identities: Vec<&'a str>,
-    of_wiring: &[u32],
-    hosts: &Hosts<'_>,
-    recall: &Recall,
-) -> Switches<'a> {
+/// The switches of a round, as far as the wiring knows them without its hosts.
+fn switches<'a>(wiring: &Wiring, identities: Vec<&'a str>, of_wiring: &[u32]) -> Switches<'a> {
     let count = identities.len();
     let mut switches =
         Switches { identities, declared: vec![0; count], bears_hosts: vec![false; count], adjacent: Vec::new() };
@@ -119,11 +115,8 @@ fn switches<'a>(
         set(&mut switches.declared, *number, features.level);
         set(&mut switches.bears_hosts, *number, features.bears_hosts);
     }
-    let strangers = wiring.strangers.iter().map(|stranger| at(of_wiring, stranger.cable.switch));
-    let ports = hosts.ports.iter().map(|port| port.switch);
-    let known = recall.known.edges().iter().map(|edge| edge.parent);
-    for switch in strangers.chain(ports).chain(known) {
-        set(&mut switches.bears_hosts, switch, true);
+    for stranger in &wiring.strangers {
+        set(&mut switches.bears_hosts, at(of_wiring, stranger.cable.switch), true);
     }
     let both = wiring.adjacent.iter().map(|&(a, b, count)| (at(of_wiring, a), at(of_wiring, b), count));
     switches.adjacent = both.map(|(a, b, count)| (a.min(b), a.max(b), count)).collect();

@@ -1,0 +1,84 @@
+use std::collections::BTreeMap;
+
+use crate::fabric::{EIGHT_RAILS, Fabric, Shape};
+use crate::round::{cluster, first, homes, kept, round};
+use topoloom_fabric::{Memory, Settings};
+
+const UNITS: Shape = Shape { units: 50, ..EIGHT_RAILS };
+
+fn expected(shape: Shape, left: &Fabric) -> BTreeMap<String, String> {
+    let mut homes: BTreeMap<String, String> = (0..shape.units)
+        .flat_map(|unit| (0..shape.hosts).map(move |host| (shape.host(unit, host), Shape::id(unit))))
+        .collect();
+    homes.retain(|host, _| left.cables.iter().any(|cable| cable.host == *host));
+    homes
+}
+
+/// Hosts that are elsewhere than they should be, of all that still have a link.
+fn moved(expected: &BTreeMap<String, String>, found: &BTreeMap<String, String>) -> usize {
+    expected.iter().filter(|(host, id)| found.get(*host) != Some(*id)).count()
+}
+
+fn without_memory(shape: Shape, percent: u64, seeds: u64) -> (usize, usize) {
+    let names = shape.names();
+    let cluster = cluster(&names);
+    let fabric = shape.build();
+    (0..seeds).fold((0, 0), |(wrong, all), seed| {
+        let left = fabric.without(percent, seed);
+        let found = homes(&names, &first(&cluster, &left.wiring()).topology);
+        let expected = expected(shape, &left);
+        (wrong + moved(&expected, &found), all + expected.len())
+    })
+}
+
+#[test]
+fn with_thirty_percent_of_the_links_dead_999_of_1000_hosts_are_found_where_they_are() {
+    let (wrong, all) = without_memory(UNITS, 30, 20);
+    assert!(all > 19_000);
+    assert!(wrong * 1000 <= all, "{wrong} of {all} hosts are elsewhere");
+}
+
+#[test]
+fn with_storage_switches_and_spines_in_the_fabric_too() {
+    let shape = Shape { units: 24, pod: 6, spines: 4, cores: 4, storage: 8, storage_units: 6, ..EIGHT_RAILS };
+    let (wrong, all) = without_memory(shape, 30, 20);
+    assert!(wrong * 1000 <= all, "{wrong} of {all} hosts are elsewhere");
+}
+
+#[test]
+fn with_memory_no_host_that_keeps_a_live_link_changes_the_name_of_its_group() {
+    let names = UNITS.names();
+    let cluster = cluster(&names);
+    let fabric = UNITS.build();
+    let before = first(&cluster, &fabric.wiring());
+    let memory = kept(&before);
+    for (percent, seed) in (0..10).map(|seed| (30, seed)).chain((10..14).map(|seed| (70, seed))).chain([(95, 14)]) {
+        let left = fabric.without(percent, seed);
+        let outcome = round(&cluster, &left.wiring(), &Settings::default(), &memory);
+        let found = homes(&names, &outcome.topology);
+        assert_eq!(moved(&expected(UNITS, &left), &found), 0, "{percent} % with seed {seed}");
+        // Those without any link keep their place too, for now.
+        assert_eq!(found, homes(&names, &before.topology));
+    }
+}
+
+/// Links die, come back and die again, and the first round already saw a broken fabric.
+#[test]
+fn memory_of_a_broken_fabric_holds_too() {
+    let names = UNITS.names();
+    let cluster = cluster(&names);
+    let fabric = UNITS.build();
+    let mut memory = Memory::default();
+    let mut last: Option<BTreeMap<String, String>> = None;
+    for seed in 0..12 {
+        let left = fabric.without(30, 100 + seed);
+        let outcome = round(&cluster, &left.wiring(), &Settings::default(), &memory);
+        memory = kept(&outcome);
+        let found = homes(&names, &outcome.topology);
+        if let Some(last) = last {
+            let changed: Vec<_> = last.iter().filter(|(host, id)| found.get(*host) != Some(*id)).collect();
+            assert_eq!(changed, [], "seed {seed}");
+        }
+        last = Some(found);
+    }
+}

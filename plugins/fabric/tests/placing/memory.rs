@@ -1,0 +1,209 @@
+use crate::fabric::{EIGHT_RAILS, Fabric, Shape, drawn};
+use crate::round::{cluster, first, groups, homes, kept, reports, round};
+use topoloom_fabric::{Change, LinkState, Memory, Settings};
+use topoloom_sdk::Members;
+use topoloom_sdk::applied::AppliedGroup;
+use topoloom_sdk::testing::Cluster;
+
+const HOUR: u64 = 60 * 60 * 1000;
+
+fn next(cluster: &Cluster, fabric: &Fabric, memory: &Memory) -> topoloom_fabric::Outcome {
+    round(cluster, &fabric.wiring(), &Settings::default(), memory)
+}
+
+#[test]
+fn a_host_with_all_links_down_keeps_its_place_until_the_grace_is_over() {
+    let names = ["a1", "a2", "b1", "b2"];
+    let at = |time| names.iter().fold(Cluster::new(), |cluster, name| cluster.node(name, [])).at(time);
+    let fabric = drawn("a1: l1 l2\n a2: l1 l2\n b1: m1 m2\n b2: m1 m2");
+    let healthy = groups(&at(0), &first(&at(0), &fabric.wiring()));
+    for dark in [fabric.without_host("a1"), drawn("a1: !l1 !l2\n a2: l1 l2\n b1: m1 m2\n b2: m1 m2")] {
+        let memory = kept(&first(&at(HOUR), &fabric.wiring()));
+        let outcome = next(&at(2 * HOUR), &dark, &memory);
+        assert_eq!(groups(&at(0), &outcome), healthy);
+        assert_eq!(
+            reports(&at(0), &outcome, "kept-while-down"),
+            ["a1 | 1 host with no live link; kept in group \"l1\": a1"]
+        );
+        // A day after it was last seen, and a little more.
+        let outcome = next(&at(25 * HOUR), &dark, &kept(&outcome));
+        assert_eq!(groups(&at(0), &outcome), healthy);
+        let outcome = next(&at(25 * HOUR + 1), &dark, &kept(&outcome));
+        assert_eq!(homes(&names, &outcome.topology).get("a1"), None);
+        let dropped = reports(&at(0), &outcome, "dropped-while-down");
+        assert_eq!(dropped, ["a1 | 1 host with no live link for more than 86400 s; no longer placed: a1"]);
+        let outcome = next(&at(26 * HOUR), &dark, &kept(&outcome));
+        assert_eq!(reports(&at(0), &outcome, "dropped-while-down").len(), 0);
+        // It comes back.
+        let outcome = next(&at(27 * HOUR), &fabric, &kept(&outcome));
+        assert_eq!(groups(&at(0), &outcome), healthy);
+    }
+}
+
+#[test]
+fn a_whole_unit_in_the_dark_keeps_its_group_and_its_pod() {
+    let shape = Shape { units: 8, pod: 4, spines: 4, cores: 2, ..EIGHT_RAILS };
+    let names = shape.names();
+    let cluster = cluster(&names);
+    let fabric = shape.build();
+    let before = first(&cluster, &fabric.wiring());
+    let mut dark = fabric.clone();
+    dark.cables.retain(|cable| !cable.host.starts_with("gpu-u002"));
+    dark.adjacent.retain(|(a, _, _)| !a.starts_with("leaf-u002"));
+    let after = next(&cluster, &dark, &kept(&before));
+    assert_eq!(groups(&cluster, &after), groups(&cluster, &before));
+}
+
+#[test]
+fn a_leaf_whose_hosts_are_all_dark_does_not_become_a_core() {
+    let mut fabric = drawn("a1: l1\n b1: l2\n c1: l3");
+    ["l1", "l2"].iter().for_each(|leaf| fabric.join(leaf, "s1"));
+    fabric.join("l3", "s2");
+    fabric.join("s1", "x");
+    fabric.join("s2", "x");
+    let cluster = cluster(&["a1", "b1", "c1"]);
+    let before = first(&cluster, &fabric.wiring());
+    let after = next(&cluster, &fabric.without_host("a1"), &kept(&before));
+    assert_eq!(groups(&cluster, &after), groups(&cluster, &before));
+}
+
+#[test]
+fn a_host_that_really_moved_is_where_it_is_now() {
+    let names = ["a1", "a2", "a3", "b1", "b2", "b3"];
+    let cluster = cluster(&names);
+    let fabric = drawn("a1: l1 l2\n a2: l1 l2\n a3: l1 l2\n b1: m1 m2\n b2: m1 m2\n b3: m1 m2");
+    let memory = kept(&first(&cluster, &fabric.wiring()));
+    let mut moved = fabric.without_host("a1");
+    ["m1", "m2"].iter().for_each(|leaf| moved.plug("a1", leaf, "p"));
+    let outcome = next(&cluster, &moved, &memory);
+    assert_eq!(homes(&names, &outcome.topology)["a1"], "m1");
+    assert_eq!(reports(&cluster, &outcome, "dead-links"), Vec::<String>::new());
+}
+
+#[test]
+fn a_replaced_switch_keeps_the_name_even_if_it_was_the_anchor() {
+    let shape = Shape { units: 4, ..EIGHT_RAILS };
+    let names = shape.names();
+    let cluster = cluster(&names);
+    let fabric = shape.build();
+    let before = first(&cluster, &fabric.wiring());
+    let replaced =
+        fabric.renamed(str::to_owned, |switch| if switch == "leaf-u001-r0" { "new".into() } else { switch.into() });
+    let after = next(&cluster, &replaced, &kept(&before));
+    assert_eq!(homes(&names, &after.topology), homes(&names, &before.topology));
+    // One after the other, until none of the old ones is left.
+    let mut memory = kept(&before);
+    let mut fabric = fabric;
+    for rail in 0..8 {
+        fabric = fabric.renamed(str::to_owned, |switch| {
+            if switch == Shape::leaf(2, rail) { format!("fresh-{rail}") } else { switch.into() }
+        });
+        let outcome = next(&cluster, &fabric, &memory);
+        assert_eq!(homes(&names, &outcome.topology), homes(&names, &before.topology), "rail {rail}");
+        memory = kept(&outcome);
+    }
+}
+
+#[test]
+fn the_only_switch_of_a_rack_is_replaced_and_the_name_stays() {
+    let names = ["a1", "a2", "a3", "b1", "b2"];
+    let cluster = cluster(&names);
+    let fabric = drawn("a1: l\n a2: l\n a3: l\n b1: m\n b2: m");
+    let before = first(&cluster, &fabric.wiring());
+    let replaced = fabric.renamed(str::to_owned, |switch| if switch == "l" { "z".into() } else { switch.into() });
+    let after = next(&cluster, &replaced, &kept(&before));
+    assert_eq!(homes(&names, &after.topology), homes(&names, &before.topology));
+}
+
+#[test]
+fn the_same_round_again_is_no_change() {
+    let shape = Shape { units: 4, pod: 2, spines: 2, cores: 1, ..EIGHT_RAILS };
+    let names = shape.names();
+    let cluster = cluster(&names);
+    let wiring = shape.build().without(10, 1).wiring();
+    let before = first(&cluster, &wiring);
+    assert_eq!(before.change, Change::Some);
+    let again = round(&cluster, &wiring, &Settings::default(), &kept(&before));
+    assert_eq!((again.change, &again.topology), (Change::None, &before.topology));
+    // The same Nodes in another order are other rows, and the same answer.
+    let turned: Vec<&String> = names.iter().rev().collect();
+    let turned = crate::round::cluster(&turned);
+    assert_eq!(round(&turned, &wiring, &Settings::default(), &kept(&before)).change, Change::None);
+    let fewer = crate::round::cluster(&names[1..]);
+    assert_eq!(round(&fewer, &wiring, &Settings::default(), &kept(&before)).change, Change::Some);
+}
+
+fn applied(id: &str, tier: u32, members: Members) -> AppliedGroup {
+    let [id, name] = [id.to_owned(), format!("hypernode-{id}")];
+    AppliedGroup { id: Some(id), name, tier, tier_name: None, labels: Vec::new(), members: vec![members] }
+}
+
+#[test]
+fn after_a_restart_groups_keep_the_names_that_the_cluster_knows() {
+    let mut fabric = drawn("a1: l1 l2\n a2: l1 l2\n a3: l1 l2\n b1: m1 m2\n b2: m1 m2");
+    ["l1", "l2", "m1", "m2"].iter().for_each(|leaf| fabric.join(leaf, "s"));
+    let cluster = cluster(&["a1", "a2", "a3", "b1", "b2"]).objects(vec![
+        applied("old-top", 2, Members::Groups(vec![2, 1])),
+        applied("old-a", 1, Members::Rows(vec![0, 1])),
+        applied("old-b", 1, Members::Rows(vec![3, 4])),
+    ]);
+    let outcome = first(&cluster, &fabric.wiring());
+    let expected = "tier 1 leaf-group | old-a |  | a1 a2 a3\n\
+                    tier 1 leaf-group | old-b |  | b1 b2\n\
+                    tier 2 pod | old-top |  | [old-a old-b]\n";
+    assert_eq!(groups(&cluster, &outcome), expected);
+    // The memory of that round knows the names too.
+    let again = next(&crate::round::cluster(&["a1", "a2", "a3", "b1", "b2"]), &fabric, &kept(&outcome));
+    assert_eq!(groups(&cluster, &again), expected);
+}
+
+#[test]
+fn after_a_restart_a_dark_host_stays_where_the_cluster_has_it() {
+    let names = ["a1", "a2", "b1"];
+    let with = |time: u64| {
+        cluster(&names)
+            .at(time)
+            .objects(vec![applied("l1", 1, Members::Rows(vec![0, 1])), applied("m1", 1, Members::Rows(vec![2]))])
+    };
+    for dark in [drawn("a1: l1"), drawn("a1: l1\n a2: !l1\n b1: !m1")] {
+        let outcome = first(&with(HOUR), &dark.wiring());
+        let expected = "tier 1 leaf-group | l1 |  | a1 a2\ntier 1 leaf-group | m1 |  | b1\n";
+        assert_eq!(groups(&with(0), &outcome), expected);
+        let outcome = next(&with(25 * HOUR), &dark, &kept(&outcome));
+        assert_eq!(groups(&with(0), &outcome), expected);
+        let outcome = next(&with(26 * HOUR), &dark, &kept(&outcome));
+        assert_eq!(groups(&with(0), &outcome), "tier 1 leaf-group | l1 |  | a1\n");
+    }
+}
+
+#[test]
+fn a_host_under_another_name_does_not_stay_as_its_own_ghost() {
+    let cluster = cluster(&["a1", "a2"]);
+    let memory = kept(&first(&cluster, &drawn("a1: l1\n a2: l1").wiring()));
+    let outcome = next(&cluster, &drawn("a1.fabric: l1\n a2: l1"), &memory);
+    assert_eq!(groups(&cluster, &outcome), "tier 1 leaf-group | l1 |  | a1 a2\n");
+    assert_eq!(outcome.topology.diagnostics, []);
+}
+
+#[test]
+fn links_that_are_down_count_where_the_operator_says_so() {
+    let names = ["a1", "a2"];
+    let cluster = cluster(&names);
+    let mut fabric = drawn("a1: l1\n a2: l1");
+    fabric.cables.iter_mut().for_each(|cable| cable.state = LinkState::Down);
+    assert_eq!(groups(&cluster, &first(&cluster, &fabric.wiring())), "");
+    let settings = Settings { down: topoloom_fabric::Down::Count, ..Settings::default() };
+    let outcome = round(&cluster, &fabric.wiring(), &settings, &Memory::default());
+    assert_eq!(groups(&cluster, &outcome), "tier 1 leaf-group | l1 |  | a1 a2\n");
+}
+
+#[test]
+fn a_split_that_dead_links_made_heals_when_they_are_back() {
+    let names = ["a1", "a2", "a3", "a4"];
+    let cluster = cluster(&names);
+    let broken = drawn("a1: l1\n a2: l1\n a3: l2\n a4: l2");
+    let memory = kept(&first(&cluster, &broken.wiring()));
+    let whole = drawn("a1: l1 l2\n a2: l1 l2\n a3: l1 l2\n a4: l1 l2");
+    let outcome = next(&cluster, &whole, &memory);
+    assert_eq!(groups(&cluster, &outcome), "tier 1 leaf-group | l1 |  | a1 a2 a3 a4\n");
+}

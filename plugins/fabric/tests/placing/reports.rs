@@ -1,0 +1,66 @@
+use crate::fabric::{EIGHT_RAILS, Shape, drawn};
+use crate::round::{cluster, first, kept, reports, round};
+use topoloom_fabric::{Link, Note, Settings};
+use topoloom_sdk::Subject;
+
+#[test]
+fn a_dead_hca_is_named_with_its_port_and_switch() {
+    let cluster = cluster(&["a1", "a2"]);
+    let mut wiring = drawn("a1: l1 l2\n a2: l1 l2").wiring();
+    let host = wiring.host("a1");
+    let leaf = wiring.switch("l3", "ib-leaf-3");
+    wiring.link(host, leaf, Link::down("mlx5_4").to("1/9/1"));
+    let dead = reports(&cluster, &first(&cluster, &wiring), "dead-links");
+    assert_eq!(dead, ["a1 | host \"a1\": 1 of 3 links down: switch \"ib-leaf-3\" port 1/9/1 (by mlx5_4)"]);
+}
+
+#[test]
+fn a_link_that_is_not_even_listed_any_more_is_missed() {
+    let cluster = cluster(&["a1", "a2"]);
+    let memory = kept(&first(&cluster, &drawn("a1: l1 l2\n a2: l1 l2").wiring()));
+    let outcome = round(&cluster, &drawn("a1: l1\n a2: l1 l2").wiring(), &Settings::default(), &memory);
+    let dead = reports(&cluster, &outcome, "dead-links");
+    assert_eq!(dead, ["a1 | host \"a1\": 1 of 2 links down: switch \"l2\" (not listed any more)"]);
+}
+
+#[test]
+fn many_reports_of_one_kind_end_in_one_that_speaks_of_the_rest() {
+    let shape = Shape { units: 80, ..EIGHT_RAILS };
+    let names = shape.names();
+    let cluster = cluster(&names);
+    let fabric = shape.build();
+    let memory = kept(&first(&cluster, &fabric.wiring()));
+    let outcome = round(&cluster, &fabric.without(50, 1).wiring(), &Settings::default(), &memory);
+    let dead: Vec<_> = outcome.topology.diagnostics.iter().filter(|report| report.code == "dead-links").collect();
+    assert_eq!(dead.len(), 1001);
+    let Subject::Rows(rows) = &dead[1000].subject else { panic!("{:?}", dead[1000]) };
+    assert_eq!(dead[1000].detail, format!("and {} more like these", rows.len()));
+    assert!(outcome.topology.diagnostics.len() < 10_000);
+    assert!(outcome.topology.diagnostics.iter().all(|report| report.detail.len() <= 1024));
+}
+
+#[test]
+fn a_long_sentence_is_cut_where_it_may_be() {
+    let cluster = cluster(&["a1"]);
+    let mut wiring = drawn("a1: l1").wiring();
+    wiring.skip("odd", &"ü".repeat(300), &"ß".repeat(300));
+    wiring.skip("line", "of two\nlines", "");
+    let settings = Settings { notes: vec![Note { code: "note", text: "é".repeat(2000) }], ..Settings::default() };
+    let outcome = round(&cluster, &wiring, &settings, &Default::default());
+    assert!(outcome.topology.diagnostics.iter().all(|report| report.detail.len() <= 1024));
+    assert_eq!(reports(&cluster, &outcome, "line"), ["source | 1 of two lines"]);
+    assert!(reports(&cluster, &outcome, "note")[0].ends_with('…'));
+}
+
+#[test]
+fn reports_come_in_the_same_order_whatever_the_order_of_the_records_was() {
+    let shape = Shape { units: 6, storage: 2, storage_units: 3, ..EIGHT_RAILS };
+    let names = shape.names();
+    let cluster = cluster(&names);
+    let fabric = shape.build().without(20, 4);
+    let wanted = first(&cluster, &fabric.wiring()).topology;
+    assert!(!wanted.diagnostics.is_empty());
+    for seed in 0..5 {
+        assert_eq!(first(&cluster, &fabric.shuffled(seed).wiring()).topology, wanted);
+    }
+}
