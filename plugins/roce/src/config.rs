@@ -49,13 +49,6 @@ impl Config {
             format!("ConfigMap {namespace}{}, key {}", map.name, map.key)
         })
     }
-
-    /// How many carriers are on.
-    pub(crate) fn carriers(&self) -> usize {
-        usize::from(!self.endpoints.is_empty())
-            + usize::from(self.annotation.is_some())
-            + usize::from(self.config_map.is_some())
-    }
 }
 
 #[cfg(test)]

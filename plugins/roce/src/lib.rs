@@ -22,6 +22,8 @@ mod time;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod collector;
+#[cfg(test)]
 mod fabrics;
 #[cfg(test)]
 mod mutations;

@@ -1,9 +1,11 @@
 //! One entry per node out of several carriers: the first carrier with a fresh one wins, else the first with any.
 //!
-//! Two carriers may write one node differently ("GPU-A017.example.com"), so where there are several a node is known by
-//! the Node that its name leads to. Names that lead nowhere stay as they are: the grouping tells them.
+//! Two carriers may write one node differently ("GPU-A017.example.com"), so a node is known by the Node that its name
+//! leads to. Names that lead nowhere, or where a better one of the same carrier leads, stay as they are: the grouping
+//! tells them.
 
 use crate::document::{Host, Sheet};
+use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap};
 use topoloom_sdk::Packed;
 
@@ -46,13 +48,15 @@ pub(crate) struct Merged<'a> {
 }
 
 /// Merges sheets, the best carrier first.
-pub(crate) fn merge<'a>(sheets: &[&'a Sheet], names: Option<&'a Names<'a>>, time: u64, max_age: u64) -> Merged<'a> {
+pub(crate) fn merge<'a>(sheets: &[&'a Sheet], names: &Names<'a>, time: u64, max_age: u64) -> Merged<'a> {
     let mut nodes: BTreeMap<&'a str, Chosen<'a>> = BTreeMap::new();
     let mut doubles = Vec::new();
     let mut until = u64::MAX;
     for (sheet, entries) in sheets.iter().enumerate() {
+        let leads = names.leads(entries);
         for host in &entries.hosts {
-            let node = names.map_or(host.node.as_str(), |names| names.node(&host.node));
+            let found = names.node(&host.node).filter(|(_, node)| leads.get(node) == Some(&Lead::By(&host.node)));
+            let node = found.map_or(host.node.as_str(), |(_, node)| node);
             let (age, changes) = age(host.observed, time, max_age);
             until = until.min(changes);
             let entry = Chosen { node, sheet, host, age };
@@ -62,7 +66,7 @@ pub(crate) fn merge<'a>(sheets: &[&'a Sheet], names: Option<&'a Names<'a>>, time
             };
             if known.sheet == sheet {
                 doubles.push((sheet, node));
-                // The newer one; of the same age the one that sorts last, so that the order of a document means nothing.
+                // The newer one; of the same age the one that comes first.
                 let rank = |entry: &Chosen<'_>| (entry.age == Age::Fresh, entry.host.observed);
                 if rank(&entry) > rank(known) {
                     *known = entry;
@@ -98,6 +102,24 @@ pub(crate) struct Names<'a> {
     first: HashMap<String, Option<&'a str>>,
 }
 
+/// How a name leads to a Node, the best way first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    Mapped,
+    Exact,
+    Folded,
+    First,
+}
+
+/// What leads to a Node in one carrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lead<'a> {
+    /// This name.
+    By(&'a str),
+    /// Several names in the same way: none of them.
+    Several,
+}
+
 impl<'a> Names<'a> {
     /// For these Nodes.
     pub(crate) fn new(nodes: &'a Packed, map: &'a [(String, String)]) -> Self {
@@ -116,15 +138,38 @@ impl<'a> Names<'a> {
         names
     }
 
-    fn node(&self, name: &'a str) -> &'a str {
-        if let Some(node) = self.mapped.get(name).or_else(|| self.exact.get(name)) {
-            return node;
+    fn node(&self, name: &str) -> Option<(Way, &'a str)> {
+        if let Some(node) = self.mapped.get(name) {
+            return Some((Way::Mapped, node));
+        }
+        if let Some(node) = self.exact.get(name) {
+            return Some((Way::Exact, node));
         }
         let folded = name.to_lowercase();
         if let Some(node) = self.folded.get(&folded) {
-            return node.unwrap_or(name);
+            return node.map(|node| (Way::Folded, node));
         }
-        self.first.get(first_label(&folded)).copied().flatten().unwrap_or(name)
+        self.first.get(first_label(&folded)).copied().flatten().map(|node| (Way::First, node))
+    }
+
+    /// The name that leads to each Node in one carrier.
+    fn leads<'s>(&self, sheet: &'s Sheet) -> HashMap<&'a str, Lead<'s>> {
+        let mut leads: HashMap<&'a str, (Way, Lead<'s>)> = HashMap::with_capacity(sheet.hosts.len());
+        for host in &sheet.hosts {
+            let Some((way, node)) = self.node(&host.node) else { continue };
+            match leads.entry(node) {
+                Slot::Vacant(slot) => drop(slot.insert((way, Lead::By(&host.node)))),
+                Slot::Occupied(mut slot) => {
+                    let (known, lead) = slot.get_mut();
+                    if way < *known {
+                        (*known, *lead) = (way, Lead::By(&host.node));
+                    } else if way == *known && *lead != Lead::By(&host.node) {
+                        *lead = Lead::Several;
+                    }
+                }
+            }
+        }
+        leads.into_iter().map(|(node, (_, lead))| (node, lead)).collect()
     }
 }
 
@@ -159,7 +204,7 @@ mod tests {
         let sheets: Vec<&Sheet> = sheets.iter().collect();
         let nodes: Packed = ["n1", "n2", "gpu-a"].iter().collect();
         let names = Names::new(&nodes, &[]);
-        let merged = merge(&sheets, Some(&names), time, MAX_AGE);
+        let merged = merge(&sheets, &names, time, MAX_AGE);
         let chosen: Vec<_> = merged.chosen.iter().map(|chosen| (chosen.node, chosen.sheet, chosen.age)).collect();
         assert_eq!(chosen, expected);
     }
@@ -196,10 +241,31 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_of_another_domain_is_no_node() {
+        // Newer, but the exact name leads to the Node.
+        let both: &[(&str, u64)] = &[("gpu-a.elsewhere", 9_999), ("gpu-a", 9_500)];
+        check(&[both], 10_000, &[("gpu-a", 0, Age::Fresh), ("gpu-a.elsewhere", 0, Age::Fresh)]);
+        let several: &[(&str, u64)] = &[("gpu-a.here", 9_999), ("gpu-a.there", 9_999)];
+        let apart = [("gpu-a", 1, Age::Fresh), ("gpu-a.here", 0, Age::Fresh), ("gpu-a.there", 0, Age::Fresh)];
+        check(&[several, &[("gpu-a", 9_000)]], 10_000, &apart);
+    }
+
+    #[test]
+    fn a_map_that_swaps_two_names_is_followed_once() {
+        let sheet = sheet(&[("a", 9_999), ("b", 9_999)]);
+        let nodes: Packed = ["a", "b"].iter().collect();
+        let map = [("a".to_owned(), "b".to_owned()), ("b".to_owned(), "a".to_owned())];
+        let merged = merge(&[&sheet], &Names::new(&nodes, &map), 10_000, MAX_AGE);
+        let chosen: Vec<_> = merged.chosen.iter().map(|chosen| (chosen.node, chosen.host.node.as_str())).collect();
+        assert_eq!(chosen, [("a", "b"), ("b", "a")]);
+    }
+
+    #[test]
     fn a_node_that_is_there_twice_counts_once() {
         for hosts in [[("n1", 9_500), ("n1", 9_600)], [("n1", 9_600), ("n1", 9_500)]] {
             let sheet = sheet(&hosts);
-            let merged = merge(&[&sheet], None, 10_000, MAX_AGE);
+            let nodes = Packed::default();
+            let merged = merge(&[&sheet], &Names::new(&nodes, &[]), 10_000, MAX_AGE);
             assert_eq!((merged.chosen[0].host.observed, merged.doubles.len()), (9_600, 1));
         }
     }
@@ -207,8 +273,8 @@ mod tests {
     #[test]
     fn the_next_change_of_age_is_known() {
         let sheet = sheet(&[("n1", 9_500), ("n2", 10), ("n3", 9_200)]);
-        assert_eq!(merge(&[&sheet], None, 10_000, MAX_AGE).until, 10_201);
-        assert_eq!(merge(&[&sheet], None, 10_201, MAX_AGE).until, 10_501);
-        assert_eq!(merge(&[&sheet], None, 20_000, MAX_AGE).until, u64::MAX);
+        let nodes = Packed::default();
+        let until = |time| merge(&[&sheet], &Names::new(&nodes, &[]), time, MAX_AGE).until;
+        assert_eq!([until(10_000), until(10_201), until(20_000)], [10_201, 10_501, u64::MAX]);
     }
 }

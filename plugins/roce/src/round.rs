@@ -7,7 +7,7 @@ use crate::kept::{self, Kept};
 use crate::merge::{Age, Chosen, Merged, Names, merge};
 use crate::reports::{self, Reports};
 use crate::switches::{End, Switches};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use topoloom_fabric::{Change, Link, LinkState, State, SwitchId, Wiring, place};
 use topoloom_sdk::{Answer, Column, Failure, Input, Packed};
@@ -36,8 +36,8 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
     let [service, config_map] = documents.map(|document| document.map(|document| &document.sheet));
     // The order of precedence.
     let sheets: Vec<&Sheet> = [service, annotations.as_ref(), config_map].into_iter().flatten().collect();
-    let names = (config.carriers() > 1).then(|| Names::new(&columns.names, &config.settings.host_map));
-    let merged = merge(&sheets, names.as_ref(), input.time, config.max_age);
+    let names = Names::new(&columns.names, &config.settings.host_map);
+    let merged = merge(&sheets, &names, input.time, config.max_age);
 
     let mut reports = Reports::default();
     report(&sheets, &merged, &mut reports);
@@ -104,12 +104,14 @@ impl Columns {
 
 /// What the entries themselves have to report, where they count.
 fn report(sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) {
-    let counting: HashSet<(usize, &str)> =
-        merged.chosen.iter().map(|chosen| (chosen.sheet, chosen.host.node.as_str())).collect();
+    let counting: HashMap<(usize, &str), &str> =
+        merged.chosen.iter().map(|chosen| ((chosen.sheet, chosen.host.node.as_str()), chosen.node)).collect();
     for (number, sheet) in sheets.iter().enumerate() {
         for note in &sheet.notes {
-            if note.code.starts_with("bad-") || counting.contains(&(number, note.subject.as_str())) {
-                reports.add(&note.code, &note.subject, &note.detail);
+            let node = counting.get(&(number, note.subject.as_str())).copied();
+            let subject = node.or_else(|| note.code.starts_with("bad-").then_some(note.subject.as_str()));
+            if let Some(subject) = subject {
+                reports.add(&note.code, subject, &note.detail);
             }
         }
         if sheet.more_notes > 0 {
@@ -151,7 +153,8 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut R
     let mut wiring = Wiring::new();
     let ids: Vec<SwitchId> = switches.all.iter().map(|switch| wiring.switch(&switch.id, &switch.name)).collect();
     for Chosen { node, sheet, host, .. } in &merged.chosen {
-        let id = wiring.host(node);
+        // As the carrier writes it: the grouping follows the same names, and would follow the map a second time.
+        let id = wiring.host(&host.node);
         let Some(entries) = sheets.get(*sheet) else { continue };
         let text = |number: u32| entries.ports.get(number as usize).map_or("", String::as_str);
         for Cable(Ends(seen, port, far), traffic) in &host.links {

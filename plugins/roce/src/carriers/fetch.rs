@@ -54,7 +54,7 @@ pub(crate) fn config_map(
 /// How an attempt ended.
 enum Read {
     Unchanged,
-    Document(Document),
+    Document(Box<Document>),
     /// Pages of two generations.
     Changed,
 }
@@ -75,7 +75,7 @@ fn whole(http: Http<'_>, rules: &Rules, known: Option<&Document>) -> Result<Read
         if first.as_ref().is_some_and(|first| first.generation != page.generation) {
             return Ok(Read::Changed);
         }
-        let Some(next) = page.next.clone() else { return Ok(Read::Document(document)) };
+        let Some(next) = page.next.clone() else { return Ok(Read::Document(Box::new(document))) };
         if page.generation.is_none() {
             return Err(Failure::upstream(format!("{PATH}: a document with pages needs a generation")));
         }

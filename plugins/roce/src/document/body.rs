@@ -32,8 +32,7 @@ pub(crate) fn page(reader: impl Read, rules: &Rules, sheet: &mut Sheet) -> Resul
     let mut elements = Elements::several(reader, &[NODES, SWITCHES]);
     let mut index = 0_usize;
     let mut is_nodes = true;
-    loop {
-        let Some(text) = elements.next().map_err(|error| error.to_string())? else { break };
+    while let Some(text) = elements.next().map_err(|error| error.to_string())? {
         // The buffer is lent, so the key is asked for after it was read.
         let text = text.to_vec();
         let in_nodes = elements.key() == NODES;

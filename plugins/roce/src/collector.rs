@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use crate::Roce;
+use crate::config::ANNOTATION;
 use tempfile::TempDir;
-use topoloom_plugin_roce::Roce;
 use topoloom_sdk::testing::Cluster;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples/roce-collector/collect.sh");
@@ -253,7 +254,7 @@ fn manifest_and_policy_speak_of_the_same_account_and_annotation() {
     assert!(policy.contains("'system:serviceaccount:topoloom-roce:topoloom-roce-collector'"));
     assert!(manifest.contains("serviceAccountName: topoloom-roce-collector"));
     assert!(manifest.contains("  namespace: topoloom-roce\n"));
-    let annotation = topoloom_plugin_roce::config::ANNOTATION;
+    let annotation = ANNOTATION;
     assert!(policy.contains(&format!("\"'{annotation}'\"")) && manifest.contains(&format!("ANNOTATION:-{annotation}")));
     assert!(Path::new(SCRIPT).exists());
 }
