@@ -42,7 +42,8 @@ mod tests {
 
     #[test]
     fn a_guid_is_read_in_every_form_and_nothing_else_is() {
-        let good = Some(Guid(0x5c6d_7e00_00bb_0203));
+        let guid = Guid(0x5c6d_7e00_00bb_0203);
+        let good = Some(guid);
         for text in ["5c6d7e0000bb0203", "0x5c6d7e0000bb0203", " 0X5C6D7E0000BB0203 "] {
             assert_eq!(Guid::parse(text), good, "{text}");
         }
@@ -59,6 +60,6 @@ mod tests {
         }
         assert_eq!(Guid::of_port("5c6d7e0000bb0203_17"), good);
         assert_eq!(Guid::list("0x5c6d7e0000bb0203, x\n5c6d7e0000bb0203").count(), 2);
-        assert_eq!(good.unwrap().to_string(), "5c6d7e0000bb0203");
+        assert_eq!(guid.to_string(), "5c6d7e0000bb0203");
     }
 }

@@ -169,7 +169,8 @@ fn add_missing(wiring: &Wiring, known: &Known<'_>, past: &Past<'_>, hosts: &mut 
     let Some(first) = past.memory.levels.first() else {
         for row in 0..known.rows() {
             let name = known.names.get(row);
-            let is_free = at(taken, row) == NONE && wiring.hosts.find(name).is_none();
+            // A name that the operator took out since is not missing.
+            let is_free = at(taken, row) == NONE && wiring.hosts.find(name).is_none() && !known.is_nobody(name);
             if past.prior.home(row).is_some() && is_free {
                 let found = Match::Node(row, crate::matching::Rule::Exact);
                 hosts.push(Host { key: name.to_owned(), found, is_listed: false });

@@ -19,6 +19,23 @@
 //! }
 //! ```
 //!
+//! What an operator should look at comes as diagnostics. Their codes are stable:
+//!
+//! | code | says | subject |
+//! |---|---|---|
+//! | `miscabled-host` | a host with cables into a unit that is not its own: its vote, and each odd cable | Node or host |
+//! | `tied-host` | a host with as many links elsewhere; only the smaller switch decided | Node or host |
+//! | `shared-leaf` | a leaf whose hosts live in several units, with counts | switch |
+//! | `dead-links` | how many links of a host are down, and which | Node or host |
+//! | `kept-while-down` | Nodes without a live link that keep their place, by group | Nodes |
+//! | `dropped-while-down` | Nodes that lost their place because that lasted too long | Nodes |
+//! | `unmatched-host`, `ambiguous-host` | a host that is no Node, or could be several | host |
+//! | `duplicate-host` | a second host on one Node | Node |
+//! | `unnamed-host` | ports of machines without a name that no Node lists | source |
+//!
+//! Of each code the first thousand come one by one, and one more speaks of the rest. Records that a discoverer left out
+//! ([`Wiring::skip`]) and notes on the configuration follow, under codes of its own.
+//!
 //! Pure: no clock, no randomness, no request. The same wiring in any order gives the same answer.
 
 mod answer;

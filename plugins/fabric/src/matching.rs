@@ -3,10 +3,12 @@
 //! A host that is nobody still shapes the groups, but it is a member of none: nothing leaves this crate as a name.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use crate::graph::{NONE, at};
 use crate::guid::Guid;
 use crate::interned::Interned;
+use crate::naming::HostNames;
 use crate::settings::Settings;
 use topoloom_sdk::nodes::{Nodes, Row};
 
@@ -42,6 +44,8 @@ impl Match {
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
     settings: &'a Settings,
+    /// What the operator says. Looked up, never walked.
+    map: HashMap<&'a str, &'a str>,
     /// Numbers are rows.
     pub(crate) names: Interned,
     /// First labels, lower case, and the row of each; [`NONE`] where several Nodes share it.
@@ -55,6 +59,7 @@ impl<'a> Known<'a> {
     pub(crate) fn new(nodes: &Nodes<'_>, settings: &'a Settings) -> Self {
         let mut known = Self {
             settings,
+            map: settings.host_map.iter().map(|(host, node)| (host.as_str(), node.as_str())).collect(),
             names: Interned::default(),
             labels: Interned::default(),
             label_rows: Vec::new(),
@@ -82,6 +87,11 @@ impl<'a> Known<'a> {
 
     pub(crate) fn rows(&self) -> u32 {
         self.names.len() as u32
+    }
+
+    /// Whether a name is nobody's.
+    pub(crate) fn is_nobody(&self, name: &str) -> bool {
+        HostNames::new(&self.settings.ignore_hosts).is_nobody(name)
     }
 
     /// The one Node that lists all of these GUIDs that any Node lists.
@@ -128,8 +138,7 @@ impl<'a> Known<'a> {
 
     fn match_of(&self, host: &str, guids: &[Guid], others: u32) -> Match {
         let mut doubt = None;
-        let mapped = self.settings.host_map.iter().find(|(from, _)| from == host);
-        if let Some(row) = mapped.and_then(|(_, node)| self.names.find(node)) {
+        if let Some(row) = self.map.get(host).and_then(|node| self.names.find(node)) {
             return Match::Node(row, Rule::Map);
         }
         match self.by_guid(guids) {

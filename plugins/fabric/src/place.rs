@@ -8,7 +8,7 @@ use crate::answer::{self, ROOT};
 use crate::graph::{Graph, at, set};
 use crate::hosts::{self, Hosts};
 use crate::matching::{Known, Match};
-use crate::memory::{self, Memory, Past, Prior, Recall};
+use crate::memory::{self, Memory, Past, Prior};
 use crate::settings::Settings;
 use crate::state::{Part, State};
 use crate::tree::{self, Floor, Switches};

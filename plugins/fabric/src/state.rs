@@ -85,8 +85,9 @@ impl State {
     /// All cables together.
     #[must_use]
     pub fn wiring(&self) -> Wiring {
-        let mut all = Wiring::new();
-        self.parts.iter().for_each(|part| all.absorb(&part.wiring));
+        let Some((first, others)) = self.parts.split_first() else { return Wiring::new() };
+        let mut all = first.wiring.clone();
+        others.iter().for_each(|part| all.absorb(&part.wiring));
         all
     }
 }

@@ -81,32 +81,28 @@ impl Shape {
 
     pub(crate) fn build(self) -> Fabric {
         let mut fabric = Fabric::default();
+        // Units that share their storage switches: blocks in a row; switches are dealt out to the blocks in turn.
+        let block = self.storage_units.max(1);
+        let blocks = self.units.div_ceil(block).max(1);
         for unit in 0..self.units {
-            for host in 0..self.hosts {
-                for rail in 0..self.rails {
-                    fabric.plug(&self.host(unit, host), &Self::leaf(unit, rail), &format!("mlx5_{rail}"));
-                }
-                for storage in (0..self.storage).filter(|storage| {
-                    unit / self.storage_units.max(1) == storage % self.units.div_ceil(self.storage_units.max(1))
-                }) {
-                    fabric.plug(&self.host(unit, host), &format!("storage-{storage:03}"), &format!("mlx5_s{storage}"));
-                }
-            }
-            if self.pod > 0 {
-                let pod = unit / self.pod;
-                for rail in 0..self.rails {
-                    for spine in 0..self.spines {
-                        fabric.adjacent.push((Self::leaf(unit, rail), format!("spine-p{pod:02}-{spine:02}"), 2));
-                    }
-                }
+            let storage = || (0..self.storage).filter(|storage| storage % blocks == unit / block);
+            for host in (0..self.hosts).map(|host| self.host(unit, host)) {
+                (0..self.rails).for_each(|rail| fabric.plug(&host, &Self::leaf(unit, rail), &format!("mlx5_{rail}")));
+                storage().for_each(|number| {
+                    fabric.plug(&host, &format!("storage-{number:03}"), &format!("mlx5_s{number}"));
+                });
             }
         }
-        if self.pod > 0 {
-            for pod in 0..self.units.div_ceil(self.pod) {
-                for spine in 0..self.spines {
-                    for core in 0..self.cores {
-                        fabric.adjacent.push((format!("spine-p{pod:02}-{spine:02}"), format!("core-{core:02}"), 1));
-                    }
+        let spine = |pod: usize, spine: usize| format!("spine-p{pod:02}-{spine:02}");
+        for unit in 0..self.units {
+            let Some(pod) = unit.checked_div(self.pod) else { continue };
+            for rail in 0..self.rails {
+                fabric.adjacent.extend((0..self.spines).map(|number| (Self::leaf(unit, rail), spine(pod, number), 2)));
+            }
+            if unit % self.pod == 0 {
+                for number in 0..self.spines {
+                    let cores = (0..self.cores).map(|core| (spine(pod, number), format!("core-{core:02}"), 1));
+                    fabric.adjacent.extend(cores);
                 }
             }
         }

@@ -1,9 +1,9 @@
-use crate::fabric::{EIGHT_RAILS, Fabric, Shape, drawn};
+use crate::fabric::{Dice, EIGHT_RAILS, Fabric, Shape, drawn};
 use crate::round::{cluster, first, groups, homes, kept, reports, round};
 use topoloom_fabric::{Change, LinkState, Memory, Settings};
-use topoloom_sdk::Members;
 use topoloom_sdk::applied::AppliedGroup;
 use topoloom_sdk::testing::Cluster;
+use topoloom_sdk::{Members, Topology};
 
 const HOUR: u64 = 60 * 60 * 1000;
 
@@ -206,4 +206,81 @@ fn a_split_that_dead_links_made_heals_when_they_are_back() {
     let whole = drawn("a1: l1 l2\n a2: l1 l2\n a3: l1 l2\n a4: l1 l2");
     let outcome = next(&cluster, &whole, &memory);
     assert_eq!(groups(&cluster, &outcome), "tier 1 leaf-group | l1 |  | a1 a2 a3 a4\n");
+}
+
+#[test]
+fn with_memory_no_group_of_any_tier_changes_when_links_between_switches_die() {
+    let shape = Shape { units: 12, rails: 4, hosts: 4, pod: 4, spines: 6, cores: 4, storage: 0, storage_units: 0 };
+    let cluster = cluster(&shape.names());
+    let fabric = shape.build();
+    let before = first(&cluster, &fabric.wiring());
+    for seed in 0..10 {
+        let mut dice = Dice(seed);
+        let mut left = fabric.without(30, seed);
+        left.adjacent.retain(|_| !dice.percent(40));
+        let after = next(&cluster, &left, &kept(&before));
+        assert_eq!(groups(&cluster, &after), groups(&cluster, &before), "seed {seed}");
+    }
+}
+
+/// What the host hands in after a restart: the groups of an answer as objects.
+fn objects(topology: &Topology) -> Vec<AppliedGroup> {
+    let tier = |group: &topoloom_sdk::Group| topology.levels[group.level as usize].tier;
+    topology.groups.iter().map(|group| applied(&group.id, tier(group), group.members.clone())).collect()
+}
+
+#[test]
+fn after_a_restart_into_a_broken_fabric_with_new_switches_the_names_are_the_old_ones() {
+    let shape = Shape { units: 12, pod: 4, spines: 4, cores: 2, ..EIGHT_RAILS };
+    let names = shape.names();
+    let before = first(&cluster(&names), &shape.build().wiring());
+    let restarted = cluster(&names).objects(objects(&before.topology));
+    for seed in 0..5 {
+        // Every anchor is another switch now.
+        let replaced = |switch: &str| {
+            if switch.ends_with("-r0") || switch.ends_with("-00") { format!("new-{switch}") } else { switch.into() }
+        };
+        let left = shape.build().renamed(str::to_owned, replaced).without(30, seed);
+        let after = first(&restarted, &left.wiring());
+        assert_eq!(groups(&restarted, &after), groups(&restarted, &before), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_name_that_the_operator_took_out_is_not_kept_from_the_objects() {
+    let cluster = cluster(&["a1", "login-1"]).objects(vec![applied("l1", 1, Members::Rows(vec![0, 1]))]);
+    let settings = Settings { ignore_hosts: vec![regex_lite::Regex::new("^login-").unwrap()], ..Settings::default() };
+    let outcome = round(&cluster, &drawn("a1: l1").wiring(), &settings, &Memory::default());
+    assert_eq!(groups(&cluster, &outcome), "tier 1 leaf-group | l1 |  | a1\n");
+}
+
+/// Whole histories: links die and come back, hosts move from unit to unit, cables go wrong and right again.
+#[test]
+fn after_any_history_a_whole_fabric_is_what_it_is() {
+    let shape = Shape { units: 6, storage: 2, storage_units: 3, pod: 3, spines: 4, cores: 2, ..EIGHT_RAILS };
+    let names = shape.names();
+    let cluster = cluster(&names);
+    for seed in 0..4 {
+        let mut dice = Dice(seed);
+        let mut whole = shape.build();
+        let mut home: Vec<usize> = (0..names.len()).map(|host| host / shape.hosts).collect();
+        let mut memory = Memory::default();
+        for _ in 0..10 {
+            let left = whole.without([0, 20, 40][dice.below(3)], dice.roll());
+            memory = kept(&next(&cluster, &left, &memory));
+            let host = dice.below(names.len());
+            let unit = dice.below(shape.units);
+            home[host] = unit;
+            whole.cables.retain(|cable| cable.host != names[host]);
+            (0..shape.rails).for_each(|rail| whole.plug(&names[host], &Shape::leaf(unit, rail), "moved"));
+        }
+        // Once all cables were seen, what was before says nothing about who is together.
+        let outcome = next(&cluster, &whole, &memory);
+        let found = homes(&names, &outcome.topology);
+        for (one, unit) in names.iter().zip(&home) {
+            for (other, other_unit) in names.iter().zip(&home) {
+                assert_eq!(found[one] == found[other], unit == other_unit, "{one} {other} seed {seed}");
+            }
+        }
+    }
 }
