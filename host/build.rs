@@ -18,7 +18,8 @@ use settings::{Optimise, Threads, settings};
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Name of the plugin and the package that it is built from.
-const BUILTINS: [(&str, &str); 2] = [("label", "topoloom-plugin-label"), ("ufm", "topoloom-plugin-ufm")];
+const BUILTINS: [(&str, &str); 3] =
+    [("label", "topoloom-plugin-label"), ("ufm", "topoloom-plugin-ufm"), ("roce", "topoloom-plugin-roce")];
 
 fn main() {
     if let Err(error) = build() {

@@ -33,7 +33,7 @@ macro_rules! builtin {
     };
 }
 
-static BUILTINS: LazyLock<Vec<Builtin>> = LazyLock::new(|| vec![builtin!("label"), builtin!("ufm")]);
+static BUILTINS: LazyLock<Vec<Builtin>> = LazyLock::new(|| vec![builtin!("label"), builtin!("ufm"), builtin!("roce")]);
 
 fn builtin(name: &'static str, bytes: &'static [u8], image: &'static [u8]) -> Builtin {
     Builtin { name, bytes: bytes.into(), digest: Digest::of(bytes), image }

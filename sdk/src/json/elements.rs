@@ -1,4 +1,4 @@
-//! The elements of one array, out of a body that does not fit into memory.
+//! The elements of one array, or of several, out of a body that does not fit into memory.
 //!
 //! Only the outer shape is understood: where an element begins and where it ends. So an element that is no valid JSON
 //! (a bare `NaN`, a number where text belongs) costs that element, not the whole list, while a body that stops in the
@@ -12,6 +12,7 @@ use std::io::{self, Read};
 const CHUNK: usize = 64 * 1024;
 /// An element, or all that stands around the array, larger than this is not what it pretends to be.
 const MAX_ELEMENT: usize = 4 * 1024 * 1024;
+const TOO_LARGE: &str = "an element of the list is larger than 4 MiB";
 const TOO_MUCH_AROUND: &str = "what stands around the list is larger than 4 MiB";
 
 /// What is wrong with the document as a whole.
@@ -62,8 +63,9 @@ enum Current {
 
 /// Hands out the elements of an array one by one, as raw text.
 ///
-/// The array is the document itself, or the value of one key of an object (`{"data": [...], "total": 3}`). What else
-/// stands in that object is kept: see [`Elements::envelope`].
+/// The array is the document itself, or the value of one key of an object (`{"data": [...], "total": 3}`), or several
+/// arrays of one object are read in the order in which they come: see [`Elements::several`]. What else stands in that
+/// object is kept: see [`Elements::envelope`].
 ///
 /// ```
 /// use topoloom_sdk::json::Elements;
@@ -84,7 +86,11 @@ enum Current {
 #[derive(Debug)]
 pub struct Elements<R> {
     reader: R,
-    key: String,
+    keys: Vec<String>,
+    /// Which of the arrays were there, in the order of `keys`.
+    seen: Vec<bool>,
+    /// The array that is being read, as position in `keys`.
+    array: usize,
     chunk: Vec<u8>,
     /// How much of the chunk was read.
     filled: usize,
@@ -93,15 +99,38 @@ pub struct Elements<R> {
     current: Current,
     envelope: Vec<u8>,
     at: At,
-    found: bool,
 }
 
 impl<R: Read> Elements<R> {
     /// `key` is where the array stands when the document is an object.
     pub fn new(reader: R, key: &str) -> Self {
+        Self::several(reader, &[key])
+    }
+
+    /// Several arrays of one object. [`Elements::key`] says in which of them an element stands. A document that is an
+    /// array itself counts as the array of the first key; of a key that is there twice the first array counts, the other
+    /// stays in the envelope.
+    ///
+    /// ```
+    /// use topoloom_sdk::json::Elements;
+    ///
+    /// let document = r#"{"hosts": ["a", "b"], "version": 7, "switches": ["s"]}"#;
+    /// let mut elements = Elements::several(document.as_bytes(), &["hosts", "switches"]);
+    /// let mut seen = Vec::new();
+    /// while let Some(text) = elements.next()? {
+    ///     let text = String::from_utf8_lossy(text).into_owned();
+    ///     seen.push(format!("{} {text}", elements.key()));
+    /// }
+    /// assert_eq!(seen, [r#"hosts "a""#, r#"hosts "b""#, r#"switches "s""#]);
+    /// assert_eq!(elements.envelope(), br#"{"hosts": null, "version": 7, "switches": null}"#);
+    /// # Ok::<(), topoloom_sdk::json::Error>(())
+    /// ```
+    pub fn several(reader: R, keys: &[&str]) -> Self {
         Self {
             reader,
-            key: key.to_owned(),
+            keys: keys.iter().map(|&key| key.to_owned()).collect(),
+            seen: vec![false; keys.len()],
+            array: 0,
             chunk: Vec::new(),
             filled: 0,
             next: 0,
@@ -109,7 +138,6 @@ impl<R: Read> Elements<R> {
             current: Current::Whole,
             envelope: Vec::new(),
             at: At::Start,
-            found: false,
         }
     }
 
@@ -171,17 +199,37 @@ impl<R: Read> Elements<R> {
         &self.envelope
     }
 
-    /// Whether the array was there. An object without it has no elements, which often means an error.
+    /// The key of the array in which the last element stands.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        self.keys.get(self.array).map_or("", String::as_str)
+    }
+
+    /// Whether the array was there, or any of several. An object without it has no elements, which often means an error.
     #[must_use]
     pub fn found(&self) -> bool {
-        self.found
+        self.seen.contains(&true)
+    }
+
+    /// Whether the array of this key was there.
+    #[must_use]
+    pub fn found_key(&self, key: &str) -> bool {
+        self.keys.iter().zip(&self.seen).any(|(known, &seen)| seen && known == key)
+    }
+
+    /// From here on the elements of an array are read.
+    fn enter(&mut self, array: usize) {
+        (self.at, self.array) = (At::Array, array);
+        if let Some(seen) = self.seen.get_mut(array) {
+            *seen = true;
+        }
     }
 
     /// Reads up to the first byte of the next element, which is the one before `next`. None: there is none.
     fn first(&mut self) -> Result<Option<u8>, Error> {
         if self.at == At::Start {
             match self.after_space()? {
-                b'[' => (self.at, self.found) = (At::Array, true),
+                b'[' => self.enter(0),
                 b'{' => {
                     self.envelope.push(b'{');
                     self.around()?;
@@ -231,7 +279,7 @@ impl<R: Read> Elements<R> {
             self.next = ended.unwrap_or(self.filled);
             self.element.extend_from_slice(self.chunk.get(..self.next).unwrap_or_default());
             if self.element.len() > MAX_ELEMENT {
-                return Err(Error::Shape("an element of the list is larger than 4 MiB"));
+                return Err(Error::Shape(TOO_LARGE));
             }
             if ended.is_some() {
                 return Ok(());
@@ -251,7 +299,7 @@ impl<R: Read> Elements<R> {
             self.next += 1;
             self.element.push(byte);
             if self.element.len() > MAX_ELEMENT {
-                return Err(Error::Shape("an element of the list is larger than 4 MiB"));
+                return Err(Error::Shape(TOO_LARGE));
             }
         }
         Ok(())
@@ -277,7 +325,7 @@ impl<R: Read> Elements<R> {
 
     /// Reads the object around the array, up to the array or to the end of the document.
     fn around(&mut self) -> Result<(), Error> {
-        if self.found {
+        if self.at == At::Array {
             self.envelope.extend_from_slice(b"null");
         }
         let mut depth = 1_u32;
@@ -289,8 +337,13 @@ impl<R: Read> Elements<R> {
                 b'"' => {
                     self.text()?;
                     let key_ends = self.envelope.len() - 1;
-                    let is_key = self.envelope.get(key_begins..key_ends) == Some(self.key.as_bytes());
-                    if depth == 1 && is_key && !self.found && self.array_follows()? {
+                    let text = self.envelope.get(key_begins..key_ends).unwrap_or_default();
+                    let array = self.keys.iter().position(|key| key.as_bytes() == text);
+                    let unseen = array.filter(|&array| depth == 1 && self.seen.get(array) == Some(&false));
+                    if let Some(array) = unseen
+                        && self.array_follows()?
+                    {
+                        self.enter(array);
                         return Ok(());
                     }
                 }
@@ -313,7 +366,6 @@ impl<R: Read> Elements<R> {
             match byte {
                 b'[' => {
                     self.next += 1;
-                    (self.at, self.found) = (At::Array, true);
                     return Ok(true);
                 }
                 _ if byte == b':' || byte.is_ascii_whitespace() => self.envelope.push(byte),
@@ -389,7 +441,7 @@ impl<R: Read> Elements<R> {
         self.chunk.copy_within(self.next..self.filled, 0);
         (self.filled, self.next) = (self.filled - self.next, 0);
         if self.filled > MAX_ELEMENT {
-            return Err(Error::Shape("an element of the list is larger than 4 MiB"));
+            return Err(Error::Shape(TOO_LARGE));
         }
         // As much again as there is: what comes in drops is not read from its beginning for every drop.
         let (before, enough) = (self.filled, self.filled * 2);

@@ -108,3 +108,45 @@ fn an_object_without_the_list_says_so() {
     assert!(elements.next().unwrap().is_none());
     assert!(!elements.found());
 }
+
+/// Elements with their keys, then the envelope.
+fn several(document: &str) -> (Vec<String>, String) {
+    let mut elements = Elements::several(Slow(document.as_bytes()), &["a", "b"]);
+    let mut seen = Vec::new();
+    while let Some(text) = elements.next().unwrap() {
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        seen.push(format!("{} {text}", elements.key()));
+    }
+    (seen, String::from_utf8(elements.envelope().to_vec()).unwrap())
+}
+
+#[test]
+fn several_lists_of_one_object_are_read_in_any_order() {
+    let (seen, envelope) = several(r#"{"x":{"a":[0]},"b":[1,{"a":[2]}],"y":"a","a":[3],"z":[4]}"#);
+    assert_eq!(seen, ["b 1", r#"b {"a":[2]}"#, "a 3"]);
+    assert_eq!(envelope, r#"{"x":{"a":[0]},"b":null,"y":"a","a":null,"z":[4]}"#);
+    assert_eq!(several(r#"{"b":[],"a":[]}"#), (vec![], r#"{"b":null,"a":null}"#.to_owned()));
+    assert_eq!(several("[7]").0, ["a 7"]);
+}
+
+#[test]
+fn a_list_that_is_there_twice_is_read_once() {
+    let (seen, envelope) = several(r#"{"a":[1],"a":[2],"b":[3]}"#);
+    assert_eq!(seen, ["a 1", "b 3"]);
+    assert_eq!(envelope, r#"{"a":null,"a":[2],"b":null}"#);
+}
+
+#[test]
+fn which_list_was_there_is_known() {
+    let mut elements = Elements::several(&br#"{"b":[]}"#[..], &["a", "b"]);
+    assert!(elements.next().unwrap().is_none());
+    assert_eq!((elements.found(), elements.found_key("a"), elements.found_key("b")), (true, false, true));
+}
+
+#[test]
+fn an_endless_number_ends_the_reading() {
+    let mut elements = Elements::new(io::repeat(b'1'), "data");
+    assert!(elements.next().is_err());
+    let mut elements = Elements::new((&b"["[..]).chain(io::repeat(b'1')), "data");
+    assert_eq!(elements.next().unwrap_err().to_string(), TOO_LARGE);
+}

@@ -1,0 +1,163 @@
+//! Documents over the host's HTTP capability: page by page from a service, in one piece from a ConfigMap.
+
+use super::Document;
+use crate::document::{Page, Rules, Sheet, page};
+use topoloom_sdk::http::{Http, Request, Response};
+use topoloom_sdk::{Failure, UpstreamFailure};
+
+/// The endpoint of the service.
+pub(crate) const FABRIC: &str = "fabric";
+/// The endpoint of the ConfigMap.
+pub(crate) const DOCUMENT: &str = "document";
+/// The path of the service.
+pub(crate) const PATH: &str = "/v1/fabric";
+/// Nodes that a page is asked to hold: about a megabyte, and far below the requests that a call has.
+const LIMIT: u32 = 1000;
+/// Pages of one document. With the times that it may be started over it stays below the host's 1000 requests.
+const MAX_PAGES: u32 = 240;
+/// A document that changes while it is read is started over so often.
+const RESTARTS: u32 = 3;
+/// The longest pause that a service may ask for, in milliseconds.
+const LONGEST_PAUSE: u64 = 5 * 60 * 1000;
+/// A version is kept from round to round; a longer one is not worth it.
+const MAX_ETAG: usize = 1024;
+
+/// What the service has now. `None`: what it had before.
+pub(crate) fn service(http: Http<'_>, rules: &Rules, known: Option<&Document>) -> Result<Option<Document>, Failure> {
+    for _ in 0..=RESTARTS {
+        match whole(http, rules, known)? {
+            Read::Unchanged => return Ok(None),
+            Read::Document(document) => return document.checked(PATH).map(Some),
+            Read::Changed => {}
+        }
+    }
+    Err(Failure::upstream(format!("{PATH}: the generation changed between pages in {} attempts", RESTARTS + 1)))
+}
+
+/// What the key of the ConfigMap holds now. `None`: what it held before.
+pub(crate) fn config_map(
+    http: Http<'_>,
+    rules: &Rules,
+    known: Option<&Document>,
+    name: &str,
+) -> Result<Option<Document>, Failure> {
+    let Some(response) = get(http, DOCUMENT, "", known, name)? else { return Ok(None) };
+    let mut document = Document { etag: etag(&response), ..Document::default() };
+    let page = body(response, rules, &mut document.sheet, name)?;
+    if page.next.is_some() {
+        return Err(Failure::upstream(format!("{name}: next is not null, but a ConfigMap has no pages")));
+    }
+    document.complete = page.complete;
+    document.checked(name).map(Some)
+}
+
+/// How an attempt ended.
+enum Read {
+    Unchanged,
+    Document(Box<Document>),
+    /// Pages of two generations.
+    Changed,
+}
+
+fn whole(http: Http<'_>, rules: &Rules, known: Option<&Document>) -> Result<Read, Failure> {
+    let mut document = Document { complete: true, ..Document::default() };
+    let mut first: Option<Page> = None;
+    let mut path = format!("{PATH}?limit={LIMIT}");
+    for _ in 0..MAX_PAGES {
+        let Some(response) = get(http, FABRIC, &path, known.filter(|_| first.is_none()), PATH)? else {
+            return Ok(Read::Unchanged);
+        };
+        if first.is_none() {
+            document.etag = etag(&response);
+        }
+        let page = body(response, rules, &mut document.sheet, PATH)?;
+        document.complete &= page.complete;
+        if first.as_ref().is_some_and(|first| first.generation != page.generation) {
+            return Ok(Read::Changed);
+        }
+        let Some(next) = page.next.clone() else { return Ok(Read::Document(Box::new(document))) };
+        if page.generation.is_none() {
+            return Err(Failure::upstream(format!("{PATH}: a document with pages needs a generation")));
+        }
+        let following = format!("{PATH}?limit={LIMIT}&cursor={}", encoded(&next));
+        if following == path {
+            return Err(Failure::upstream(format!("{PATH}: the page behind cursor {next:?} points to itself")));
+        }
+        path = following;
+        first.get_or_insert(page);
+    }
+    Err(Failure::upstream(format!("{PATH}: more than {MAX_PAGES} pages of {LIMIT} nodes")))
+}
+
+/// One request. `None`: what is known is what there is.
+fn get(
+    http: Http<'_>,
+    endpoint: &str,
+    path: &str,
+    known: Option<&Document>,
+    what: &str,
+) -> Result<Option<Response>, Failure> {
+    let etag = known.and_then(|known| known.etag.as_deref());
+    let mut request = Request::get(endpoint, path).header("accept", "application/json");
+    if let Some(etag) = etag {
+        request = request.header("if-none-match", etag);
+    }
+    let response = http.send(&request)?;
+    match response.status() {
+        200 => Ok(Some(response)),
+        304 if etag.is_some() => Ok(None),
+        300..=399 if response.header("location").is_some_and(|target| is_login(&target)) => {
+            let target = response.header("location").unwrap_or_default();
+            Err(Failure::Unauthorized(format!(
+                "{what}: status {}: sent to the login page {target:?}",
+                response.status()
+            )))
+        }
+        status @ 200..=299 => Err(Failure::upstream(format!("{what}: status {status}, 200 is expected"))),
+        _ => match response.success() {
+            Err(failure) => Err(explained(failure, what)),
+            Ok(_) => Err(Failure::upstream(format!("{what}: an answer that is none"))),
+        },
+    }
+}
+
+fn body(response: Response, rules: &Rules, sheet: &mut Sheet, what: &str) -> Result<Page, Failure> {
+    let kind = response.header("content-type").unwrap_or_default();
+    page(response, rules, sheet).map_err(|why| {
+        let hint = if kind.contains("html") { " (an HTML page: a login or an error of a proxy?)" } else { "" };
+        Failure::upstream(format!("{what}: {why}{hint}"))
+    })
+}
+
+/// The failure with the place it speaks of; a pause is no longer than we allow.
+fn explained(failure: Failure, what: &str) -> Failure {
+    match failure {
+        Failure::Unauthorized(why) => Failure::Unauthorized(format!("{what}: {why}")),
+        Failure::Upstream(UpstreamFailure { message, retry_after }) => Failure::Upstream(UpstreamFailure {
+            message: format!("{what}: {message}"),
+            retry_after: retry_after.map(|pause| pause.min(LONGEST_PAUSE)),
+        }),
+        other => other,
+    }
+}
+
+fn is_login(target: &str) -> bool {
+    let target = target.to_ascii_lowercase();
+    ["login", "signin", "sign-in", "/sso", "/auth", "oauth", "saml"].iter().any(|word| target.contains(word))
+}
+
+fn etag(response: &Response) -> Option<String> {
+    response.header("etag").filter(|etag| !etag.is_empty() && etag.len() <= MAX_ETAG)
+}
+
+/// A cursor as it stands in a query.
+fn encoded(cursor: &str) -> String {
+    let mut text = String::with_capacity(cursor.len());
+    for byte in cursor.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => text.push(char::from(byte)),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}

@@ -1,0 +1,217 @@
+//! The situations that Ethernet fabrics are known for, each with the outcome that it must have.
+
+use crate::fabrics::{NOW, annotated, entry, groups, link, link_to, linked, mac, placed, reports, round};
+
+/// Three nodes whose first rail hears switch 1, in a unit of its own beside another one; `odd` is what the third says.
+fn unit(odd: &str, config: &str) -> Vec<String> {
+    let rail = |switch| linked(&[link("rdma0", switch), link("rdma1", switch + 10)]);
+    let nodes =
+        [("a1", rail(1)), ("a2", rail(1)), ("a3", odd.to_owned()), ("b1", rail(2)), ("b2", rail(2)), ("b3", rail(2))];
+    placed(&nodes, config)
+}
+
+/// `json0` of interfaces and chassis.
+fn json0(neighbours: &[(&str, String)]) -> String {
+    let list: Vec<String> = neighbours
+        .iter()
+        .map(|(name, chassis)| format!(r#"{{"name": "{name}", "via": "LLDP", "chassis": [{chassis}]}}"#))
+        .collect();
+    entry(&format!(r#""lldpcli": {{"lldp": [{{"interface": [{}]}}]}}"#, list.join(",")))
+}
+
+fn chassis(kind: &str, value: &str, name: &str, capability: &str) -> String {
+    let name = if name.is_empty() { String::new() } else { format!(r#""name": [{{"value": "{name}"}}],"#) };
+    format!(
+        r#"{{"id": [{{"type": "{kind}", "value": "{value}"}}], {name}
+            "capability": [{{"type": "{capability}", "enabled": true}}]}}"#
+    )
+}
+
+fn leaf(number: u32) -> String {
+    chassis("mac", mac(number).trim_start_matches("mac:"), &format!("leaf{number}"), "Bridge")
+}
+
+#[test]
+fn a_chassis_with_several_names_is_one_switch() {
+    let renamed = linked(&[link_to("rdma0", &format!(r#"{{"name": "new-name", "chassis": "{}"}}"#, mac(1)))]);
+    assert_eq!(unit(&renamed, "{}"), ["a1 a2 a3", "b1 b2 b3"]);
+}
+
+#[test]
+fn a_name_with_several_chassis_glues_nobody_together() {
+    let rail =
+        |switch: u32| linked(&[link_to("rdma0", &format!(r#"{{"name": "sonic", "chassis": "{}"}}"#, mac(switch)))]);
+    let bare = linked(&[link_to("rdma0", r#"{"name": "sonic"}"#)]);
+    let nodes = [("a1", rail(1)), ("a2", rail(1)), ("b1", rail(2)), ("b2", rail(2)), ("c1", bare)];
+    let cluster = annotated(&nodes);
+    let answer = round(&cluster, "{}").unwrap();
+    assert_eq!(groups(&cluster, &answer), ["a1 a2", "b1 b2"]);
+    let unknown = reports(&cluster, &answer, &["unknown-switch"]);
+    assert!(unknown.len() == 1 && unknown[0].contains("c1 | rdma0: \"sonic\""), "{unknown:?}");
+}
+
+#[test]
+fn default_names_of_images_are_useless_even_alone() {
+    for name in ["sonic", "cumulus", "switch", "localhost"] {
+        let rail = || linked(&[link_to("rdma0", &format!(r#"{{"name": "{name}"}}"#))]);
+        assert!(placed(&[("a1", rail()), ("b1", rail())], "{}").is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn chassis_types_that_switches_choose_freely_need_the_name() {
+    for kind in ["local", "ifname", ""] {
+        let rail = |name: &str| linked(&[link_to("rdma0", &format!(r#"{{"name": "{name}", "chassis": "{kind}:1"}}"#))]);
+        let nodes = [("a1", rail("leaf1")), ("a2", rail("leaf1")), ("b1", rail("leaf2")), ("b2", rail("leaf2"))];
+        assert_eq!(placed(&nodes, "{}"), ["a1 a2", "b1 b2"], "{kind:?}");
+        let nameless = || linked(&[link_to("rdma0", &format!(r#"{{"chassis": "{kind}:1"}}"#))]);
+        assert!(placed(&[("a1", nameless()), ("b1", nameless())], "{}").is_empty(), "{kind:?}");
+    }
+}
+
+/// Every node hears its rail and the switch of the administrators.
+fn with_management(rail: u32, interface: &str, more: &str) -> String {
+    let oob =
+        format!(r#"{{"if": "{interface}", {more} "switch": {{"name": "oob-mgmt-1", "chassis": "{}"}}}}"#, mac(99));
+    linked(&[link("rdma0", rail), oob])
+}
+
+#[test]
+fn a_management_switch_does_not_glue_units_together() {
+    for (more, config) in [
+        ("", r#"{"interfaces": {"include": ["^rdma"]}}"#),
+        ("", r#"{"interfaces": {"exclude": ["^eth0$"]}}"#),
+        ("", r#"{"switches": {"exclude": ["(?i)oob|mgmt|bmc"]}}"#),
+        (r#""role": "mgmt","#, "{}"),
+        // Nothing is configured at all: similarity alone keeps the units apart.
+        ("", "{}"),
+    ] {
+        let nodes: Vec<(String, String)> = (1..=6)
+            .map(|number| (format!("n{number}"), with_management(if number > 3 { 2 } else { 1 }, "eth0", more)))
+            .collect();
+        let nodes: Vec<(&str, String)> = nodes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        assert_eq!(placed(&nodes, config), ["n1 n2 n3", "n4 n5 n6"], "{more} {config}");
+    }
+}
+
+#[test]
+fn storage_links_count_only_where_they_are_asked_for() {
+    let storage = |rail: u32, switch: u32| {
+        let link =
+            format!(r#"{{"if": "st0", "role": "storage", "switch": {{"name": "st", "chassis": "{}"}}}}"#, mac(switch));
+        linked(&[link, self::link("rdma0", rail)])
+    };
+    let nodes = [("a1", storage(1, 50)), ("a2", storage(1, 51)), ("b1", storage(2, 50)), ("b2", storage(2, 51))];
+    assert_eq!(placed(&nodes, "{}"), ["a1 a2", "b1 b2"]);
+    assert_eq!(placed(&nodes, r#"{"roles": ["storage"]}"#), ["a1 b1", "a2 b2"]);
+}
+
+#[test]
+fn a_node_whose_firmware_swallows_lldp_is_told_by_name() {
+    let nobody = entry(r#""upInterfaces": ["rdma0", "rdma1"], "lldpcli": {"lldp": [{}]}"#);
+    let cluster = annotated(&[("a1", linked(&[link("rdma0", 1)])), ("a2", nobody.clone()), ("a3", nobody)]);
+    let answer = round(&cluster, "{}").unwrap();
+    assert_eq!(groups(&cluster, &answer), ["a1"]);
+    assert_eq!(
+        reports(&cluster, &answer, &["no-neighbour"]),
+        ["no-neighbour | a2 a3 | link up, no neighbour: rdma0; rdma1"]
+    );
+}
+
+#[test]
+fn bonds_are_heard_on_their_slaves() {
+    let slaves = json0(&[("ens1f0np0", leaf(1)), ("ens1f1np1", leaf(11))]);
+    let slaves = slaves.replacen('{', r#"{"upInterfaces": ["bond0", "ens1f0np0", "ens1f1np1"], "#, 1);
+    let cluster = annotated(&[("a1", linked(&[link("rdma0", 1), link("rdma1", 11)])), ("a2", slaves)]);
+    let answer = round(&cluster, "{}").unwrap();
+    assert_eq!(groups(&cluster, &answer), ["a1 a2"]);
+    assert!(reports(&cluster, &answer, &["no-neighbour", "bad-entry"]).is_empty(), "the bond itself hears nobody");
+}
+
+#[test]
+fn a_dpu_or_a_virtual_bridge_is_left_out_by_capability_and_by_name() {
+    let dpu = chassis("mac", "02:00:00:00:00:01", "dpu-1", "Station");
+    let bridge = chassis("mac", "02:00:00:00:00:02", "host-bridge", "Bridge");
+    let odd = json0(&[
+        ("rdma0", leaf(1)),
+        ("rdma1", dpu.clone()),
+        ("veth0", bridge.clone()),
+        ("pf0vf1", bridge.clone()),
+        ("br0", bridge),
+    ]);
+    let other = json0(&[("rdma0", leaf(2)), ("rdma1", dpu)]);
+    let cluster = annotated(&[("a1", odd), ("b1", other), ("a2", linked(&[link("rdma0", 1)]))]);
+    let answer = round(&cluster, "{}").unwrap();
+    assert_eq!(groups(&cluster, &answer), ["a1 a2", "b1"]);
+    assert_eq!(reports(&cluster, &answer, &["not-a-switch"]).len(), 1, "one sentence for both");
+}
+
+#[test]
+fn a_switch_and_a_dpu_on_one_port_are_told_apart() {
+    let both = json0(&[("rdma0", chassis("mac", "02:00:00:00:00:01", "dpu-1", "Station")), ("rdma0", leaf(1))]);
+    assert_eq!(unit(&both, "{}"), ["a1 a2 a3", "b1 b2 b3"]);
+}
+
+#[test]
+fn a_hub_is_reported_and_counts_for_nobody() {
+    let hub = json0(&[("rdma0", leaf(1)), ("rdma0", leaf(2))]);
+    let cluster = annotated(&[("a1", linked(&[link("rdma0", 1)])), ("a2", hub)]);
+    let answer = round(&cluster, "{}").unwrap();
+    assert_eq!(groups(&cluster, &answer), ["a1"]);
+    let report = reports(&cluster, &answer, &["several-neighbours"]);
+    assert!(report.len() == 1 && report[0].contains("a2 | rdma0: hears 2 switches"), "{report:?}");
+}
+
+#[test]
+fn full_and_short_names_are_the_same_switch_by_chassis() {
+    let full = linked(&[link_to("rdma0", &format!(r#"{{"name": "leaf1.dc.example", "chassis": "{}"}}"#, mac(1)))]);
+    assert_eq!(unit(&full, "{}"), ["a1 a2 a3", "b1 b2 b3"]);
+    let named = linked(&[link_to("rdma0", r#"{"name": "LEAF1.dc.example"}"#)]);
+    assert_eq!(unit(&named, "{}"), ["a1 a2 a3", "b1 b2 b3"]);
+}
+
+#[test]
+fn how_long_ago_a_neighbour_was_heard_does_not_matter() {
+    let with_age = |age: &str, ttl: &str| {
+        entry(&format!(
+            r#""lldpcli": {{"lldp": [{{"interface": [{{"name": "rdma0", "via": "LLDP", "age": "{age}",
+            "chassis": [{}], "port": [{{"ttl": [{{"value": "{ttl}"}}]}}]}}]}}]}}"#,
+            leaf(1)
+        ))
+    };
+    for (age, ttl) in [("0 day, 00:00:01", "120"), ("400 days, 02:11:09", "0"), ("too much", "x")] {
+        assert_eq!(unit(&with_age(age, ttl), "{}"), ["a1 a2 a3", "b1 b2 b3"], "{age}");
+    }
+}
+
+#[test]
+fn a_node_speaks_about_itself_alone() {
+    let other = entry(&format!(r#""node": "b1", "links": [{}]"#, link("rdma0", 1)));
+    let cluster = annotated(&[("a1", linked(&[link("rdma0", 1)])), ("b1", linked(&[link("rdma0", 2)])), ("x", other)]);
+    let answer = round(&cluster, "{}").unwrap();
+    assert_eq!(groups(&cluster, &answer), ["a1", "b1"]);
+    let report = reports(&cluster, &answer, &["bad-entry"]);
+    assert!(
+        report.len() == 1 && report[0].contains("x | node is \"b1\": a node speaks about itself alone"),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn cdp_counts_where_it_is_allowed() {
+    let cdp = entry(&format!(
+        r#""lldpcli": {{"lldp": {{"interface": {{"rdma0": {{"via": "CDPv2", "chassis": {{"leaf1": {{
+            "id": {{"type": "local", "value": "leaf1"}}}}}}, "port": {{"descr": "{}"}}}}}}}}}}"#,
+        "Eth1/1"
+    ));
+    assert_eq!(unit(&cdp, "{}"), ["a1 a2", "b1 b2 b3"]);
+    assert_eq!(unit(&cdp, r#"{"allowCdp": true}"#), ["a1 a2 a3", "b1 b2 b3"]);
+}
+
+#[test]
+fn an_entry_from_the_future_is_reported() {
+    let cluster = annotated(&[("a1", linked(&[link("rdma0", 1)]))]).at(NOW - 2 * crate::fabrics::HOUR);
+    let answer = round(&cluster, "{}").unwrap();
+    assert_eq!(groups(&cluster, &answer), ["a1"]);
+    assert_eq!(reports(&cluster, &answer, &["clock"]).len(), 1);
+}

@@ -1,0 +1,55 @@
+//! The configuration after reading: checked, complete. Reading is lenient in shape and strict in meaning: all mistakes
+//! are reported at once, each with its path; what works but may surprise is a note.
+
+mod place;
+mod read;
+
+use crate::document::Rules;
+use regex_lite::Regex;
+use topoloom_fabric::Settings;
+use topoloom_sdk::{ConfigMapKey, FromJson, Problem, Tls};
+
+/// The annotation that the collector writes.
+pub const ANNOTATION: &str = "topoloom.dev/fabric-links";
+/// The key of the ConfigMap.
+pub const KEY: &str = "fabric.json";
+
+/// A checked configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the service is: base URLs of one high-availability pair. Empty: this carrier is off.
+    pub endpoints: Vec<String>,
+    /// The annotation to read. `None`: this carrier is off.
+    pub annotation: Option<String>,
+    /// The ConfigMap to read. `None`: this carrier is off.
+    pub config_map: Option<ConfigMapKey>,
+    /// How the service's certificate is checked.
+    pub tls: Tls,
+    /// Which cables count.
+    pub(crate) rules: Rules,
+    /// Switches that do not count, by name or identity.
+    pub exclude_switches: Vec<Regex>,
+    /// How long an entry is fresh, in milliseconds.
+    pub max_age: u64,
+    /// How cables become groups.
+    pub settings: Settings,
+}
+
+impl FromJson for Config {
+    fn from_json(text: &str) -> Result<Self, Vec<Problem>> {
+        read::config(text)
+    }
+}
+
+impl Config {
+    /// The ConfigMap as messages name it.
+    pub(crate) fn config_map_name(&self) -> String {
+        self.config_map.as_ref().map_or_else(String::new, |map| {
+            let namespace = map.namespace.as_ref().map_or_else(String::new, |namespace| format!("{namespace}/"));
+            format!("ConfigMap {namespace}{}, key {}", map.name, map.key)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! The entry of one node: its cables, as a list of links or as the output of lldpcli.
+
+use super::{MAX_ENTRY, MAX_LINKS, Role, Rules, SCHEMA, State};
+use crate::chassis::{self, Seen};
+use crate::lldp::{self, Heard};
+use crate::time;
+use std::collections::BTreeMap;
+use topoloom_sdk::json::Value;
+
+/// Interfaces that an entry may call up.
+const MAX_INTERFACES: usize = 256;
+
+/// What a node says about its cables, after the rules.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    /// The node it speaks about, where it says so.
+    pub(crate) node: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub(crate) observed: u64,
+    /// The cables that count.
+    pub(crate) links: Vec<Link>,
+    /// What was dropped or looks odd: code and sentence, each code once.
+    pub(crate) notes: Vec<(&'static str, String)>,
+}
+
+/// One cable.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Link {
+    /// The node's port.
+    pub(crate) interface: String,
+    /// The switch at the other end.
+    pub(crate) switch: Seen,
+    /// The switch's port; may be empty.
+    pub(crate) port: String,
+    /// Whether it carries traffic.
+    pub(crate) state: State,
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Speaker<'a> {
+    /// A node about itself: the entry must name no other, and must carry the schema.
+    Node(&'a str),
+    /// A document about nodes: each entry names its own.
+    Document,
+}
+
+impl Entry {
+    /// Reads an entry. An error says why the whole entry cannot be used.
+    pub(crate) fn parse(text: &[u8], speaker: Speaker<'_>, rules: &Rules) -> Result<Self, String> {
+        if text.len() > MAX_ENTRY {
+            return Err(format!("the entry has {} bytes, at most {MAX_ENTRY} are allowed", text.len()));
+        }
+        let text = std::str::from_utf8(text).map_err(|error| format!("the entry is no UTF-8: {error}"))?;
+        let Value::Object(fields) =
+            Value::parse(text).map_err(|problems| problems.first().map_or_else(String::new, ToString::to_string))?
+        else {
+            return Err("the entry is no JSON object".to_owned());
+        };
+        let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        let node = match field("node") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(node)) => Some(chassis::text("node", node)?.to_owned()),
+            Some(other) => return Err(format!("node is {}, a string is expected", other.kind())),
+        };
+        schema(field("schema"), speaker)?;
+        match (speaker, node.as_deref()) {
+            (Speaker::Node(own), Some(other)) if own != other => {
+                return Err(format!("node is {other:?}: a node speaks about itself alone"));
+            }
+            (Speaker::Document, None | Some("")) => return Err("node is missing".to_owned()),
+            _ => {}
+        }
+        let observed = match field("observedAt") {
+            Some(Value::String(text)) => time::parse(text).ok_or_else(|| {
+                format!("observedAt is {text:?}, a time such as \"2026-03-04T05:06:07Z\" is expected")
+            })?,
+            Some(other) => return Err(format!("observedAt is {}, a time in a string is expected", other.kind())),
+            None => return Err("observedAt is missing".to_owned()),
+        };
+        let mut cables = Cables { rules, heard: Vec::new(), notes: BTreeMap::new() };
+        match (field("links"), field("lldpcli")) {
+            (Some(links), _) => cables.links(links)?,
+            (None, Some(output)) => cables.lldpcli(output)?,
+            (None, None) => return Err("neither links nor lldpcli is there".to_owned()),
+        }
+        cables.silent(field("upInterfaces"))?;
+        let (links, notes) = cables.finish();
+        Ok(Self { node, observed, links, notes })
+    }
+}
+
+fn schema(value: Option<&Value>, speaker: Speaker<'_>) -> Result<(), String> {
+    match (value, speaker) {
+        (Some(Value::String(text)), _) if text == SCHEMA => Ok(()),
+        (Some(Value::String(text)), _) => Err(format!("schema is {text:?}, only {SCHEMA:?} is understood")),
+        (Some(other), _) => Err(format!("schema is {}, {SCHEMA:?} is expected", other.kind())),
+        (None, Speaker::Node(_)) => Err(format!("schema is missing, {SCHEMA:?} is expected")),
+        // The body around it carries one.
+        (None, Speaker::Document) => Ok(()),
+    }
+}
+
+/// What is known of each interface while an entry is read.
+struct Cables<'a> {
+    rules: &'a Rules,
+    heard: Vec<(String, State, Heard)>,
+    notes: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl Cables<'_> {
+    fn note(&mut self, code: &'static str, text: String) {
+        self.notes.entry(code).or_default().push(text);
+    }
+
+    fn links(&mut self, links: &Value) -> Result<(), String> {
+        let Value::Array(links) = links else {
+            return Err(format!("links is {}, a list is expected", links.kind()));
+        };
+        if links.len() > MAX_LINKS {
+            return Err(format!("{} links, at most {MAX_LINKS} are allowed", links.len()));
+        }
+        for (index, link) in links.iter().enumerate() {
+            if let Err(problem) = self.link(link) {
+                self.note("bad-link", format!("links[{index}]: {problem}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// One link. An error costs it alone.
+    fn link(&mut self, link: &Value) -> Result<(), String> {
+        let Value::Object(fields) = link else { return Err(format!("{} where a link is expected", link.kind())) };
+        let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+        let interface = match text_of("if", field("if"))? {
+            Some(interface) if !interface.is_empty() => interface,
+            _ => return Err("if is missing".to_owned()),
+        };
+        let role = match text_of("role", field("role"))? {
+            None => Role::Compute,
+            Some(word) => Role::parse(word)
+                .ok_or_else(|| format!("role is {word:?}, one of compute, storage and mgmt is expected"))?,
+        };
+        if !self.rules.roles.contains(&role) || !self.rules.takes_interface(interface) {
+            return Ok(());
+        }
+        let state = match field("up") {
+            None | Some(Value::Null | Value::Bool(true)) => State::Up,
+            Some(Value::Bool(false)) => State::Down,
+            Some(other) => return Err(format!("up is {}, true or false is expected", other.kind())),
+        };
+        let switch = match field("switch") {
+            None | Some(Value::Null) => {
+                if state == State::Up {
+                    self.note("no-neighbour", interface.to_owned());
+                }
+                return Ok(());
+            }
+            Some(Value::Object(fields)) => {
+                let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+                let chassis = text_of("switch.chassis", field("chassis"))?;
+                Seen::new(chassis, text_of("switch.name", field("name"))?)?
+            }
+            Some(other) => return Err(format!("switch is {}, a mapping is expected", other.kind())),
+        };
+        let port = text_of("port", field("port"))?.unwrap_or_default().to_owned();
+        self.heard.push((interface.to_owned(), state, Heard::Switch { switch, port }));
+        Ok(())
+    }
+
+    fn lldpcli(&mut self, output: &Value) -> Result<(), String> {
+        let parsed;
+        // A collector that cannot put JSON into JSON may put it into a string.
+        let output = match output {
+            Value::String(text) => {
+                parsed = Value::parse(text).map_err(|problems| {
+                    problems.first().map_or_else(String::new, |problem| format!("lldpcli: {problem}"))
+                })?;
+                &parsed
+            }
+            other => other,
+        };
+        if !self.rules.roles.contains(&Role::Compute) {
+            return Ok(());
+        }
+        let mut neighbours = lldp::read(output)?;
+        let is_empty = neighbours.is_empty();
+        neighbours.retain(|neighbour| self.rules.takes_interface(&neighbour.interface));
+        for (interface, heard) in lldp::decide(neighbours, self.rules.protocols) {
+            chassis::text("the name of an interface", &interface)?;
+            self.heard.push((interface, State::Up, heard));
+        }
+        if self.heard.len() > MAX_LINKS {
+            return Err(format!("{} interfaces with neighbours, at most {MAX_LINKS} are allowed", self.heard.len()));
+        }
+        if is_empty {
+            self.note("no-neighbour", "no interface hears anybody".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Interfaces that are up and hear nobody: firmware that keeps LLDP for itself, or a switch that does not send it.
+    fn silent(&mut self, interfaces: Option<&Value>) -> Result<(), String> {
+        let interfaces = match interfaces {
+            None | Some(Value::Null) => return Ok(()),
+            Some(Value::Array(list)) => list,
+            Some(other) => return Err(format!("upInterfaces is {}, a list is expected", other.kind())),
+        };
+        if interfaces.len() > MAX_INTERFACES {
+            let count = interfaces.len();
+            return Err(format!("upInterfaces has {count} names, at most {MAX_INTERFACES} are allowed"));
+        }
+        let mut silent = Vec::new();
+        for interface in interfaces {
+            let Value::String(name) = interface else {
+                return Err(format!("upInterfaces holds {}, names are expected", interface.kind()));
+            };
+            let name = chassis::text("a name in upInterfaces", name)?;
+            if self.rules.takes_interface(name) && !self.heard.iter().any(|(known, ..)| known == name) {
+                silent.push(name.to_owned());
+            }
+        }
+        if !silent.is_empty() {
+            self.notes.insert("no-neighbour", silent);
+        }
+        Ok(())
+    }
+
+    /// Cables that count, and one note per code. An interface that names two switches counts for neither.
+    fn finish(mut self) -> (Vec<Link>, Vec<(&'static str, String)>) {
+        let mut interfaces: BTreeMap<String, Vec<(State, Heard)>> = BTreeMap::new();
+        for (interface, state, heard) in std::mem::take(&mut self.heard) {
+            interfaces.entry(interface).or_default().push((state, heard));
+        }
+        let mut links = Vec::new();
+        for (interface, heard) in interfaces {
+            let mut switches: Vec<&Seen> = heard.iter().filter_map(|(_, heard)| heard.switch()).collect();
+            switches.sort();
+            switches.dedup();
+            if let [first, second, ..] = switches.as_slice() {
+                let [first, second] = [first, second].map(|seen| lldp::show(seen));
+                self.note("several-neighbours", format!("{interface}: both {first} and {second}"));
+                continue;
+            }
+            match heard.into_iter().next() {
+                Some((state, Heard::Switch { switch, port })) => links.push(Link { interface, switch, port, state }),
+                Some((_, Heard::Nothing(code, why))) => self.note(code, format!("{interface}: {why}")),
+                None => {}
+            }
+        }
+        let notes = self.notes.into_iter().map(|(code, texts)| (code, sentence(code, &texts.join("; ")))).collect();
+        (links, notes)
+    }
+}
+
+/// The detail of a note.
+fn sentence(code: &str, texts: &str) -> String {
+    match code {
+        "no-neighbour" => format!("link up, no neighbour: {texts}"),
+        _ => texts.to_owned(),
+    }
+}
+
+fn text_of<'a>(what: &str, value: Option<&'a Value>) -> Result<Option<&'a str>, String> {
+    match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => chassis::text(what, text).map(Some),
+        Some(other) => Err(format!("{what} is {}, a string is expected", other.kind())),
+    }
+}

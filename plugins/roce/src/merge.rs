@@ -1,0 +1,280 @@
+//! One entry per node out of several carriers: the first carrier with a fresh one wins, else the first with any.
+//!
+//! Two carriers may write one node differently ("GPU-A017.example.com"), so a node is known by the Node that its name
+//! leads to. Names that lead nowhere, or where a better one of the same carrier leads, stay as they are: the grouping
+//! tells them.
+
+use crate::document::{Host, Sheet};
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeMap, HashMap};
+use topoloom_sdk::Packed;
+
+/// Clocks differ. An entry that is further ahead than this was stamped by a wrong one, and is never fresh.
+const CLOCK_SKEW: u64 = 60 * 60 * 1000;
+
+/// The entry of one node that counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chosen<'a> {
+    /// The node's name.
+    pub(crate) node: &'a str,
+    /// Its carrier, as position in the list of sheets.
+    pub(crate) sheet: usize,
+    /// The entry.
+    pub(crate) host: &'a Host,
+    /// How old it is.
+    pub(crate) age: Age,
+}
+
+/// How old an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Age {
+    /// Younger than `maxAge`.
+    Fresh,
+    /// Older.
+    Stale,
+    /// From the future.
+    Ahead,
+}
+
+/// What came out.
+#[derive(Debug)]
+pub(crate) struct Merged<'a> {
+    /// One entry per node, in the order of names.
+    pub(crate) chosen: Vec<Chosen<'a>>,
+    /// Entries that say nothing because their carrier names the node twice: carrier and node.
+    pub(crate) doubles: Vec<(usize, &'a str)>,
+    /// When the next entry changes its age, in milliseconds since 1970; `u64::MAX`: none does.
+    pub(crate) until: u64,
+}
+
+/// Merges sheets, the best carrier first.
+pub(crate) fn merge<'a>(sheets: &[&'a Sheet], names: &Names<'a>, time: u64, max_age: u64) -> Merged<'a> {
+    let mut nodes: BTreeMap<&'a str, Chosen<'a>> = BTreeMap::new();
+    let mut doubles = Vec::new();
+    let mut until = u64::MAX;
+    for (sheet, entries) in sheets.iter().enumerate() {
+        let leads = names.leads(entries);
+        for host in &entries.hosts {
+            let found = names.node(&host.node).filter(|(_, node)| leads.get(node) == Some(&Lead::By(&host.node)));
+            let node = found.map_or(host.node.as_str(), |(_, node)| node);
+            let (age, changes) = age(host.observed, time, max_age);
+            until = until.min(changes);
+            let entry = Chosen { node, sheet, host, age };
+            let Some(known) = nodes.get_mut(node) else {
+                nodes.insert(node, entry);
+                continue;
+            };
+            if known.sheet == sheet {
+                doubles.push((sheet, node));
+                // The newer one; of the same age the one that comes first.
+                let rank = |entry: &Chosen<'_>| (entry.age == Age::Fresh, entry.host.observed);
+                if rank(&entry) > rank(known) {
+                    *known = entry;
+                }
+            } else if known.age != Age::Fresh && age == Age::Fresh {
+                *known = entry;
+            }
+        }
+    }
+    Merged { chosen: nodes.into_values().collect(), doubles, until }
+}
+
+/// The age of an observation, and when it changes.
+fn age(observed: u64, time: u64, max_age: u64) -> (Age, u64) {
+    let begins = observed.saturating_sub(CLOCK_SKEW);
+    let ends = observed.saturating_add(max_age);
+    if time < begins {
+        (Age::Ahead, begins)
+    } else if time <= ends {
+        (Age::Fresh, ends.saturating_add(1))
+    } else {
+        (Age::Stale, u64::MAX)
+    }
+}
+
+/// Which Node a name leads to: by the map of the configuration, as it is, in another case, or by its first label where
+/// that leads to one Node alone. These are the rules of the grouping, in its order.
+#[derive(Debug)]
+pub(crate) struct Names<'a> {
+    mapped: HashMap<&'a str, &'a str>,
+    exact: HashMap<&'a str, &'a str>,
+    folded: HashMap<String, Option<&'a str>>,
+    first: HashMap<String, Option<&'a str>>,
+}
+
+/// How a name leads to a Node, the best way first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    Mapped,
+    Exact,
+    Folded,
+    First,
+}
+
+/// What leads to a Node in one carrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lead<'a> {
+    /// This name.
+    By(&'a str),
+    /// Several names in the same way: none of them.
+    Several,
+}
+
+impl<'a> Names<'a> {
+    /// For these Nodes.
+    pub(crate) fn new(nodes: &'a Packed, map: &'a [(String, String)]) -> Self {
+        let mut names = Self {
+            mapped: map.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect(),
+            exact: HashMap::new(),
+            folded: HashMap::new(),
+            first: HashMap::new(),
+        };
+        for node in nodes.iter() {
+            names.exact.insert(node, node);
+            let folded = node.to_lowercase();
+            add(&mut names.first, first_label(&folded).to_owned(), node);
+            add(&mut names.folded, folded, node);
+        }
+        names
+    }
+
+    fn node(&self, name: &str) -> Option<(Way, &'a str)> {
+        if let Some(node) = self.mapped.get(name) {
+            return Some((Way::Mapped, node));
+        }
+        if let Some(node) = self.exact.get(name) {
+            return Some((Way::Exact, node));
+        }
+        let folded = name.to_lowercase();
+        if let Some(node) = self.folded.get(&folded) {
+            return node.map(|node| (Way::Folded, node));
+        }
+        self.first.get(first_label(&folded)).copied().flatten().map(|node| (Way::First, node))
+    }
+
+    /// The name that leads to each Node in one carrier.
+    fn leads<'s>(&self, sheet: &'s Sheet) -> HashMap<&'a str, Lead<'s>> {
+        let mut leads: HashMap<&'a str, (Way, Lead<'s>)> = HashMap::with_capacity(sheet.hosts.len());
+        for host in &sheet.hosts {
+            let Some((way, node)) = self.node(&host.node) else { continue };
+            match leads.entry(node) {
+                Slot::Vacant(slot) => drop(slot.insert((way, Lead::By(&host.node)))),
+                Slot::Occupied(mut slot) => {
+                    let (known, lead) = slot.get_mut();
+                    if way < *known {
+                        (*known, *lead) = (way, Lead::By(&host.node));
+                    } else if way == *known && *lead != Lead::By(&host.node) {
+                        *lead = Lead::Several;
+                    }
+                }
+            }
+        }
+        leads.into_iter().map(|(node, (_, lead))| (node, lead)).collect()
+    }
+}
+
+/// `None` stands for several.
+fn add<'a>(names: &mut HashMap<String, Option<&'a str>>, key: String, node: &'a str) {
+    names.entry(key).and_modify(|known| *known = None).or_insert(Some(node));
+}
+
+fn first_label(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Entry;
+
+    const MAX_AGE: u64 = 1000;
+
+    fn sheet(hosts: &[(&str, u64)]) -> Sheet {
+        let mut sheet = Sheet::default();
+        for &(node, observed) in hosts {
+            let entry = Entry { node: None, observed, links: Vec::new(), notes: Vec::new() };
+            sheet.add(node, entry).unwrap();
+        }
+        sheet
+    }
+
+    /// Node, number of its carrier, age.
+    fn check(sheets: &[&[(&str, u64)]], time: u64, expected: &[(&str, usize, Age)]) {
+        let sheets: Vec<Sheet> = sheets.iter().map(|hosts| sheet(hosts)).collect();
+        let sheets: Vec<&Sheet> = sheets.iter().collect();
+        let nodes: Packed = ["n1", "n2", "gpu-a"].iter().collect();
+        let names = Names::new(&nodes, &[]);
+        let merged = merge(&sheets, &names, time, MAX_AGE);
+        let chosen: Vec<_> = merged.chosen.iter().map(|chosen| (chosen.node, chosen.sheet, chosen.age)).collect();
+        assert_eq!(chosen, expected);
+    }
+
+    #[test]
+    fn the_first_carrier_with_a_fresh_entry_wins() {
+        check(&[&[("n1", 9_500)], &[("n1", 10_000)]], 10_000, &[("n1", 0, Age::Fresh)]);
+        check(&[&[("n2", 9_000)], &[("n1", 9_999)]], 10_000, &[("n1", 1, Age::Fresh), ("n2", 0, Age::Fresh)]);
+    }
+
+    #[test]
+    fn a_stale_entry_loses_against_any_fresh_one_but_beats_nothing() {
+        check(&[&[("n1", 8_999)], &[], &[("n1", 9_000)]], 10_000, &[("n1", 2, Age::Fresh)]);
+        check(&[&[("n1", 10)], &[("n1", 8_000)]], 10_000, &[("n1", 0, Age::Stale)]);
+        check(&[&[], &[("n1", 10)]], 10_000, &[("n1", 1, Age::Stale)]);
+    }
+
+    #[test]
+    fn an_entry_from_the_future_is_never_fresh() {
+        let ahead = 10_000 + CLOCK_SKEW + 1;
+        check(&[&[("n1", ahead)], &[("n1", 9_500)]], 10_000, &[("n1", 1, Age::Fresh)]);
+        check(&[&[("n1", ahead)]], 10_000, &[("n1", 0, Age::Ahead)]);
+        check(&[&[("n1", ahead - 1)]], 10_000, &[("n1", 0, Age::Fresh)]);
+    }
+
+    #[test]
+    fn carriers_that_write_a_node_differently_mean_the_same_node() {
+        let http: &[(&str, u64)] = &[("GPU-A.example.com", 9_999), ("N1", 9_999)];
+        check(
+            &[http, &[("gpu-a", 10_000), ("n1", 10_000)]],
+            10_000,
+            &[("gpu-a", 0, Age::Fresh), ("n1", 0, Age::Fresh)],
+        );
+    }
+
+    #[test]
+    fn a_machine_of_another_domain_is_no_node() {
+        // Newer, but the exact name leads to the Node.
+        let both: &[(&str, u64)] = &[("gpu-a.elsewhere", 9_999), ("gpu-a", 9_500)];
+        check(&[both], 10_000, &[("gpu-a", 0, Age::Fresh), ("gpu-a.elsewhere", 0, Age::Fresh)]);
+        let several: &[(&str, u64)] = &[("gpu-a.here", 9_999), ("gpu-a.there", 9_999)];
+        let apart = [("gpu-a", 1, Age::Fresh), ("gpu-a.here", 0, Age::Fresh), ("gpu-a.there", 0, Age::Fresh)];
+        check(&[several, &[("gpu-a", 9_000)]], 10_000, &apart);
+    }
+
+    #[test]
+    fn a_map_that_swaps_two_names_is_followed_once() {
+        let sheet = sheet(&[("a", 9_999), ("b", 9_999)]);
+        let nodes: Packed = ["a", "b"].iter().collect();
+        let map = [("a".to_owned(), "b".to_owned()), ("b".to_owned(), "a".to_owned())];
+        let merged = merge(&[&sheet], &Names::new(&nodes, &map), 10_000, MAX_AGE);
+        let chosen: Vec<_> = merged.chosen.iter().map(|chosen| (chosen.node, chosen.host.node.as_str())).collect();
+        assert_eq!(chosen, [("a", "b"), ("b", "a")]);
+    }
+
+    #[test]
+    fn a_node_that_is_there_twice_counts_once() {
+        for hosts in [[("n1", 9_500), ("n1", 9_600)], [("n1", 9_600), ("n1", 9_500)]] {
+            let sheet = sheet(&hosts);
+            let nodes = Packed::default();
+            let merged = merge(&[&sheet], &Names::new(&nodes, &[]), 10_000, MAX_AGE);
+            assert_eq!((merged.chosen[0].host.observed, merged.doubles.len()), (9_600, 1));
+        }
+    }
+
+    #[test]
+    fn the_next_change_of_age_is_known() {
+        let sheet = sheet(&[("n1", 9_500), ("n2", 10), ("n3", 9_200)]);
+        let nodes = Packed::default();
+        let until = |time| merge(&[&sheet], &Names::new(&nodes, &[]), time, MAX_AGE).until;
+        assert_eq!([until(10_000), until(10_201), until(20_000)], [10_201, 10_501, u64::MAX]);
+    }
+}

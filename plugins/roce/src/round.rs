@@ -1,0 +1,215 @@
+//! One round: ask the carriers, merge what they say, tell the grouping which host hangs on which switch.
+
+use crate::carriers::{self, Document};
+use crate::config::Config;
+use crate::document::{Cable, Ends, Sheet, State as Traffic, Switch};
+use crate::kept::{self, Kept};
+use crate::merge::{Age, Chosen, Merged, Names, merge};
+use crate::reports::{self, Reports};
+use crate::switches::{End, Switches};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use topoloom_fabric::{Change, Link, LinkState, State, SwitchId, Wiring, place};
+use topoloom_sdk::{Answer, Column, Failure, Input, Packed};
+
+/// A round in which nothing changed still looks at everything when the last look is older than this: what the grouping
+/// remembers of live links is never older, so `downGrace` is as exact as this.
+const LONGEST_REST: u64 = 10 * 60 * 1000;
+
+pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
+    let (kept, grouping) = kept::read(input.state).unzip();
+    let (mut kept, grouping): (Kept, &[u8]) = (kept.unwrap_or_default(), grouping.unwrap_or_default());
+    let (service, config_map) = ask(config, input, &kept)?;
+    let columns = Columns::read(config, input);
+    let hash = columns.hash();
+    let is_same = service.is_none() && config_map.is_none() && kept.columns == hash;
+    let rests = (kept.time..kept.until.min(kept.time.saturating_add(LONGEST_REST))).contains(&input.time);
+    if is_same && rests {
+        return Ok(Answer::unchanged(input.state.to_vec()));
+    }
+    kept.service = service.or(kept.service).filter(|_| !config.endpoints.is_empty());
+    kept.config_map = config_map.or(kept.config_map).filter(|_| config.config_map.is_some());
+
+    let annotations =
+        columns.annotation.as_ref().map(|column| carriers::annotations(column, &columns.names, &config.rules));
+    let documents = [&kept.service, &kept.config_map].map(Option::as_ref);
+    let [service, config_map] = documents.map(|document| document.map(|document| &document.sheet));
+    // The order of precedence.
+    let sheets: Vec<&Sheet> = [service, annotations.as_ref(), config_map].into_iter().flatten().collect();
+    let names = Names::new(&columns.names, &config.settings.host_map);
+    let merged = merge(&sheets, &names, input.time, config.max_age);
+
+    let mut reports = Reports::default();
+    report(&sheets, &merged, &mut reports);
+    let mut wiring = wire(config, &sheets, &merged, &mut reports);
+    if documents.into_iter().flatten().any(|document: &Document| !document.complete) {
+        wiring.partial();
+    }
+    let mut outcome = place(&wiring, &config.settings, &State::from_bytes(grouping).memory, input);
+    let mut diagnostics = reports.finish(input.nodes);
+    let reported = reports::hash(&diagnostics);
+    if reported != kept.reports {
+        outcome.change = Change::Some;
+    }
+    outcome.topology.diagnostics.append(&mut diagnostics);
+    let until = merged.until;
+    let answer = outcome.answer(Vec::new(), input);
+    (kept.columns, kept.reports, kept.time, kept.until) = (hash, reported, input.time, until);
+    let state = kept::write(kept, &answer.state);
+    Ok(answer.with_state(state))
+}
+
+/// What the documents say now; `None` where a document says what it said, or its carrier is off.
+fn ask(config: &Config, input: &Input<'_>, kept: &Kept) -> Result<(Option<Document>, Option<Document>), Failure> {
+    let service = match config.endpoints.is_empty() {
+        true => None,
+        false => carriers::service(input.http, &config.rules, kept.service.as_ref())?,
+    };
+    let config_map = match &config.config_map {
+        None => None,
+        Some(_) => {
+            let name = config.config_map_name();
+            carriers::config_map(input.http, &config.rules, kept.config_map.as_ref(), &name)?
+        }
+    };
+    Ok((service, config_map))
+}
+
+/// What the cluster says about its nodes.
+struct Columns {
+    names: Packed,
+    annotation: Option<Column>,
+    guids: Option<Column>,
+}
+
+impl Columns {
+    fn read(config: &Config, input: &Input<'_>) -> Self {
+        Self {
+            names: input.nodes.names(),
+            annotation: config.annotation.as_ref().map(|key| input.nodes.annotation(key)),
+            guids: config.settings.guid_annotation.as_ref().map(|key| input.nodes.annotation(key)),
+        }
+    }
+
+    /// A number that changes with any of it. Never 0, which stands for no round.
+    fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.names.text, &self.names.ends).hash(&mut hasher);
+        for column in [&self.annotation, &self.guids].into_iter().flatten() {
+            (&column.dictionary.text, &column.dictionary.ends, &column.codes).hash(&mut hasher);
+        }
+        hasher.finish().max(1)
+    }
+}
+
+/// What the entries themselves have to report, where they count.
+fn report(sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) {
+    let counting: HashMap<(usize, &str), &str> =
+        merged.chosen.iter().map(|chosen| ((chosen.sheet, chosen.host.node.as_str()), chosen.node)).collect();
+    for (number, sheet) in sheets.iter().enumerate() {
+        for note in &sheet.notes {
+            let node = counting.get(&(number, note.subject.as_str())).copied();
+            let subject = node.or_else(|| note.code.starts_with("bad-").then_some(note.subject.as_str()));
+            if let Some(subject) = subject {
+                reports.add(&note.code, subject, &note.detail);
+            }
+        }
+        if sheet.more_notes > 0 {
+            reports.source("more-notes", format!("{} more notes on entries are not shown", sheet.more_notes));
+        }
+    }
+    for chosen in &merged.chosen {
+        match chosen.age {
+            Age::Fresh => {}
+            Age::Stale => {
+                reports.add("stale", chosen.node, "what is known of it is older than maxAge; it still counts")
+            }
+            Age::Ahead => reports.add("clock", chosen.node, "observedAt lies more than an hour in the future"),
+        }
+    }
+    for (_, node) in &merged.doubles {
+        reports.add("double-entry", node, "one carrier has two entries of it; the newer one counts");
+    }
+}
+
+/// The cables in the words of the grouping.
+fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) -> Wiring {
+    // Only what counts may speak for a switch: an entry that lost keeps no name alive.
+    let mut used: Vec<Vec<bool>> = sheets.iter().map(|sheet| vec![false; sheet.seen.len()]).collect();
+    for Chosen { sheet, host, .. } in &merged.chosen {
+        for Cable(Ends(seen, ..), _) in &host.links {
+            if let Some(used) = used.get_mut(*sheet).and_then(|used| used.get_mut(*seen as usize)) {
+                *used = true;
+            }
+        }
+    }
+    let seen = sheets.iter().zip(&used).flat_map(|(sheet, used)| sheet.seen.iter().zip(used));
+    let seen = seen.filter(|(_, used)| **used).map(|(seen, _)| seen);
+    let declared = sheets.iter().flat_map(|sheet| &sheet.switches);
+    let switches = Switches::new(seen, declared.clone(), &config.exclude_switches);
+    let ends: Vec<Vec<End>> =
+        sheets.iter().map(|sheet| sheet.seen.iter().map(|seen| switches.end(seen)).collect()).collect();
+
+    let mut wiring = Wiring::new();
+    let ids: Vec<SwitchId> = switches.all.iter().map(|switch| wiring.switch(&switch.id, &switch.name)).collect();
+    for Chosen { node, sheet, host, .. } in &merged.chosen {
+        // As the carrier writes it: the grouping follows the same names, and would follow the map a second time.
+        let id = wiring.host(&host.node);
+        let Some(entries) = sheets.get(*sheet) else { continue };
+        let text = |number: u32| entries.ports.get(number as usize).map_or("", String::as_str);
+        for Cable(Ends(seen, port, far), traffic) in &host.links {
+            let state = match traffic {
+                Traffic::Up => LinkState::Up,
+                Traffic::Down => LinkState::Down,
+            };
+            let link = Link { count: 1, state, port: text(*port), switch_port: text(*far) };
+            match ends.get(*sheet).and_then(|ends| ends.get(*seen as usize)) {
+                Some(End::Switch(at)) => {
+                    if let Some(switch) = ids.get(*at) {
+                        wiring.link(id, *switch, link);
+                    }
+                }
+                Some(End::Nameless(why)) => reports.add("unknown-switch", node, &format!("{}: {why}", link.port)),
+                Some(End::Excluded) | None => {}
+            }
+        }
+    }
+    uplinks(declared, &switches, &ids, &mut wiring);
+    wiring
+}
+
+/// What documents say about switches. A cable that both of its ends list counts once.
+fn uplinks<'a>(declared: impl Iterator<Item = &'a Switch>, switches: &Switches, ids: &[SwitchId], wiring: &mut Wiring) {
+    // From one end to the other, then how many; per pair the two directions are compared.
+    let mut cables: BTreeMap<(String, String), u32> = BTreeMap::new();
+    let full = |id: &str| switches.declared(id).and_then(|at| switches.all.get(at)).map(|known| known.id.clone());
+    for switch in declared {
+        if switches.is_excluded(&switch.id) {
+            continue;
+        }
+        let from = full(&switch.id).unwrap_or_else(|| switch.id.clone());
+        if let (Some(level), Some(id)) = (switch.level, switches.declared(&switch.id).and_then(|at| ids.get(at))) {
+            wiring.level(*id, u8::try_from(level).unwrap_or(u8::MAX));
+        }
+        for (to, count) in switch.uplinks.iter().filter(|(to, _)| !switches.is_excluded(to)) {
+            let to = full(to).unwrap_or_else(|| to.clone());
+            let known = cables.entry((from.clone(), to)).or_default();
+            *known = known.saturating_add(*count);
+        }
+    }
+    for ((from, to), count) in &cables {
+        let back = cables.get(&(to.clone(), from.clone())).copied();
+        if back.is_some() && from > to {
+            continue;
+        }
+        // A switch that is only ever an uplink has no entry of its own.
+        let [a, b] = [from, to].map(|id| match switches.declared(id).and_then(|at| ids.get(at)) {
+            Some(id) => *id,
+            None => wiring.switch(id, ""),
+        });
+        wiring.adjacent(a, b, (*count).max(back.unwrap_or(0)));
+    }
+}
+
+#[cfg(test)]
+mod tests;
