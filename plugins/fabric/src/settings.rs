@@ -11,7 +11,8 @@ pub use read::Known;
 /// How cables become groups. [`Settings::default`] is what an empty configuration means.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Switches belong together when more than this share of the larger set of hosts is common. Above 0, below 1.
+    /// Switches belong together when more than this share of the larger set of hosts is common. Above 0, below 1. Where
+    /// the hosts that one of them lacks hang on its like, half of this is enough; where they hang on others, nothing is.
     /// Key `similarity`.
     pub similarity: f64,
     /// What users call the tiers, lowest first; a tier beyond the list has no name. Key `tierNames`.

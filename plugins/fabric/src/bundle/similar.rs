@@ -1,6 +1,14 @@
 //! Joining switches that share most of their children.
+//!
+//! Where two switches differ, the children that one of them lacks are asked what else they hang on. In a unit with dead
+//! links those are switches like the one that lacks them. Below a storage switch of several units they are not: so a
+//! pair that shares enough stays apart, and a pair that shares less than enough, because many links are dead, is joined.
 
 use crate::graph::{Graph, Lists, Sets, add, at, set};
+
+/// What two switches share is worth speaking of from this part of what joins them. Of two rails with half of their links
+/// dead half is common, give or take a quarter.
+const NEAR: f64 = 0.5;
 
 /// Joins parents whose sets of children are alike. `children` are those sets, by local number.
 ///
@@ -9,10 +17,10 @@ use crate::graph::{Graph, Lists, Sets, add, at, set};
 pub(super) fn join(children: &Lists, graph: &Graph, local: &[u32], similarity: f64, sets: &mut Sets) {
     let classes = Classes::new(children, graph, local, sets);
     let pairs = classes.pairs(similarity);
-    let mut near = vec![0_u32; classes.count as usize];
-    for (number, pair) in (1..).zip(&pairs.strong) {
-        if !classes.is_between(*pair, &pairs.weak, &mut near, number) {
-            sets.join(pair.smaller, pair.larger);
+    let mut near = Near { marks: vec![0; classes.count as usize], mark: 0 };
+    for pair in &pairs.list {
+        if classes.belong_together(pair, &pairs.weak, &mut near) {
+            sets.join(pair.a, pair.b);
         }
     }
 }
@@ -23,28 +31,45 @@ struct Classes<'a> {
     count: u32,
     class: Vec<u32>,
     children: &'a Lists,
+    graph: &'a Graph,
+    local: &'a [u32],
     /// The classes that each child hangs on, ascending.
     of_child: Vec<Vec<u32>>,
     /// Children that hang on far more than the others: a name that many machines share. They are no evidence.
     is_glue: Vec<bool>,
 }
 
-#[derive(Clone, Copy)]
+/// Two classes with common children, the smaller number first.
 struct Pair {
-    /// The one with fewer children; at a tie the smaller number.
-    smaller: u32,
-    larger: u32,
+    a: u32,
+    b: u32,
     common: u32,
+    is_strong: bool,
 }
 
 struct Pairs {
-    strong: Vec<Pair>,
+    list: Vec<Pair>,
     /// By class: the classes that share something worth speaking of.
     weak: Lists,
 }
 
+/// Marks the classes that are like one of them.
+struct Near {
+    marks: Vec<u32>,
+    mark: u32,
+}
+
+/// What the children say that one of two parents lacks.
+#[derive(Default)]
+struct Survey {
+    /// Most of what else they hang on is like the parent that lacks them.
+    near: u32,
+    /// It is not.
+    elsewhere: u32,
+}
+
 impl<'a> Classes<'a> {
-    fn new(children: &'a Lists, graph: &Graph, local: &[u32], sets: &mut Sets) -> Self {
+    fn new(children: &'a Lists, graph: &'a Graph, local: &'a [u32], sets: &mut Sets) -> Self {
         let count = graph.edges().iter().map(|edge| at(local, edge.parent) + 1).max().unwrap_or(0);
         let mut order: Vec<(usize, u64, u32)> =
             (0..count).map(|parent| (children.of(parent).len(), hash(children.of(parent)), parent)).collect();
@@ -78,7 +103,7 @@ impl<'a> Classes<'a> {
         // Pairs cost the square of a degree: what is sixteen times the usual would cost 256 times the usual.
         let most = (16 * median).max(64);
         let is_glue = of_child.iter().map(|classes| classes.len() > most).collect();
-        Self { count, class, children, of_child, is_glue }
+        Self { count, class, children, graph, local, of_child, is_glue }
     }
 
     fn classes_of(&self, child: u32) -> &[u32] {
@@ -92,7 +117,7 @@ impl<'a> Classes<'a> {
     /// Counts common children through the children's own lists: the cost is the number of links times the number of
     /// links of a child, whatever the number of parents is.
     fn pairs(&self, similarity: f64) -> Pairs {
-        let mut strong = Vec::new();
+        let mut list = Vec::new();
         let mut weak = Vec::new();
         let mut common = vec![0_u32; self.count as usize];
         let mut touched = Vec::new();
@@ -109,45 +134,62 @@ impl<'a> Classes<'a> {
                 let both = at(&common, b);
                 set(&mut common, b, 0);
                 let larger = f64::from(self.size(a).max(self.size(b)));
-                // Half of what joins: dead links make rails of one unit differ, but never this much.
-                if f64::from(both) >= similarity.min(0.5) / 2.0 * larger {
+                let is_strong = f64::from(both) > similarity * larger;
+                // A single common child may be a single wrong cable.
+                if is_strong || both > 1 && f64::from(both) >= NEAR * similarity.min(0.5) * larger {
                     weak.extend([(a, b), (b, a)]);
-                }
-                if f64::from(both) > similarity * larger {
-                    let (smaller, larger) = if self.size(a) <= self.size(b) { (a, b) } else { (b, a) };
-                    strong.push(Pair { smaller, larger, common: both });
+                    list.push(Pair { a, b, common: both, is_strong });
                 }
             }
         }
-        strong.sort_unstable_by_key(|pair| (pair.smaller, pair.larger));
-        Pairs { strong, weak: Lists::collect(self.count as usize, weak.into_iter()) }
+        list.sort_unstable_by_key(|pair| (pair.a, pair.b));
+        Pairs { list, weak: Lists::collect(self.count as usize, weak.into_iter()) }
     }
 
-    /// Whether the larger of a pair lies between two units, as the storage switch of a fabric with two units does: of
-    /// its children, more than a quarter are at home where nothing is like the smaller one.
-    ///
-    /// A child that is missing below the smaller one because of a dead link hangs on others that are like it.
-    fn is_between(&self, pair: Pair, weak: &Lists, near: &mut [u32], mark: u32) -> bool {
-        let check = |near: &mut [u32], mark: u32, smaller: u32, larger: u32| {
-            let size = self.size(larger);
-            if (size - pair.common.min(size)) * 4 <= size {
-                return false;
+    /// Whether two parents are joined. What speaks against a strong pair: more than a third of the children of one are
+    /// at home where nothing is like the other. What speaks for a weak one: nearly none are, on either side, and most of
+    /// those that the other lacks are near it.
+    fn belong_together(&self, pair: &Pair, weak: &Lists, near: &mut Near) -> bool {
+        [(pair.a, pair.b), (pair.b, pair.a)].into_iter().all(|(lacking, wide)| {
+            let size = self.size(wide);
+            let lacked = size.saturating_sub(pair.common);
+            if pair.is_strong && lacked * 3 <= size {
+                return true;
             }
-            weak.of(smaller).iter().for_each(|&class| set(near, class, mark));
-            set(near, smaller, mark);
-            set(near, larger, 0);
-            let is_elsewhere = |child: &&u32| {
-                let classes = self.classes_of(**child);
-                classes.len() > 1 && classes.iter().all(|&class| at(near, class) != mark)
-            };
-            let elsewhere = self.children.of(larger).iter().filter(is_elsewhere).count() as u32;
-            elsewhere * 4 > size
-        };
-        check(near, mark, pair.smaller, pair.larger)
-            || (self.size(pair.smaller) == self.size(pair.larger) && {
-                weak.of(pair.smaller).iter().for_each(|&class| set(near, class, 0));
-                check(near, mark, pair.larger, pair.smaller)
-            })
+            let survey = self.survey(lacking, wide, weak, near);
+            if pair.is_strong {
+                survey.elsewhere * 3 <= size
+            } else {
+                survey.elsewhere * 10 <= size && survey.near * 2 >= lacked
+            }
+        })
+    }
+
+    /// Asks the children of one parent that the other lacks.
+    fn survey(&self, lacking: u32, wide: u32, weak: &Lists, near: &mut Near) -> Survey {
+        near.mark += 1;
+        weak.of(lacking).iter().for_each(|&class| set(&mut near.marks, class, near.mark));
+        let mut survey = Survey::default();
+        for &child in self.children.of(wide) {
+            if self.classes_of(child).binary_search(&lacking).is_ok() {
+                continue;
+            }
+            let (mut others, mut alike) = (0, 0);
+            for edge in self.graph.of(child) {
+                let class = at(&self.class, at(self.local, edge.parent));
+                if class != wide {
+                    others += 1;
+                    alike += u32::from(at(&near.marks, class) == near.mark);
+                }
+            }
+            // Who hangs on nothing else says nothing.
+            if alike * 2 > others {
+                survey.near += 1;
+            } else if others > 0 {
+                survey.elsewhere += 1;
+            }
+        }
+        survey
     }
 }
 

@@ -82,3 +82,10 @@ fn memory_of_a_broken_fabric_holds_too() {
         last = Some(found);
     }
 }
+
+#[test]
+fn with_half_of_the_links_dead_large_units_are_found_too() {
+    let shape = Shape { units: 20, hosts: 64, ..EIGHT_RAILS };
+    let (wrong, all) = without_memory(shape, 50, 5);
+    assert!(wrong * 1000 <= all, "{wrong} of {all} hosts are elsewhere");
+}

@@ -154,3 +154,25 @@ fn two_units_that_share_a_storage_leaf_stay_two_with_a_wrong_cable_on_both_sides
         assert_eq!(homes(&names, &first(&cluster, &fabric.wiring()).topology), healthy, "{rails} rails");
     }
 }
+
+/// The storage switches see the same hosts but for one dead link, so each looks like a rail of a unit to the other.
+#[test]
+fn several_storage_leaves_of_two_units_tie_nothing_together_either() {
+    for (rails, storage) in [(1, 2), (4, 2), (8, 3)] {
+        let shape = Shape { units: 2, rails, storage, storage_units: 2, ..EIGHT_RAILS };
+        let names = shape.names();
+        let cluster = cluster(&names);
+        let mut fabric = shape.build();
+        fabric.unplug(&shape.host(0, 3), "storage-000");
+        fabric.unplug(&shape.host(1, 4), "storage-001");
+        if rails > 1 {
+            (0..rails).for_each(|rail| fabric.plug(&shape.host(0, rail), &Shape::leaf(1, rail), "wrong"));
+            (0..rails).for_each(|rail| fabric.plug(&shape.host(1, rail + 9), &Shape::leaf(0, rail), "wrong"));
+        }
+        let found = homes(&names, &first(&cluster, &fabric.wiring()).topology);
+        let in_unit = |unit: usize| found.iter().filter(|(_, id)| **id == Shape::id(unit)).count();
+        if rails > storage {
+            assert_eq!((in_unit(0), in_unit(1)), (20, 20), "{rails} rails, {storage} storage");
+        }
+    }
+}

@@ -87,7 +87,7 @@ fn a_host_on_every_leaf_costs_nothing_special() {
     let names = shape.names();
     let [plain, glued] = [plain, glued].map(|fabric| best(&fabric, &names, 3));
     println!("plain {plain:?}, with a host on every leaf {glued:?}");
-    assert!(glued < plain * 2, "{plain:?} {glued:?}");
+    assert!(glued < plain * 3, "{plain:?} {glued:?}");
 }
 
 #[test]
