@@ -184,8 +184,9 @@ fn init_log(args: &LogArgs) -> anyhow::Result<()> {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_new(&args.log)
         .map_err(|error| anyhow::anyhow!("--log {:?}: {error}; give a level or TARGET=LEVEL directives", args.log))?;
-    // A request that fails is told by whoever sent it, with what it means; the client's own line says less.
-    let quiet = "kube_client::client::builder=off".parse().ok().filter(|_| !args.log.contains("kube_client"));
+    // A request that fails is told by whoever sent it, with what it means; the client's own lines say less, and quote
+    // whole answers that it does not understand, Secrets among them: nobody can switch those on.
+    let quiet = "kube_client::client=off".parse().ok();
     let filter = quiet.into_iter().fold(filter, EnvFilter::add_directive);
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match args.log_format {

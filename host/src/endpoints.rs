@@ -1,8 +1,8 @@
 //! What plugins may ask outside the cluster: endpoints by name, with everything a request needs added by the host.
 //!
-//! A plugin says the name, the method, the path and harmless headers. Which server that is, which address it has, who
-//! signs its certificate and which credential opens it stay in here; a plugin learns the *kind* of the credential and
-//! nothing else. Every request is judged twice: when it is asked ([`target`], [`headers`]) and when it is dialled
+//! A plugin says the name, the method, the path and harmless headers. The host knows which server that is, dials it, checks
+//! who signed its certificate and adds the credential; a plugin learns the *kind* of the credential, and in errors the
+//! places that an operator has to look at. Every request is judged twice: when it is asked ([`target`], [`headers`]) and when it is dialled
 //! ([`address`], on the address that was resolved). What is refused is typed and counted.
 //!
 //! ```text
@@ -19,6 +19,7 @@
 //! beyond that, and no error carries anything that a server or a Secret said.
 
 pub mod address;
+pub mod api_server;
 pub mod body;
 pub mod credential;
 pub mod dial;
@@ -35,7 +36,6 @@ mod tls;
 pub mod vault;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -46,14 +46,16 @@ use topoloom_core::plugin::{CredentialKind, Limit, Method};
 use crate::config::endpoint::{CaBundle, Carrier, KeyRef, Verification};
 use crate::config::{Credentials, SecretRef};
 use address::AddressPolicy;
+use api_server::ApiServer;
 use body::Body;
-use credential::Hidden;
+use credential::{Hidden, Material};
 use document::Document;
+pub use document::Documents;
 pub use error::{Denial, Error};
 use metrics::{Metrics, Series};
 use plan::Plan;
 use recording::{Recorder, Replay};
-use server::{Bundle, Lock, Parts, Server};
+use server::{Bundle, Lock, Parts, Server, SoFar};
 pub use slot::Bell;
 use slot::Slot;
 use vault::{Kind, Name, Vault};
@@ -64,7 +66,9 @@ pub struct Outside {
     /// Where Secrets and ConfigMaps are.
     pub vault: Vault,
     /// Where the API server is, which no endpoint is by accident.
-    pub api_server: Vec<SocketAddr>,
+    pub api_server: Arc<ApiServer>,
+    /// Which files may be documents.
+    pub documents: Documents,
     /// How names are resolved.
     pub resolve: dial::Resolve,
     /// Counts.
@@ -86,43 +90,25 @@ pub enum Tape {
 }
 
 impl Outside {
-    /// In a cluster, with the rights of this client. Asks the resolver where the API server is.
-    pub async fn cluster(client: &kube::Client, namespace: &str, server: &http::Uri) -> Self {
+    /// In a cluster, with the rights of this client.
+    #[must_use]
+    pub fn cluster(client: &kube::Client, namespace: &str, server: &http::Uri) -> Self {
         let vault = Vault::Cluster { client: client.clone(), namespace: namespace.into() };
-        Self { vault, api_server: api_server(server).await, ..Self::offline() }
+        Self { vault, api_server: Arc::new(ApiServer::new(server)), documents: Documents::None, ..Self::offline() }
     }
 
-    /// With nothing to read Secrets from.
+    /// With nothing to read Secrets from, and every file that whoever runs it can read.
     #[must_use]
     pub fn offline() -> Self {
         Self {
             vault: Vault::Nothing,
-            api_server: Vec::new(),
+            api_server: Arc::default(),
+            documents: Documents::Any,
             resolve: dial::system(),
             metrics: Metrics::default(),
             tape: Tape::None,
         }
     }
-}
-
-/// Where the API server is: by the client's URL, and by what the kubelet tells every pod.
-async fn api_server(url: &http::Uri) -> Vec<SocketAddr> {
-    let is_plain = url.scheme_str() == Some("http");
-    let by_url = url.host().map(|host| {
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        (host, url.port_u16().unwrap_or(if is_plain { 80 } else { 443 }))
-    });
-    let variable = |name| std::env::var(name).ok();
-    let by_pod = variable("KUBERNETES_SERVICE_HOST").map(|host| {
-        let port = variable("KUBERNETES_SERVICE_PORT").and_then(|port| port.parse().ok());
-        (host, port.unwrap_or(443))
-    });
-    let mut found = Vec::new();
-    for place in [by_url, by_pod].into_iter().flatten() {
-        // A name that cannot be resolved now cannot be dialled either.
-        found.extend(tokio::net::lookup_host(place).await.into_iter().flatten());
-    }
-    found
 }
 
 /// What a plugin asks.
@@ -195,20 +181,20 @@ impl Endpoints {
             let at = match &plan.carrier {
                 Carrier::Urls(urls) => At::Server(Server::new(Parts {
                     bases: urls.clone(),
-                    policy: Arc::new(AddressPolicy {
-                        rules: plan.addresses.clone(),
-                        api_server: outside.api_server.clone(),
-                    }),
+                    policy: Arc::new(AddressPolicy { rules: plan.addresses.clone() }),
+                    api_server: Arc::clone(&outside.api_server),
                     resolve: Arc::clone(&outside.resolve),
                     lock: slots.lock(plan.credentials.as_ref()),
                     bundle: slots.bundle(plan.tls.ca_bundle.as_ref()),
                 })),
                 Carrier::ConfigMap(map) => {
-                    let slot = slots.of(Kind::ConfigMap, map.namespace.as_deref(), &map.name);
+                    let slot = slots.key(Kind::ConfigMap, map);
                     let name = slot.name().to_string();
                     At::Document(Document::Key { slot, key: map.key.clone(), map: name })
                 }
-                Carrier::File(path) => At::Document(Document::File(path.clone())),
+                Carrier::File(path) => {
+                    At::Document(Document::File { path: path.clone(), root: outside.documents.clone() })
+                }
             };
             let series = outside.metrics.of(source, &plan.name);
             series.verified(plan.tls.verification);
@@ -230,6 +216,12 @@ impl Endpoints {
         self.named.is_empty()
     }
 
+    /// The endpoints that get a credential without TLS.
+    pub fn cleartext(&self) -> impl Iterator<Item = &str> {
+        let plans = self.named.values().map(|endpoint| &endpoint.plan);
+        plans.filter(|plan| plan.is_cleartext()).map(|plan| &*plan.name)
+    }
+
     /// The endpoints whose certificates are not checked.
     pub fn unverified(&self) -> impl Iterator<Item = &str> {
         let skipped = |endpoint: &&Endpoint| {
@@ -244,15 +236,21 @@ impl Endpoints {
             return;
         }
         let mut following = self.following.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        following.abort_all();
         for slot in self.slots.values().filter(|slot| slot.is_live()) {
             following.spawn(Arc::clone(slot).follow(Arc::clone(bell)));
         }
     }
 
+    /// Lets them be: whoever does not serve needs to hear nothing.
+    pub fn unfollow(&self) {
+        self.following.lock().unwrap_or_else(std::sync::PoisonError::into_inner).abort_all();
+    }
+
     /// For one call of the plugin.
     #[must_use]
     pub fn session(self: &Arc<Self>) -> Session {
-        Session { endpoints: Arc::clone(self), chosen: BTreeMap::new(), open: Arc::default(), lacks: None }
+        Session { endpoints: Arc::clone(self), so_far: BTreeMap::new(), open: Arc::default(), lacks: None }
     }
 
     fn find(&self, name: &str) -> Result<&Endpoint, Error> {
@@ -277,22 +275,23 @@ struct Slots<'a> {
 }
 
 impl Slots<'_> {
-    fn of(&mut self, kind: Kind, namespace: Option<&str>, name: &str) -> Arc<Slot> {
+    fn of(&mut self, kind: Kind, namespace: Option<&str>, name: &str, keys: &[&str]) -> Arc<Slot> {
         let namespace = namespace.unwrap_or(self.vault.namespace()).to_owned();
         let name = Name { kind, namespace, name: name.to_owned() };
         let slot = self.slots.entry(name.clone()).or_insert_with(|| Arc::new(Slot::new(self.vault.clone(), name)));
+        slot.uses(keys);
         Arc::clone(slot)
     }
 
     fn key(&mut self, kind: Kind, key: &KeyRef) -> Arc<Slot> {
-        self.of(kind, key.namespace.as_deref(), &key.name)
+        self.of(kind, key.namespace.as_deref(), &key.name, &[&key.key])
     }
 
     fn lock(&mut self, credentials: Option<&Credentials>) -> Lock {
         match credentials {
             None => Lock::Open,
             Some(Credentials::Secret(SecretRef { name, namespace })) => {
-                Lock::Secret(self.of(Kind::Secret, namespace.as_deref(), name))
+                Lock::Secret(self.of(Kind::Secret, namespace.as_deref(), name, &Material::KEYS))
             }
             Some(Credentials::Token(token)) => Lock::Token(Hidden::clone(token)),
         }
@@ -312,8 +311,8 @@ impl Slots<'_> {
 /// What one call of a plugin does outside.
 pub struct Session {
     endpoints: Arc<Endpoints>,
-    /// Which member of a pair has answered in this call.
-    chosen: BTreeMap<String, usize>,
+    /// What is known of each endpoint by now.
+    so_far: BTreeMap<String, SoFar>,
     open: Arc<AtomicUsize>,
     /// What was missing that an operator has to bring: the first of it.
     lacks: Option<String>,
@@ -375,12 +374,8 @@ impl Session {
             (Tape::Replay(replay), _) => replay.answer(&endpoints.source, asked),
             (_, At::Document(document)) => document.get(plan, asked).await,
             (_, At::Server(server)) => {
-                let mut chosen = self.chosen.get(&asked.endpoint).copied();
-                let answer = server.send(plan, asked, &mut chosen).await;
-                if let Some(chosen) = chosen {
-                    self.chosen.insert(asked.endpoint.clone(), chosen);
-                }
-                answer
+                let so_far = self.so_far.entry(asked.endpoint.clone()).or_default();
+                server.send(plan, asked, so_far).await
             }
         };
         series.answered(answer.as_ref().map(|reply| reply.status), begun.elapsed());

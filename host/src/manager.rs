@@ -27,7 +27,7 @@ use crate::delivery::{Delivery, Modules, Sites, Supply};
 use crate::discovery::nodes::Nodes;
 use crate::discovery::report::Reports;
 use crate::discovery::supervisor::{Shared, TierRegistry};
-use crate::endpoints::{self, Outside};
+use crate::endpoints::{self, Documents, Outside};
 use crate::plugin::cache::{Cache, CacheOptions};
 use crate::plugin::trust::TrustOptions;
 use crate::plugin::{self, Compiler, Runtime};
@@ -57,6 +57,8 @@ pub struct Options {
     pub plugins: Option<PathBuf>,
     /// How often files of plugins are looked at without an event.
     pub poll: Duration,
+    /// Where files may lie that plugins may read as documents.
+    pub documents: Option<PathBuf>,
     /// Where modules are kept beside the cluster, which takes no large ones.
     pub modules: Option<PathBuf>,
     /// Where compiled plugins are kept, if anywhere.
@@ -107,7 +109,8 @@ pub async fn run(connection: Connection, options: Options, stop: CancellationTok
         modules: Modules::new(Some(client.clone()), namespace, options.modules),
     };
     let endpoint_metrics = endpoints::metrics::Metrics::register(&mut registry);
-    let outside = Outside { metrics: endpoint_metrics, ..Outside::cluster(&client, namespace, &server).await };
+    let documents = options.documents.map_or(Documents::None, Documents::In);
+    let outside = Outside { metrics: endpoint_metrics, documents, ..Outside::cluster(&client, namespace, &server) };
     let shared = Arc::new(Shared {
         runtime,
         supply,

@@ -2,6 +2,7 @@
 //! its type and is counted, and no credential comes back.
 
 mod bodies;
+mod canaries;
 mod credentials;
 pub(crate) mod guest;
 mod pairs;

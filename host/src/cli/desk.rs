@@ -118,7 +118,7 @@ fn outside(args: &DeskArgs, tape: Tape) -> Outside {
 
 fn write_recording(path: &Path, recorder: &Recorder) -> anyhow::Result<()> {
     let text = recorder.recording().print()?;
-    std::fs::write(path, text).with_context(|| format!("--record {}", path.display()))
+    print::private_file(path, text.as_bytes()).with_context(|| format!("--record {}", path.display()))
 }
 
 fn read_config(path: &Path) -> anyhow::Result<Document> {

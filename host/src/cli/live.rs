@@ -86,7 +86,7 @@ impl Live {
             super::print::error(&format!("topoloom: warning: {warning}"));
         }
         let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
-        let outside = self.outside().await;
+        let outside = self.outside();
         let prepared = self.prepared(Host::at_desk(&runtime, &outside), only).await;
         self.nodes(&prepared.keys()).await?;
         let objects = self.objects();
@@ -109,8 +109,9 @@ impl Live {
     }
 
     /// What plugins may reach, with the rights of whoever runs the command.
-    async fn outside(&self) -> Outside {
-        Outside::cluster(&self.client, &self.namespace, &self.server).await
+    fn outside(&self) -> Outside {
+        // Files are read where the host runs, not here.
+        Outside::cluster(&self.client, &self.namespace, &self.server)
     }
 
     /// The configurations that the objects in the cluster came from.
@@ -126,7 +127,7 @@ impl Live {
         };
         let entry = Arc::new(entry.clone());
         let runtime = Runtime::start(Compiler::Child { exe: super::executable() })?;
-        let outside = self.outside().await;
+        let outside = self.outside();
         let host = Host::at_desk(&runtime, &outside);
         let serving = self.prepared(host, Some(source)).await;
         let candidate = Prepared::one(host, entry, Arc::new(module)).await;

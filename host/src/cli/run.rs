@@ -3,6 +3,7 @@
 mod plugins;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -35,6 +36,9 @@ pub(super) struct RunArgs {
     admin_address: SocketAddr,
     #[command(flatten)]
     plugins: plugins::PluginArgs,
+    /// Where documents may lie: files that entries grant to plugins with `permissions.endpoints.NAME.file`
+    #[arg(long, env = "TOPOLOOM_DOCUMENTS", value_name = "DIR")]
+    documents: Option<PathBuf>,
     /// Stack of WebAssembly code in each call of a plugin (64Ki to 8Mi)
     #[arg(long, env = "TOPOLOOM_PLUGIN_STACK", default_value_t = default(Limit::Stack), value_parser = stack, value_name = "SIZE")]
     plugin_stack: ByteSize,
@@ -90,6 +94,7 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         plugins: args.plugins.folder(),
         poll: args.plugins.poll(),
         modules: args.plugins.modules(),
+        documents: args.documents,
         cache,
         trust,
         runtime: plugin::Options {

@@ -76,6 +76,10 @@ impl BaseUrl {
             return Err("a URL must not hold a user or a password; name a Secret under `credentials`");
         }
         let uri: http::Uri = text.parse().map_err(|_| "this is no URL")?;
+        let port = uri.authority().and_then(|authority| authority.as_str().rsplit(']').next()?.split_once(':'));
+        if port.is_some() && uri.port_u16().is_none_or(|port| port == 0) {
+            return Err("the port of a URL must be between 1 and 65535");
+        }
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err("a URL begins with http:// or https://");
         }

@@ -201,7 +201,7 @@ pub(super) fn read(fields: &mut Fields<'_>, source: &str, enabled: bool, report:
     let settle = Duration::ZERO..=MAX_SETTLE;
     let compat = fields.read("compat", report, |at| at.one_of(&[("volcano", Compat::Volcano)]));
     let mut config = read_config(fields, compat, report);
-    let literal = take_token(&mut config, &plugin, fields, report);
+    let literal = take_token(source, &mut config, &plugin, fields, report);
     if fields.has("tierBase") {
         report.warning(fields.place("tierBase"), "is reserved for a later version and has no effect".to_owned());
         fields.take("tierBase");
@@ -300,15 +300,27 @@ fn read_config(fields: &mut Fields<'_>, compat: Option<Compat>, report: &mut Rep
 
 /// Volcano's samples put the token of a RoCE source into its `config`. It works, and goes no further than this: the
 /// plugin does not get it.
-fn take_token(config: &mut Value, plugin: &PluginRef, fields: &Fields<'_>, report: &mut Report) -> Option<Credentials> {
-    let named = match &plugin.origin {
-        PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) => Some(name),
-        PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) => plugin.expected_name.as_ref(),
+fn take_token(
+    source: &str,
+    config: &mut Value,
+    plugin: &PluginRef,
+    fields: &Fields<'_>,
+    report: &mut Report,
+) -> Option<Credentials> {
+    let installed = match &plugin.origin {
+        PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) => Some(name.as_str()),
+        PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) => None,
     };
-    if named.is_none_or(|name| name != TOKEN_IN_CONFIG) {
+    // By any of its names: a token that nobody takes out would go to whoever serves the source.
+    let names = [Some(source), installed, plugin.expected_name.as_deref()];
+    if !names.contains(&Some(TOKEN_IN_CONFIG)) {
         return None;
     }
-    let token = config.as_object_mut()?.remove("token")?;
+    let object = config.as_object_mut()?;
+    let key = object.keys().find(|key| key.eq_ignore_ascii_case("token"))?.clone();
+    let token = object.remove(&key)?;
+    // Written twice in different letters, the second one would stay.
+    object.retain(|key, _| !key.eq_ignore_ascii_case("token"));
     let place = fields.place("config.token");
     match token {
         Value::String(token) if !token.is_empty() => {

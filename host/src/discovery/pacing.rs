@@ -62,6 +62,10 @@ pub struct Pacing {
     failures: u32,
     blocked: bool,
     not_before: Option<Instant>,
+    /// A Secret or a document changed.
+    outside: bool,
+    /// The last round failed in a way that such a change may mend.
+    mendable: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -94,6 +98,11 @@ impl Pacing {
         self.not_before = None;
     }
 
+    /// A Secret or a document behind an endpoint changed. Ends only a wait for just that, and never hurries.
+    pub fn outside_changed(&mut self) {
+        self.outside = true;
+    }
+
     /// A round at this time, whatever else happens (a held result that time may confirm).
     pub fn at(&mut self, when: Option<Instant>) {
         self.extra = when;
@@ -102,6 +111,10 @@ impl Pacing {
     /// When the next round is due; `None`: not before something happens.
     #[must_use]
     pub fn due(&self, now: Instant) -> Option<Instant> {
+        let outside = self.outside.then(|| self.last_start.map_or(now, |last| last + FIRST_REMOTE_BACKOFF));
+        if self.mendable && outside.is_some() {
+            return outside;
+        }
         if self.blocked {
             return None;
         }
@@ -117,7 +130,7 @@ impl Pacing {
         let timer = self.rhythm.timer.and_then(|interval| Some(self.last_start? + interval));
         let retry = self.not_before.filter(|_| self.failures > 0);
         let asked = self.asked.then_some(now);
-        let earliest = [columns, names, timer, retry, asked, self.extra].into_iter().flatten().min()?;
+        let earliest = [columns, names, timer, retry, asked, outside, self.extra].into_iter().flatten().min()?;
         Some(self.not_before.map_or(earliest, |not_before| earliest.max(not_before)))
     }
 
@@ -128,6 +141,8 @@ impl Pacing {
         self.asked = false;
         self.extra = None;
         self.not_before = None;
+        self.outside = false;
+        self.mendable = false;
         self.last_start = Some(now);
     }
 
@@ -160,6 +175,7 @@ impl Pacing {
         let interval = self.rhythm.timer.map_or(LONGEST_BACKOFF, |interval| interval.max(FIRST_REMOTE_BACKOFF));
         let when = self.last_start.unwrap_or(now) + interval;
         self.not_before = Some(when);
+        self.mendable = true;
         when
     }
 
@@ -241,5 +257,53 @@ mod tests {
             pacing.failed(now, None);
         }
         assert_eq!(pacing.due(now), Some(now + LONGEST_BACKOFF));
+    }
+
+    fn remote() -> (Pacing, Instant) {
+        let mut pacing = Pacing::default();
+        pacing.restart(Rhythm::new(&[Trigger::Timer(Duration::ZERO)], 600 * S, Duration::ZERO, true));
+        let now = Instant::now();
+        pacing.started(now);
+        (pacing, now)
+    }
+
+    #[test]
+    fn an_endpoint_is_never_asked_again_within_ten_seconds_and_is_waited_for_at_most_five_minutes() {
+        let (mut pacing, now) = remote();
+        assert_eq!(pacing.failed(now, None), now + 10 * S);
+        pacing.started(now);
+        assert_eq!(pacing.failed(now, None), now + 20 * S);
+        pacing.started(now);
+        assert_eq!(pacing.failed(now, Some(70 * S)), now + 70 * S, "it asked for that");
+        pacing.started(now);
+        assert_eq!(pacing.failed(now, Some(7000 * S)), now + 300 * S);
+        assert_eq!(pacing.due(now), Some(now + 300 * S));
+    }
+
+    #[test]
+    fn a_refused_credential_waits_for_the_interval_or_another_secret() {
+        let (mut pacing, now) = remote();
+        assert_eq!(pacing.failed_until_interval(now + S), now + 600 * S);
+        assert_eq!(pacing.due(now + S), Some(now + 600 * S));
+        pacing.outside_changed();
+        assert_eq!(pacing.due(now + S), Some(now + 10 * S), "a Secret that flaps makes no hurry");
+        pacing.started(now + 10 * S);
+        pacing.outside_changed();
+        assert_eq!(pacing.due(now + 11 * S), Some(now + 20 * S));
+        // Short intervals do not make it hurry either.
+        let mut pacing = Pacing::default();
+        pacing.restart(Rhythm::new(&[Trigger::Timer(Duration::ZERO)], S, Duration::ZERO, true));
+        pacing.started(now);
+        assert_eq!(pacing.failed_until_interval(now), now + 10 * S);
+    }
+
+    #[test]
+    fn another_secret_does_not_end_a_wait_for_something_else() {
+        let (mut pacing, now) = remote();
+        pacing.failed(now, Some(60 * S));
+        pacing.outside_changed();
+        assert_eq!(pacing.due(now), Some(now + 60 * S));
+        pacing.ask();
+        assert_eq!(pacing.due(now), Some(now));
     }
 }

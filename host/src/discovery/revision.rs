@@ -285,9 +285,11 @@ fn granted(
 /// What the endpoints are that were granted, or all that is wrong with them at once.
 fn plans(granted: &Granted, entry: &EntryConfig, origin: GrantOrigin, usual: Usual) -> Result<Vec<Plan>, Refused> {
     let (mut plans, mut wrong) = (Vec::new(), Vec::new());
+    let among = granted.endpoints.values().filter(|endpoint| !endpoint.required.credentials.is_empty()).count();
+    let credentials = entry.credentials.as_ref().map(|credentials| (credentials, among));
     for (name, endpoint) in &granted.endpoints {
         let word = entry.permissions.as_ref().and_then(|given| given.endpoints.get(name));
-        let said = plan::Entry { origin, word, credentials: entry.credentials.as_ref(), usual };
+        let said = plan::Entry { origin, word, credentials, usual };
         match plan(endpoint, &said) {
             Ok(plan) => plans.push(plan),
             Err(what) => wrong.push(what),

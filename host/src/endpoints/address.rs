@@ -40,13 +40,20 @@ impl fmt::Display for Place {
 }
 
 /// Services that give credentials away, by the documentation of AWS, GCP, Azure, OCI, DigitalOcean and OpenStack (the
-/// first), AWS over IPv6, Alibaba Cloud, Azure's wire server and Oracle's older one.
-const METADATA: [IpAddr; 5] = [
+/// first), AWS's for containers and pods, Alibaba Cloud, Azure's wire server and Oracle's older one; then over IPv6 those of
+/// AWS, AWS for pods, GCP, OCI and Scaleway.
+const METADATA: [IpAddr; 11] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
+    IpAddr::V4(Ipv4Addr::new(169, 254, 170, 23)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)),
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x42, 0, 0, 0, 0, 0, 0x42)),
 ];
 
 /// What kind of place it is. An IPv4 address that is carried inside an IPv6 one counts as itself.
@@ -103,8 +110,8 @@ fn bare(address: IpAddr) -> IpAddr {
         // Mapped (RFC 4291), translated (RFC 2765), and the deprecated compatible form, but not `::` and `::1`.
         (0, 0, 0, 0, 0, 0xffff) | (0, 0, 0, 0, 0xffff, 0) => inner(g, h),
         (0, 0, 0, 0, 0, 0) if g != 0 => inner(g, h),
-        // NAT64 (RFC 6052, RFC 8215).
-        (0x64, 0xff9b, 0, 0, 0, 0) | (0x64, 0xff9b, 1, ..) => inner(g, h),
+        // NAT64 (RFC 6052). Its local form (RFC 8215) carries the address where the site likes: that is nowhere.
+        (0x64, 0xff9b, 0, 0, 0, 0) => inner(g, h),
         // 6to4 (RFC 3056).
         (0x2002, high, low, ..) => inner(high, low),
         // Teredo (RFC 4380) hides the client's address; nobody runs a fabric manager behind it.
@@ -117,19 +124,16 @@ fn bare(address: IpAddr) -> IpAddr {
 pub struct AddressPolicy {
     /// What the operator allows beside public addresses.
     pub rules: Vec<AddressRule>,
-    /// Where the API server is.
-    pub api_server: Vec<SocketAddr>,
 }
 
 impl AddressPolicy {
-    /// Whether it may be dialled.
+    /// Whether it may be dialled, by what is known of where the API server is.
     ///
     /// # Errors
     /// What kind of place it is.
-    pub fn check(&self, address: SocketAddr) -> Result<(), Place> {
+    pub fn check(&self, address: SocketAddr, api_server: &[SocketAddr]) -> Result<(), Place> {
         let ip = bare(address.ip());
-        let is_api_server =
-            self.api_server.iter().any(|server| bare(server.ip()) == ip && server.port() == address.port());
+        let is_api_server = api_server.iter().any(|server| bare(server.ip()) == ip && server.port() == address.port());
         let place = if is_api_server { Place::ApiServer } else { place(ip) };
         let networks =
             || self.rules.iter().filter_map(|rule| if let AddressRule::Network(it) = rule { Some(it) } else { None });
@@ -205,7 +209,10 @@ mod tests {
             ("::ffff:0:127.0.0.1", Place::Loopback),
             ("64:ff9b::7f00:1", Place::Loopback),
             ("64:ff9b::a9fe:a9fe", Place::Metadata),
-            ("64:ff9b:1::a9fe:a9fe", Place::Metadata),
+            ("64:ff9b:1::a9fe:a9fe", Place::Nowhere),
+            ("64:ff9b:1:a9fe:a9:fe00::", Place::Nowhere),
+            ("169.254.170.2", Place::Metadata),
+            ("fd20:ce::254", Place::Metadata),
             ("2002:7f00:1::", Place::Loopback),
             ("2002:a9fe:a9fe::1", Place::Metadata),
         ];
@@ -220,11 +227,11 @@ mod tests {
             "loopback" => AddressRule::Loopback,
             network => AddressRule::Network(Network::parse(network).unwrap()),
         };
-        AddressPolicy { rules: rules.iter().map(rule).collect(), api_server: vec!["10.96.0.1:443".parse().unwrap()] }
+        AddressPolicy { rules: rules.iter().map(rule).collect() }
     }
 
     fn check(rules: &[&str], address: &str) -> Result<(), Place> {
-        policy(rules).check(address.parse().unwrap())
+        policy(rules).check(address.parse().unwrap(), &["10.96.0.1:443".parse().unwrap()])
     }
 
     #[test]

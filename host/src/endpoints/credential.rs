@@ -56,11 +56,12 @@ impl fmt::Debug for Material {
 }
 
 impl Material {
+    /// The keys of a Secret that mean something here.
+    pub const KEYS: [&str; 6] = [USERNAME, PASSWORD, TOKEN, CERTIFICATE, KEY, AUTHORITY];
+
     /// Of the keys of a Secret or of files with those names. Keys that mean nothing here are not kept.
-    pub fn new(data: impl IntoIterator<Item = (String, Vec<u8>)>) -> Self {
-        let known = [USERNAME, PASSWORD, TOKEN, CERTIFICATE, KEY, AUTHORITY];
-        let kept = data.into_iter().filter(|(key, _)| known.contains(&key.as_str()));
-        Self(kept.map(|(key, value)| (key, Hidden::new(value))).collect())
+    pub fn new(data: impl IntoIterator<Item = (String, Hidden)>) -> Self {
+        Self(data.into_iter().filter(|(key, _)| Self::KEYS.contains(&key.as_str())).collect())
     }
 
     /// A bare token, as some configurations carry it.
@@ -115,7 +116,8 @@ impl Material {
                 }
                 let pair = Zeroizing::new([value(USERNAME), b":", value(PASSWORD)].concat());
                 let pair = Zeroizing::new(base64::engine::general_purpose::STANDARD.encode(&*pair));
-                headed("Basic", pair.as_bytes())?.recognised_by([value(PASSWORD), pair.as_bytes()])
+                let plain = Zeroizing::new([value(USERNAME), b":", value(PASSWORD)].concat());
+                headed("Basic", pair.as_bytes())?.recognised_by([value(PASSWORD), &plain, pair.as_bytes()])
             }
             CredentialKind::Token => headed("Basic", value(TOKEN))?.recognised_by([value(TOKEN)]),
             CredentialKind::Bearer => headed("Bearer", value(TOKEN))?.recognised_by([value(TOKEN)]),
@@ -129,6 +131,20 @@ impl Material {
         };
         Ok(Credential { kind, sent: Arc::new(sent) })
     }
+}
+
+/// The text between the quotes of JSON.
+fn json_form(value: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(value);
+    let quoted = serde_json::Value::from(text.as_ref()).to_string().into_bytes();
+    quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default().to_vec()
+}
+
+/// The text in a URL.
+fn url_form(value: &[u8]) -> Vec<u8> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let encode = |byte: &u8| if is_plain(*byte) { vec![*byte] } else { format!("%{byte:02X}").into_bytes() };
+    value.iter().flat_map(encode).collect()
 }
 
 /// In words, for somebody who writes a Secret.
@@ -183,8 +199,15 @@ impl Sent {
     }
 
     fn recognised_by<'a>(mut self, marks: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let long = marks.into_iter().filter(|mark| mark.len() >= RECOGNISABLE);
-        self.marks.extend(long.map(|mark| Hidden::new(mark.to_vec())));
+        for mark in marks.into_iter().filter(|mark| mark.len() >= RECOGNISABLE) {
+            self.marks.push(Hidden::new(mark.to_vec()));
+            // As JSON and as URLs would carry it, where that differs.
+            for form in [json_form(mark), url_form(mark)] {
+                if form != mark {
+                    self.marks.push(Hidden::new(form));
+                }
+            }
+        }
         self
     }
 }
@@ -221,7 +244,7 @@ mod tests {
     use CredentialKind::{Basic, Bearer, Mtls, None, Token};
 
     fn material(data: &[(&str, &str)]) -> Material {
-        Material::new(data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())))
+        Material::new(data.iter().map(|(key, value)| ((*key).to_owned(), Hidden::new(value.as_bytes().to_vec()))))
     }
 
     fn header(data: &[(&str, &str)], kinds: &[CredentialKind]) -> String {

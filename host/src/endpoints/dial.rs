@@ -1,6 +1,6 @@
 //! A connection to one endpoint: the name is resolved, every address is judged, and only what was judged is dialled.
 //!
-//! There is no proxy and no environment in here, and nothing between the judgement and the dial could resolve the name
+//! There is no proxy in here, whatever the environment says, and nothing between the judgement and the dial could resolve the name
 //! a second time.
 
 use std::future::Future;
@@ -24,6 +24,7 @@ use tokio_rustls::client::TlsStream;
 use tower::Service;
 
 use super::address::{AddressPolicy, Place};
+use super::api_server::ApiServer;
 use super::error::{Denial, Error, Wait};
 
 /// Addresses of one name that are tried; more are no pair of machines but an attack on our patience.
@@ -50,6 +51,8 @@ pub struct Settings {
     pub endpoint: Arc<str>,
     /// Which addresses may be dialled.
     pub policy: Arc<AddressPolicy>,
+    /// Where the API server is.
+    pub api_server: Arc<ApiServer>,
     /// How names are resolved.
     pub resolve: Resolve,
     /// TLS, for URLs that want it.
@@ -97,10 +100,11 @@ impl Settings {
                 .await
                 .map_err(|error| Error::Connect(format!("the name {host:?} cannot be resolved: {error}")))?,
         };
+        let api_server = self.api_server.addresses().await;
         let mut refused: Option<(Place, SocketAddr)> = None;
         let mut allowed = Vec::new();
         for address in found.into_iter().take(TRIED) {
-            match self.policy.check(address) {
+            match self.policy.check(address, &api_server) {
                 Ok(()) => allowed.push(address),
                 Err(place) => refused = refused.or(Some((place, address))),
             }

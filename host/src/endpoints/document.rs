@@ -1,6 +1,6 @@
 //! A document that an operator grants: a key of a ConfigMap, or a file. It answers like a server with one page.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use topoloom_core::plugin::Method;
 
 use super::body::{Body, Bounds};
-use super::error::{Denial, Error};
+use super::error::{Denial, Error, Wait};
 use super::plan::Plan;
 use super::slot::{Look, Slot};
 use super::{Asked, Reply};
@@ -28,7 +28,12 @@ pub(super) enum Document {
         map: String,
     },
     /// In a file of this machine.
-    File(PathBuf),
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The folder that it must lie in.
+        root: Documents,
+    },
 }
 
 impl Document {
@@ -44,9 +49,13 @@ impl Document {
             Self::Key { slot, key, map } => {
                 let data = slot.data(Look::Usual).await.map_err(Error::Connect)?;
                 let value = data.get(key).ok_or_else(|| Error::Connect(format!("the {map} has no key {key:?}")))?;
-                Bytes::copy_from_slice(value)
+                Bytes::copy_from_slice(value.reveal())
             }
-            Self::File(path) => read(path, plan.max_body).await?,
+            Self::File { path, root } => {
+                within(path, root).await?;
+                let late = Error::Timeout { what: Wait::Body, limit: plan.timeouts.total };
+                tokio::time::timeout(plan.timeouts.total, read(path, plan.max_body)).await.map_err(|_| late)??
+            }
         };
         let tag = format!("\"{}\"", hex(&Sha256::digest(&bytes)));
         let known = asked.headers.iter().any(|(name, value)| {
@@ -59,22 +68,53 @@ impl Document {
     }
 }
 
+/// Which files may be documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Documents {
+    /// Any: somebody at a desk reads his own files.
+    Any,
+    /// Those in this folder.
+    In(PathBuf),
+    /// None: whoever edits the configuration is not meant to read the host's files.
+    None,
+}
+
+/// Whether the file lies where documents may lie, also when links are followed.
+async fn within(path: &Path, documents: &Documents) -> Result<(), Error> {
+    let failed = |path: &Path, error: std::io::Error| Error::Connect(format!("{}: {error}", path.display()));
+    match documents {
+        Documents::Any => Ok(()),
+        Documents::None => Err(Error::denied(
+            Denial::Path,
+            format!("{} is a file, and this host was started without `--documents DIR`", path.display()),
+        )),
+        Documents::In(folder) => {
+            let root = tokio::fs::canonicalize(folder).await.map_err(|error| failed(folder, error))?;
+            let real = tokio::fs::canonicalize(path).await.map_err(|error| failed(path, error))?;
+            if real.starts_with(&root) {
+                return Ok(());
+            }
+            let message = format!("{} does not lie in {} (`--documents`)", path.display(), folder.display());
+            Err(Error::denied(Denial::Path, message))
+        }
+    }
+}
+
 /// A regular file, as far as its bound and one byte more.
-async fn read(path: &std::path::Path, most: u64) -> Result<Bytes, Error> {
+pub(super) async fn read(path: &Path, most: u64) -> Result<Bytes, Error> {
     let failed = |error: std::io::Error| Error::Connect(format!("{}: {error}", path.display()));
-    let file = tokio::fs::metadata(path).await.map_err(failed)?;
-    if !file.is_file() {
+    // Opening a pipe would wait for whoever writes into it.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = tokio::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).await.map_err(failed)?;
+    if !file.metadata().await.map_err(failed)?.is_file() {
         // A pipe would never end, and a device might.
         return Err(Error::Connect(format!("{} is no regular file", path.display())));
     }
     let mut bytes = Vec::new();
-    let file = tokio::fs::File::open(path).await.map_err(failed)?;
     file.take(most.saturating_add(1)).read_to_end(&mut bytes).await.map_err(failed)?;
     if bytes.len() as u64 > most {
-        return Err(Error::TooLarge(format!(
-            "{} has more than {most} bytes; raise `maxBody` if it should",
-            path.display()
-        )));
+        let message = format!("{} has more than {most} bytes; raise `maxBody` if it should", path.display());
+        return Err(Error::TooLarge(message));
     }
     Ok(bytes.into())
 }

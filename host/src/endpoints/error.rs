@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use topoloom_core::plugin::Method;
+
 /// What was not granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Denial {
@@ -14,6 +16,8 @@ pub enum Denial {
     Path,
     /// A header.
     Header,
+    /// A body where none belongs.
+    Body,
     /// The address behind the name.
     Address,
     /// More answers open at one time than a plugin may have.
@@ -23,10 +27,6 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Endpoint, Self::Method, Self::Path, Self::Header, Self::Address, Self::Connections, Self::Credential];
-
     /// The word for metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -35,6 +35,7 @@ impl Denial {
             Self::Method => "method",
             Self::Path => "path",
             Self::Header => "header",
+            Self::Body => "body",
             Self::Address => "address",
             Self::Connections => "connections",
             Self::Credential => "credential",
@@ -42,7 +43,8 @@ impl Denial {
     }
 }
 
-/// Why a request has no answer, or an answer no end. No variant carries anything that a server or a Secret said.
+/// Why a request has no answer, or an answer no end. No variant carries a header or a body of a server, or anything of a
+/// Secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Not granted.
@@ -56,6 +58,9 @@ pub enum Error {
     /// No connection: name, route, refused, TLS.
     #[error("{0}")]
     Connect(String),
+    /// A connection that ended before it said anything.
+    #[error("{0}")]
+    Closed(String),
     /// A time limit.
     #[error("{what} took longer than {limit:?}")]
     Timeout {
@@ -105,17 +110,22 @@ impl Error {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Denied { .. } => "denied",
-            Self::Connect(_) => "connect",
+            Self::Connect(_) | Self::Closed(_) => "connect",
             Self::Timeout { .. } => "timeout",
             Self::TooLarge(_) => "too-large",
             Self::Protocol(_) => "protocol",
         }
     }
 
-    /// Whether another server of the same pair may do better.
+    /// Whether another server of the same pair may do better. What may have reached this one is not sent twice, unless it
+    /// only asks.
     #[must_use]
-    pub const fn is_of_the_server(&self) -> bool {
-        matches!(self, Self::Connect(_) | Self::Timeout { what: Wait::Connection | Wait::FirstByte, .. })
-            || matches!(self, Self::Denied { denial: Denial::Address, .. })
+    pub fn passes_to_the_next(&self, method: Method) -> bool {
+        let only_asks = matches!(method, Method::Get | Method::Head);
+        match self {
+            Self::Connect(_) | Self::Timeout { what: Wait::Connection, .. } => true,
+            Self::Closed(_) | Self::Timeout { what: Wait::FirstByte, .. } => only_asks,
+            _ => false,
+        }
     }
 }

@@ -7,32 +7,26 @@ const MOST: usize = 32;
 /// The longest value, in bytes.
 const LONGEST: usize = 4 << 10;
 
-/// Headers that belong to the host: credentials, routing, the connection itself, the form of the body.
-const OF_THE_HOST: [HeaderName; 17] = [
-    header::AUTHORIZATION,
-    header::COOKIE,
-    header::HOST,
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::CONTENT_LENGTH,
-    header::TE,
-    header::TRAILER,
-    header::UPGRADE,
-    header::EXPECT,
-    header::ACCEPT_ENCODING,
-    header::FORWARDED,
-    header::USER_AGENT,
-    header::ORIGIN,
-    header::REFERER,
-    header::VIA,
-    header::RANGE,
+/// Headers that a plugin may set: what it would like to get, what it has, what it sends. A list of what it may not set
+/// would always lack one: servers and what stands before them believe `X-Forwarded-For`, `X_Remote_User`, `X-Original-URL`,
+/// `X-HTTP-Method-Override` and their like.
+const ALLOWED: [HeaderName; 12] = [
+    header::ACCEPT,
+    header::ACCEPT_CHARSET,
+    header::ACCEPT_LANGUAGE,
+    header::CACHE_CONTROL,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_TYPE,
+    header::IF_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_NONE_MATCH,
+    header::IF_UNMODIFIED_SINCE,
+    header::PRAGMA,
+    HeaderName::from_static("x-request-id"),
 ];
 
-/// The same by how they begin: proxies, what proxies believe, what browsers promise.
-const OF_THE_HOST_BEGIN: [&str; 6] = ["proxy-", "x-forwarded-", "sec-", "x-real-", "x-remote-", "keep-alive"];
-
 /// What a server says that no plugin gets: credentials of any kind and the connection's own.
-const NEVER_SHOWN: [HeaderName; 8] = [
+const NEVER_SHOWN: [HeaderName; 12] = [
     header::SET_COOKIE,
     header::AUTHORIZATION,
     header::WWW_AUTHENTICATE,
@@ -41,6 +35,10 @@ const NEVER_SHOWN: [HeaderName; 8] = [
     header::COOKIE,
     header::CONNECTION,
     header::TRANSFER_ENCODING,
+    HeaderName::from_static("set-cookie2"),
+    HeaderName::from_static("x-auth-token"),
+    HeaderName::from_static("authentication-info"),
+    HeaderName::from_static("refresh"),
 ];
 
 /// The headers of a plugin as they may be sent.
@@ -56,9 +54,9 @@ pub(super) fn outgoing(asked: &[(String, String)]) -> Result<HeaderMap, String> 
         let shown = crate::text::line(name, 80);
         let bad = |why: &str| format!("the header {shown:?} {why}");
         let name: HeaderName = name.parse().map_err(|_| bad("has no valid name"))?;
-        let begins = |prefix: &&str| name.as_str().starts_with(*prefix);
-        if OF_THE_HOST.contains(&name) || OF_THE_HOST_BEGIN.iter().any(|prefix| begins(prefix)) {
-            return Err(bad("belongs to the host"));
+        if !ALLOWED.contains(&name) {
+            let allowed = ALLOWED.iter().map(HeaderName::as_str).collect::<Vec<_>>().join(", ");
+            return Err(bad(&format!("belongs to the host; a plugin may set {allowed}")));
         }
         if value.len() > LONGEST {
             return Err(bad("is longer than 4096 bytes"));
@@ -76,15 +74,23 @@ pub(super) fn incoming(headers: &HeaderMap) -> Vec<(String, String)> {
     shown
         .filter_map(|(name, value)| {
             let value = value.to_str().ok()?;
-            let value = if name == header::LOCATION { place(value) } else { value };
-            Some((name.as_str().to_owned(), value.to_owned()))
+            let value = if name == header::LOCATION { place(value) } else { value.to_owned() };
+            Some((name.as_str().to_owned(), value))
         })
         .collect()
 }
 
-/// Where a redirect leads, without its query: login pages put sessions and return addresses there.
-fn place(location: &str) -> &str {
-    location.split(['?', '#']).next().unwrap_or_default()
+/// Where a redirect leads, without what says more: users and passwords, sessions, return addresses.
+fn place(location: &str) -> String {
+    let plain = location.split(['?', '#', ';']).next().unwrap_or_default();
+    match plain.split_once("//") {
+        Some((scheme, rest)) if scheme.is_empty() || scheme.ends_with(':') => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit('@').next().unwrap_or_default();
+            format!("{scheme}//{host}{path}")
+        }
+        _ => plain.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +121,12 @@ mod tests {
             "Keep-Alive",
             "Expect",
             "X-Remote-User",
+            "X_Remote_User",
+            "X-Original-URL",
+            "X-HTTP-Method-Override",
+            "X-Auth-Token",
+            "User-Agent",
+            "Range",
         ] {
             assert!(set(name, "x").is_err(), "{name}");
         }
@@ -133,6 +145,19 @@ mod tests {
         assert!(set("accept", &"x".repeat(5000)).is_err());
         let many: Vec<_> = (0..33).map(|at| (format!("x-{at}"), String::new())).collect();
         assert!(outgoing(&many).is_err());
+    }
+
+    #[test]
+    fn a_redirect_names_a_place_and_nothing_else() {
+        for (location, shown) in [
+            ("/login;jsessionid=7?x=1", "/login"),
+            ("https://admin:123456@sso.example/login?sid=1", "https://sso.example/login"),
+            ("//user@evil.example", "//evil.example"),
+            ("https://sso.example", "https://sso.example"),
+            ("page//x@y", "page//x@y"),
+        ] {
+            assert_eq!(place(location), shown);
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Plan {
     pub methods: BTreeSet<Method>,
     /// Below which paths; empty: all.
     pub paths: Vec<String>,
+    /// Below which of them the operator wants it to stay; empty: all.
+    pub narrowed: Vec<String>,
     /// Which addresses may be dialled beside public ones.
     pub addresses: Vec<AddressRule>,
     /// How the other side proves who it is.
@@ -65,8 +67,8 @@ pub struct Entry<'a> {
     pub origin: Origin,
     /// The operator's word about this endpoint.
     pub word: Option<&'a Word>,
-    /// The credential of the entry as a whole.
-    pub credentials: Option<&'a Credentials>,
+    /// The credential of the entry as a whole, and how many endpoints could want it.
+    pub credentials: Option<(&'a Credentials, usize)>,
     /// What holds where nobody says more.
     pub usual: Usual,
 }
@@ -88,13 +90,27 @@ pub fn plan(granted: &GrantedEndpoint, entry: &Entry<'_>) -> Result<Plan, String
     let given = |word: &Word| (!word.addresses.is_empty()).then(|| word.addresses.clone());
     let usual_addresses = if trusted { vec![AddressRule::Private] } else { Vec::new() };
     let credentials = word.and_then(|word| word.credentials.clone()).map(Credentials::Secret);
-    let of_entry = entry.credentials.filter(|_| trusted).cloned();
+    let wants = !wish.credentials.is_empty();
+    let of_entry = match entry.credentials.filter(|_| trusted && wants && credentials.is_none()) {
+        Some((_, among)) if among > 1 => {
+            return Err(format!(
+                "{place}.credentials: name a Secret; the entry's own `credentials` would go to all {among} endpoints of \
+                 the source, and each would learn it"
+            ));
+        }
+        Some((credentials, _)) => Some(credentials.clone()),
+        None => None,
+    };
     let timeouts = word.map(|word| word.timeouts).unwrap_or_default();
-    Ok(Plan {
+    let plan = Plan {
         name: wish.name.as_str().into(),
         carrier,
-        methods: permission.methods.clone(),
+        methods: match word {
+            Some(word) => permission.methods.intersection(&word.methods).copied().collect(),
+            None => permission.methods.clone(),
+        },
         paths: permission.paths.clone(),
+        narrowed: word.map(|word| word.paths.clone()).unwrap_or_default(),
         addresses: word.and_then(given).unwrap_or(usual_addresses),
         tls: tls(word.map(|word| &word.tls), trusted.then_some(wish)),
         timeouts: Timeouts {
@@ -105,9 +121,34 @@ pub fn plan(granted: &GrantedEndpoint, entry: &Entry<'_>) -> Result<Plan, String
         max_body: word.and_then(|word| word.max_body).map_or(entry.usual.max_body, |size| size.as_u64()),
         redirects: word.map(|word| word.redirects).unwrap_or_default(),
         // Whoever wants none gets none.
-        credentials: credentials.or(of_entry).filter(|_| !wish.credentials.is_empty()),
+        credentials: credentials.or(of_entry).filter(|_| wants),
         kinds: wish.credentials.clone(),
-    })
+    };
+    match plan.credentials.is_some() && is_mixed(&plan.carrier) {
+        true => Err(format!(
+            "the endpoint {}: some of its URLs begin with https:// and some with http://; whoever stops the first would \
+             get the credential in the clear",
+            wish.name
+        )),
+        false => Ok(plan),
+    }
+}
+
+/// Whether a pair speaks TLS and does not.
+fn is_mixed(carrier: &Carrier) -> bool {
+    match carrier {
+        Carrier::Urls(urls) => urls.iter().any(BaseUrl::is_https) && !urls.iter().all(BaseUrl::is_https),
+        Carrier::ConfigMap(_) | Carrier::File(_) => false,
+    }
+}
+
+impl Plan {
+    /// Whether the credential is sent in the clear.
+    #[must_use]
+    pub fn is_cleartext(&self) -> bool {
+        let plain = matches!(&self.carrier, Carrier::Urls(urls) if !urls.iter().all(BaseUrl::is_https));
+        plain && self.credentials.is_some()
+    }
 }
 
 /// Where the plugin wishes it to be.
@@ -190,10 +231,14 @@ mod tests {
     }
 
     fn planned(origin: Origin, wish: &GrantedEndpoint, yaml: Option<&str>) -> Result<Plan, String> {
+        planned_among(origin, wish, yaml, 1)
+    }
+
+    fn planned_among(origin: Origin, wish: &GrantedEndpoint, yaml: Option<&str>, among: usize) -> Result<Plan, String> {
         let words = yaml.map(words).unwrap_or_default();
         let secret = Credentials::Secret(SecretRef { name: "of-entry".into(), namespace: None });
         let usual = Usual { total: Duration::from_secs(7), max_body: 1000 };
-        plan(wish, &Entry { origin, word: words.get("fabric"), credentials: Some(&secret), usual })
+        plan(wish, &Entry { origin, word: words.get("fabric"), credentials: Some((&secret, among)), usual })
     }
 
     #[test]
@@ -239,6 +284,35 @@ mod tests {
         assert!(error.starts_with("the endpoint fabric: ") && !error.contains("canary"), "{error}");
         assert_eq!(refused(Location::Urls(Vec::new())), "the endpoint fabric has no URL");
         assert!(refused(Location::Granted).contains("permissions.endpoints.fabric"));
+    }
+
+    #[test]
+    fn a_credential_of_the_entry_goes_to_one_endpoint_only() {
+        let wish = wish(urls("https://a"));
+        let error = planned_among(Origin::Embedded, &wish, None, 2).unwrap_err();
+        assert!(error.starts_with("permissions.endpoints.fabric.credentials: name a Secret"), "{error}");
+        let own = planned_among(Origin::Embedded, &wish, Some("credentials: {secretRef: {name: own}}"), 2).unwrap();
+        assert!(matches!(own.credentials, Some(Credentials::Secret(secret)) if secret.name == "own"));
+        let mut open = wish;
+        open.required.credentials.clear();
+        assert_eq!(planned_among(Origin::Embedded, &open, None, 2).unwrap().credentials, None);
+    }
+
+    #[test]
+    fn no_pair_offers_the_credential_in_the_clear_as_a_second_choice() {
+        let mixed = Location::Urls(vec!["https://a".into(), "http://b".into()]);
+        let error = planned(Origin::Embedded, &wish(mixed), None).unwrap_err();
+        assert!(error.contains("in the clear"), "{error}");
+        assert!(planned(Origin::Embedded, &wish(urls("http://b")), None).unwrap().is_cleartext());
+        assert!(!planned(Origin::Embedded, &wish(urls("https://b")), None).unwrap().is_cleartext());
+    }
+
+    #[test]
+    fn the_operator_may_narrow_what_embedded_bytes_ask_for() {
+        let narrow =
+            planned(Origin::Embedded, &wish(urls("https://a")), Some("methods: [POST], paths: [/v1/x]")).unwrap();
+        assert!(narrow.methods.is_empty(), "{narrow:?}");
+        assert_eq!((narrow.paths, narrow.narrowed), (vec!["/v1".to_owned()], vec!["/v1/x".to_owned()]));
     }
 
     #[test]

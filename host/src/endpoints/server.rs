@@ -14,20 +14,23 @@ use tokio::time::Instant;
 use topoloom_core::plugin::{CredentialKind, Method};
 
 use super::address::AddressPolicy;
-use super::body::{Body, Bounds, Packing};
+use super::api_server::ApiServer;
+use super::body::{Body, Bounds, HasBody, Packing};
 use super::credential::{Credential, Hidden, Material};
 use super::dial::{Dialler, Resolve, Settings};
 use super::error::{Denial, Error, Wait};
 use super::plan::Plan;
 use super::slot::{Look, Slot};
 use super::target::{self, BadPath};
-use super::{Asked, Reply, headers, tls};
+use super::{Asked, Reply, document, headers, tls};
 use crate::config::endpoint::{BaseUrl, Redirects, Verification};
 
 /// Idle connections that are kept between requests of one round.
 const IDLE: usize = 2;
 /// How long: a round's requests follow each other, and rounds lie minutes apart.
 const IDLE_FOR: std::time::Duration = std::time::Duration::from_secs(30);
+/// The largest file of authorities, in bytes: that of a whole operating system has 250 KB.
+const MOST_OF_A_BUNDLE: u64 = 1 << 20;
 /// Redirects that are followed on the same host, where the operator allows it.
 const REDIRECTS: usize = 3;
 
@@ -35,6 +38,7 @@ const REDIRECTS: usize = 3;
 pub(super) struct Server {
     bases: Vec<BaseUrl>,
     policy: Arc<AddressPolicy>,
+    api_server: Arc<ApiServer>,
     resolve: Resolve,
     lock: Lock,
     bundle: Bundle,
@@ -75,6 +79,7 @@ struct Built {
 pub(super) struct Parts {
     pub(super) bases: Vec<BaseUrl>,
     pub(super) policy: Arc<AddressPolicy>,
+    pub(super) api_server: Arc<ApiServer>,
     pub(super) resolve: Resolve,
     pub(super) lock: Lock,
     pub(super) bundle: Bundle,
@@ -82,8 +87,8 @@ pub(super) struct Parts {
 
 impl Server {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { bases, policy, resolve, lock, bundle } = parts;
-        Self { bases, policy, resolve, lock, bundle, built: Mutex::default() }
+        let Parts { bases, policy, api_server, resolve, lock, bundle } = parts;
+        Self { bases, policy, api_server, resolve, lock, bundle, built: Mutex::default() }
     }
 
     /// The kind of credential that requests carry.
@@ -93,21 +98,23 @@ impl Server {
 
     /// Sends a request to the first server that answers, or to the one that answered before in the same call: two
     /// members of a pair may not know the same.
-    pub(super) async fn send(&self, plan: &Plan, asked: &Asked, chosen: &mut Option<usize>) -> Result<Reply, Error> {
+    pub(super) async fn send(&self, plan: &Plan, asked: &Asked, so_far: &mut SoFar) -> Result<Reply, Error> {
         check(plan, asked)?;
         let begun = Instant::now();
         let built = self.ready(plan, Look::Usual).await?;
-        let reply = self.first(plan, asked, &built, chosen, begun).await?;
-        if reply.status() != StatusCode::UNAUTHORIZED || !matches!(self.lock, Lock::Secret(_)) {
-            return self.reply(plan, reply, &built, begun);
+        let reply = self.first(plan, asked, &built, &mut so_far.chosen, begun).await?;
+        let looks = matches!(self.lock, Lock::Secret(_)) && !so_far.looked_again;
+        if reply.status() != StatusCode::UNAUTHORIZED || !looks {
+            return self.reply(plan, reply, &built, (asked.method, begun));
         }
+        so_far.looked_again = true;
         // Perhaps the Secret is newer than what we know of it.
         match self.ready(plan, Look::Again).await {
             Ok(newer) if !Arc::ptr_eq(&newer, &built) => {
-                let reply = self.first(plan, asked, &newer, chosen, begun).await?;
-                self.reply(plan, reply, &newer, begun)
+                let reply = self.first(plan, asked, &newer, &mut so_far.chosen, begun).await?;
+                self.reply(plan, reply, &newer, (asked.method, begun))
             }
-            _ => self.reply(plan, reply, &built, begun),
+            _ => self.reply(plan, reply, &built, (asked.method, begun)),
         }
     }
 
@@ -127,14 +134,14 @@ impl Server {
             let is_last = at + 1 == self.bases.len() || chosen.is_some();
             match self.one(plan, asked, built, base.uri(), begun).await {
                 // What stands in front of a stopped or passive server says so.
-                Ok(reply) if !is_last && is_absent(reply.status()) => {
+                Ok(reply) if !is_last && is_absent(reply.status()) && only_asks(asked.method) => {
                     failed.push(format!("{} answers {}", host(base), reply.status().as_u16()));
                 }
                 Ok(reply) => {
                     *chosen = Some(at);
                     return Ok(reply);
                 }
-                Err(error) if !is_last && error.is_of_the_server() => failed.push(error.to_string()),
+                Err(error) if !is_last && error.passes_to_the_next(asked.method) => failed.push(error.to_string()),
                 Err(error) if failed.is_empty() => return Err(error),
                 Err(error) => return Err(with(error, &failed)),
             }
@@ -200,8 +207,18 @@ impl Server {
         }
     }
 
-    fn reply(&self, plan: &Plan, reply: Response<Incoming>, built: &Built, begun: Instant) -> Result<Reply, Error> {
-        let packing = Packing::of(reply.headers())?;
+    fn reply(
+        &self,
+        plan: &Plan,
+        reply: Response<Incoming>,
+        built: &Built,
+        (method, begun): (Method, Instant),
+    ) -> Result<Reply, Error> {
+        let has_body = match (method, reply.status().as_u16()) {
+            (Method::Head, _) | (_, 204 | 304) => HasBody::No,
+            _ => HasBody::Yes,
+        };
+        let packing = Packing::of(reply.headers(), has_body)?;
         let limit = plan.timeouts.total;
         let bounds = Bounds { size: plan.max_body, deadline: begun + limit, limit };
         let mut headers = headers::incoming(reply.headers());
@@ -222,7 +239,7 @@ impl Server {
         let missing = |message: String| Error::denied(Denial::Credential, message);
         let material = match &self.lock {
             Lock::Open => Material::default(),
-            Lock::Token(token) => Material::new([("token".to_owned(), token.reveal().to_vec())]),
+            Lock::Token(token) => Material::new([("token".to_owned(), token.clone())]),
             Lock::Secret(slot) => {
                 let data = slot.data(look).await.map_err(missing)?;
                 Material::new(data.iter().map(|(key, value)| (key.clone(), value.clone())))
@@ -255,6 +272,7 @@ impl Server {
         let dialler = Dialler::new(Settings {
             endpoint: Arc::clone(&plan.name),
             policy: Arc::clone(&self.policy),
+            api_server: Arc::clone(&self.api_server),
             resolve: Arc::clone(&self.resolve),
             tls: Arc::new(tls),
             server_name: plan.tls.server_name.clone(),
@@ -278,14 +296,29 @@ impl Server {
                 let data = slot.data(Look::Usual).await?;
                 let pem =
                     data.get(key).ok_or_else(|| format!("the {} has no key {key:?} with authorities", slot.name()))?;
-                Ok(Some(pem.clone()))
+                Ok(Some(pem.reveal().to_vec()))
             }
             Bundle::File(path) => {
-                let read = tokio::fs::read(path).await;
-                read.map(Some).map_err(|error| format!("the bundle of authorities {}: {error}", path.display()))
+                let read = document::read(path, MOST_OF_A_BUNDLE).await;
+                let named = |error| format!("the bundle of authorities: {error}");
+                read.map(|pem| Some(pem.to_vec())).map_err(named)
             }
         }
     }
+}
+
+/// What one call of a plugin knows of an endpoint already.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SoFar {
+    /// Which member of a pair answered.
+    chosen: Option<usize>,
+    /// Whether the Secret was read once more because it was refused: once is enough.
+    looked_again: bool,
+}
+
+/// Whether a request changes nothing, so that it may be sent twice.
+fn only_asks(method: Method) -> bool {
+    matches!(method, Method::Get | Method::Head)
 }
 
 /// Whether the request is one of those that are granted.
@@ -294,14 +327,19 @@ fn check(plan: &Plan, asked: &Asked) -> Result<(), Error> {
     if !plan.methods.contains(&asked.method) {
         return Err(Error::denied(Denial::Method, format!("{} is not granted on the endpoint {name}", asked.method)));
     }
+    if only_asks(asked.method) && asked.body.as_ref().is_some_and(|body| !body.is_empty()) {
+        // A server that does not expect it takes it for the next request.
+        return Err(Error::denied(Denial::Body, format!("{} has no body", asked.method)));
+    }
     let shown = crate::text::line(&asked.path_and_query, 200);
-    match target::check(&asked.path_and_query, &plan.paths) {
+    let judged = target::check(&asked.path_and_query, &plan.paths);
+    match judged.and_then(|_| target::check(&asked.path_and_query, &plan.narrowed)) {
         Ok(_) => {}
         Err(BadPath::Form(what)) => {
             return Err(Error::denied(Denial::Path, format!("the path {shown:?} is refused: {what}")));
         }
         Err(BadPath::NotGranted) => {
-            let granted = plan.paths.join(", ");
+            let granted = if plan.narrowed.is_empty() { &plan.paths } else { &plan.narrowed }.join(", ");
             let message = format!("the path {shown:?} of the endpoint {name} is not granted, only {granted}");
             return Err(Error::denied(Denial::Path, message));
         }
@@ -325,7 +363,7 @@ fn elsewhere(reply: &Response<Incoming>, from: &Uri, base: &Uri, plan: &Plan) ->
     };
     // The base's own path is part of what the operator wrote.
     let below = path.strip_prefix(base.path().trim_end_matches('/'))?;
-    target::check(below, &plan.paths).ok()?;
+    target::check(below, &plan.paths).and_then(|_| target::check(below, &plan.narrowed)).ok()?;
     target::join(base, below).ok()
 }
 
@@ -335,6 +373,10 @@ fn meaning(error: &hyper_util::client::legacy::Error) -> Error {
     while let Some(this) = cause {
         if let Some(ours) = this.downcast_ref::<Error>() {
             return ours.clone();
+        }
+        if this.downcast_ref::<hyper::Error>().is_some_and(|error| error.is_incomplete_message() || error.is_canceled())
+        {
+            return Error::Closed("the server closed the connection without an answer".to_owned());
         }
         cause = this.source();
     }

@@ -1,8 +1,10 @@
 //! One object that an endpoint needs, as it was last seen.
 //!
 //! Where the host may watch it, the slot is always current and a change rings at once. Where it may only read it, the
-//! slot is read once per call of the plugin, and looked at now and then so that a change is heard of.
+//! slot is read once per call of the plugin, and looked at now and then so that a change is heard of. Only the keys that
+//! somebody uses are kept, so that nothing else in the object rings.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use super::vault::{Data, Found, Name, Seen, Vault};
 
 /// How often an object is looked at that cannot be watched: as often as a kubelet refreshes a mounted one.
 const LOOK: Duration = Duration::from_secs(60);
+/// How many looks lie between two tries to watch what could not be watched: somebody may have granted it.
+const LOOKS: u32 = 10;
 /// A state this young needs no second look in the same call.
 const YOUNG: Duration = Duration::from_secs(2);
 
@@ -32,6 +36,7 @@ pub(super) enum Look {
 pub(super) struct Slot {
     vault: Vault,
     name: Name,
+    keys: Mutex<BTreeSet<String>>,
     known: Mutex<Known>,
 }
 
@@ -46,7 +51,13 @@ impl Slot {
     /// Nothing is known yet.
     #[must_use]
     pub(super) fn new(vault: Vault, name: Name) -> Self {
-        Self { vault, name, known: Mutex::default() }
+        Self { vault, name, keys: Mutex::default(), known: Mutex::default() }
+    }
+
+    /// Somebody uses these keys of it.
+    pub(super) fn uses(&self, keys: &[&str]) {
+        let mut used = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        used.extend(keys.iter().map(|key| (*key).to_owned()));
     }
 
     /// The object.
@@ -71,9 +82,24 @@ impl Slot {
         {
             return found;
         }
-        let found = self.vault.read(&self.name).await;
-        self.put(found, false);
-        self.lock().found.clone().unwrap_or_else(|| Err(format!("the {} was not read", self.name)))
+        let found = self.read().await;
+        if let (Look::Again, Err(why)) = (look, &found) {
+            // What is known may still be right, and is at least better than nothing.
+            return Err(why.clone());
+        }
+        self.put(found.clone());
+        found.map(Arc::new)
+    }
+
+    /// What is there, without what nobody uses.
+    async fn read(&self) -> Found {
+        self.vault.read(&self.name).await.map(|data| self.used(data))
+    }
+
+    fn used(&self, mut data: Data) -> Data {
+        let used = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        data.retain(|key, _| used.contains(key));
+        data
     }
 
     fn current(&self) -> Option<Result<Arc<Data>, String>> {
@@ -82,8 +108,8 @@ impl Slot {
         known.found.clone().filter(|_| known.is_watched || is_young)
     }
 
-    /// Keeps what was found; whether it is something else than before.
-    fn put(&self, found: Found, from_watch: bool) -> bool {
+    /// Keeps what was found; whether it is something else than before. What is seen first is no change.
+    fn put(&self, found: Found) -> bool {
         let mut known = self.lock();
         let same = match (&known.found, &found) {
             (Some(Ok(old)), Ok(new)) => **old == *new,
@@ -92,39 +118,113 @@ impl Slot {
             _ => false,
         };
         known.read = Some(Instant::now());
-        known.is_watched |= from_watch;
         if !same || known.found.is_none() {
             known.found = Some(found.map(Arc::new));
         }
         !same
     }
 
-    /// Keeps the slot current until it is dropped. Rings when the object changes; what is seen first is no change.
+    /// Keeps the slot current until it is dropped, and rings when the object changes.
     pub(super) async fn follow(self: Arc<Self>, bell: Bell) {
+        loop {
+            self.watch(&bell).await;
+            self.lock().is_watched = false;
+            for _ in 0..LOOKS {
+                tokio::time::sleep(LOOK).await;
+                let found = self.read().await;
+                let is_there = found.is_ok();
+                // What could not be read once may be read the next time, and nothing changed.
+                if self.put(found) && is_there {
+                    bell();
+                }
+            }
+        }
+    }
+
+    /// As long as it is granted.
+    async fn watch(&self, bell: &Bell) {
         let mut states = self.vault.watch(&self.name);
         while let Some(seen) = states.next().await {
             match seen {
                 Seen::Now(found) => {
-                    if self.put(found, true) {
+                    let is_change = self.put(found.map(|data| self.used(data)));
+                    self.lock().is_watched = true;
+                    if is_change {
                         bell();
                     }
                 }
                 Seen::Interrupted => self.lock().is_watched = false,
-                Seen::Refused => break,
-            }
-        }
-        self.lock().is_watched = false;
-        drop(states);
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let found = self.vault.read(&self.name).await;
-            if self.put(found, false) {
-                bell();
+                Seen::Refused => return,
             }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::endpoints::vault::Kind;
+
+    fn slot(folder: &std::path::Path) -> Slot {
+        let name = Name { kind: Kind::Secret, namespace: "ns".into(), name: "s".into() };
+        let slot = Slot::new(Vault::Folder(folder.to_owned()), name);
+        slot.uses(&["token"]);
+        slot
+    }
+
+    async fn token(slot: &Slot, look: Look) -> Result<String, String> {
+        let data = slot.data(look).await?;
+        Ok(String::from_utf8(data.get("token").unwrap().reveal().to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_refused_credential_is_looked_at_again_and_a_failed_look_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        std::fs::write(&file, "old").unwrap();
+        let slot = slot(folder.path());
+        assert_eq!(token(&slot, Look::Usual).await.unwrap(), "old");
+        std::fs::write(&file, "new").unwrap();
+        assert_eq!(token(&slot, Look::Usual).await.unwrap(), "old", "it was read a moment ago");
+        assert_eq!(token(&slot, Look::Again).await.unwrap(), "new");
+        std::fs::remove_file(&file).unwrap();
+        assert!(token(&slot, Look::Again).await.is_err());
+        assert_eq!(token(&slot, Look::Usual).await.unwrap(), "new");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_is_used_rings_and_only_when_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("token"), "old").unwrap();
+        let slot = Arc::new(slot(folder.path()));
+        assert_eq!(token(&slot, Look::Usual).await.unwrap(), "old");
+        let rung = Arc::new(AtomicUsize::new(0));
+        let bell: Bell = {
+            let rung = Arc::clone(&rung);
+            Arc::new(move || drop(rung.fetch_add(1, Ordering::SeqCst)))
+        };
+        // What cannot be watched says nothing, so the looks are made by hand.
+        let look = async || {
+            let found = slot.read().await;
+            let is_there = found.is_ok();
+            if slot.put(found) && is_there {
+                bell();
+            }
+            rung.load(Ordering::SeqCst)
+        };
+        assert_eq!(look().await, 0);
+        std::fs::write(folder.path().join("username"), "other").unwrap();
+        assert_eq!(look().await, 0, "a key that nobody uses");
+        std::fs::remove_file(folder.path().join("token")).unwrap();
+        std::fs::remove_file(folder.path().join("username")).unwrap();
+        assert_eq!(look().await, 0, "it could not be read");
+        std::fs::write(folder.path().join("token"), "new").unwrap();
+        assert_eq!(look().await, 1);
     }
 }

@@ -38,16 +38,23 @@ pub fn check<'a>(path_and_query: &'a str, granted: &[String]) -> Result<&'a str,
     }
     let path = path_and_query.split_once('?').map_or(path_and_query, |(path, _)| path);
     let mut seen = path.to_owned();
+    let mut is_plain = false;
     for _ in 0..=DECODED {
         if let Some(what) = trouble(&seen) {
             return bad(what);
         }
-        match decoded(&seen) {
-            Some(next) if next == seen => break,
-            Some(next) => seen = next,
-            None => return bad("it has a `%` that begins no encoded character"),
+        let Some(next) = decoded(&seen) else { return bad("it has a `%` that begins no encoded character") };
+        is_plain = next == seen;
+        if is_plain {
+            break;
         }
+        seen = next;
     }
+    if !is_plain {
+        return bad("it is encoded over and over");
+    }
+    // Nothing and a slash are the same request.
+    let path = if path.is_empty() { "/" } else { path };
     let covered = granted.is_empty() || granted.iter().any(|prefix| is_below(path, prefix));
     if covered { Ok(path_and_query) } else { Err(BadPath::NotGranted) }
 }
@@ -86,8 +93,8 @@ fn decoded(path: &str) -> Option<String> {
         let byte = u8::try_from(value(high)? * 16 + value(low)?).ok()?;
         bytes.push(if byte == b'/' { b'\\' } else { byte });
     }
-    // Bytes beyond ASCII are letters in some encoding; here they only must not be anything else.
-    Some(bytes.into_iter().map(|byte| if byte.is_ascii() { char::from(byte) } else { 'x' }).collect())
+    // An overlong form of a slash or a dot is no UTF-8.
+    String::from_utf8(bytes).ok()
 }
 
 /// Whether a path is the prefix itself or lies below it, by whole segments.
@@ -151,6 +158,9 @@ mod tests {
             "@evil.example/",
             ":8080/",
             ".evil.example/",
+            "/a/%c0%ae%c0%ae/b",
+            "/a%ff",
+            "/a/%2525252525252525",
         ] {
             assert!(refused(path), "{path}: {:?}", check(path, &[]));
         }
@@ -166,6 +176,7 @@ mod tests {
         for path in ["/ufmRest", "/ufmRest/app", "/ufmRest?x", "/v1/x"] {
             assert_eq!(check(path, &granted), Ok(path));
         }
+        assert_eq!(check("", &["/".to_owned()]), Ok(""));
         for path in ["", "/", "/ufmRestV3/app", "/v1", "/UFMREST/app"] {
             assert_eq!(check(path, &granted), Err(BadPath::NotGranted), "{path}");
         }

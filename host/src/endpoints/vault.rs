@@ -9,6 +9,7 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 
+use super::credential::Hidden;
 use crate::cluster::refusal::{Reason, Refusal};
 use crate::cluster::single;
 
@@ -46,12 +47,16 @@ pub struct Name {
 
 impl std::fmt::Display for Name {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}/{}", self.kind.word(), self.namespace, self.name)
+        match self.namespace.as_str() {
+            // At a desk there is none.
+            "" => write!(f, "{} {}", self.kind.word(), self.name),
+            namespace => write!(f, "{} {namespace}/{}", self.kind.word(), self.name),
+        }
     }
 }
 
 /// The keys of an object.
-pub type Data = BTreeMap<String, Vec<u8>>;
+pub type Data = BTreeMap<String, Hidden>;
 
 /// What a look at an object found.
 pub type Found = Result<Data, String>;
@@ -113,7 +118,12 @@ impl Vault {
                 Kind::ConfigMap => found(name, config_maps(client, name).get_opt(&name.name).await, of_config_map),
             },
             Self::Folder(folder) if name.kind == Kind::Secret => read_folder(folder.clone()).await,
-            Self::Folder(_) => Err(format!("the {name} can be read in a cluster only")),
+            Self::Folder(_) => {
+                Err(format!("the {name} can be read in a cluster only; at a desk, grant a `file` in its place"))
+            }
+            Self::Nothing if name.kind == Kind::ConfigMap => {
+                Err(format!("the {name} can be read in a cluster only; at a desk, grant a `file` in its place"))
+            }
             Self::Nothing => Err(format!(
                 "the {name} cannot be read without a cluster; `--credentials DIR` takes files named like its keys"
             )),
@@ -152,12 +162,12 @@ fn config_maps(client: &kube::Client, name: &Name) -> Api<ConfigMap> {
 }
 
 fn of_secret(secret: Secret) -> Data {
-    secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect()
+    secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, Hidden::new(value.0))).collect()
 }
 
 fn of_config_map(map: ConfigMap) -> Data {
-    let text = map.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.into_bytes()));
-    let binary = map.binary_data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0));
+    let text = map.data.unwrap_or_default().into_iter().map(|(key, value)| (key, Hidden::new(value.into_bytes())));
+    let binary = map.binary_data.unwrap_or_default().into_iter().map(|(key, value)| (key, Hidden::new(value.0)));
     text.chain(binary).collect()
 }
 
@@ -165,6 +175,8 @@ fn found<K>(name: &Name, answer: kube::Result<Option<K>>, data: fn(K) -> Data) -
     match answer {
         Ok(Some(object)) => Ok(data(object)),
         Ok(None) => Err(missing(name)),
+        // What is wrong with it may quote it.
+        Err(kube::Error::SerdeError(_)) => Err(format!("the {name} cannot be understood")),
         Err(error) => Err(unreadable(name, &Refusal::of(&error))),
     }
 }
@@ -203,7 +215,8 @@ async fn read_folder(folder: PathBuf) -> Found {
         match tokio::fs::metadata(&path).await {
             Ok(file) if file.len() <= LARGEST_FILE => {
                 let bytes = tokio::fs::read(&path).await;
-                data.insert(key.to_owned(), bytes.map_err(|error| format!("{}: {error}", path.display()))?);
+                let bytes = bytes.map_err(|error| format!("{}: {error}", path.display()))?;
+                data.insert(key.to_owned(), Hidden::new(bytes));
             }
             Ok(_) => return Err(format!("{} is larger than 1 MiB", path.display())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -192,7 +192,9 @@ impl Job {
         let asking = budget.meter(question.ask(&self.linked.pre, &mut store));
         let end = match tokio::time::timeout(wall, asking).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(NoAnswer::Known(CallError::Failure(_)))) if store.data().session.lacks().is_some() => {
+            Ok(Err(NoAnswer::Known(CallError::Failure(Failure::Denied(_)))))
+                if store.data().session.lacks().is_some() =>
+            {
                 let what = store.data().session.lacks().unwrap_or_default().to_owned();
                 Err(CallError::Failure(Failure::Credentials(what)))
             }

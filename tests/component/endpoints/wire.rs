@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 /// A server; it ends with this value.
 pub(crate) struct Wire {
     address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
-    task: JoinHandle<()>,
+    /// Ends with the value.
+    _task: JoinSet<()>,
 }
 
 impl Wire {
@@ -22,8 +23,9 @@ impl Wire {
         let address = listener.local_addr().unwrap();
         let heads = Arc::new(Mutex::new(Vec::new()));
         let (seen, answer) = (Arc::clone(&heads), Arc::new(answer));
-        let task = tokio::spawn(async move {
-            let mut connections = tokio::task::JoinSet::new();
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut connections = JoinSet::new();
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
                 connections.spawn(async move {
@@ -48,7 +50,7 @@ impl Wire {
                 });
             }
         });
-        Self { address, heads, task }
+        Self { address, heads, _task: task }
     }
 
     /// Answers everything with 200 and that body.
@@ -67,12 +69,6 @@ impl Wire {
     /// The heads of all requests so far.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
-    }
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 

@@ -354,10 +354,10 @@ impl CallError {
         match self {
             Self::Failure(Failure::Config(_)) | Self::InvalidConfig(_) => Retry::OnChange,
             // A locked account is worse than a late topology.
-            Self::Failure(Failure::Unauthorized(_)) => Retry::AtInterval,
+            Self::Failure(Failure::Unauthorized(_) | Failure::Credentials(_)) => Retry::AtInterval,
             Self::Failure(Failure::Upstream { retry_after, .. }) => Retry::Later(*retry_after),
             // What is denied may be an address, which changes with its name.
-            Self::Failure(Failure::Denied(_) | Failure::Credentials(_) | Failure::Internal(_))
+            Self::Failure(Failure::Denied(_) | Failure::Internal(_))
             | Self::Trap { .. }
             | Self::CpuDeadline { .. }
             | Self::WallClock { .. }

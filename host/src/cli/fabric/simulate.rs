@@ -150,7 +150,7 @@ fn running_text(running: &Running<'_>, folder: Option<&Path>) -> String {
 fn files(folder: &Path, running: &Running<'_>, clients: &[String]) -> anyhow::Result<()> {
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("--write {}", path.display()))
+        print::private_file(&path, text.as_bytes()).with_context(|| format!("--write {}", path.display()))
     };
     std::fs::create_dir_all(folder).with_context(|| format!("--write {}", folder.display()))?;
     if let Some(pem) = running.ufm.ca_pem() {

@@ -145,6 +145,13 @@ fn a_token_in_the_config_of_a_roce_source_goes_no_further() {
     let both = config("discoverer: roce\ncredentials: {secretRef: {name: a}}\nconfig: {token: canary-token}");
     assert!(matches!(both.credentials, Some(Credentials::Secret(_))));
     assert_eq!(both.config, serde_json::json!({}));
+    // However it is written, and wherever the plugin comes from.
+    for lines in [
+        "discoverer: roce\nconfig: {Token: canary-token}",
+        "discoverer: roce\nplugin: {file: /a.wasm}\nconfig: {TOKEN: canary-token, token: canary-token}",
+    ] {
+        assert_eq!(config(lines).config, serde_json::json!({}), "{lines}");
+    }
     // Others may have a key of that name.
     assert_eq!(config("discoverer: acme\nconfig: {token: t}").config, serde_json::json!({"token": "t"}));
     refused("discoverer: roce\nconfig: {token: 7}", &["config.token: must be text"]);

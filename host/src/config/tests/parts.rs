@@ -117,6 +117,10 @@ fn urls_are_checked_and_never_repeated() {
         "https://h/canary%2Fx",
         "//canary/",
         "https://can ary/",
+        "https://canary:99999/",
+        "https://canary:0/",
+        "https://canary:abc/",
+        "https://[fd00::1]:70000/canary",
     ] {
         let errors = errors(&format!("permissions: {{endpoints: {{e: {{url: '{url}'}}}}}}"));
         assert!(errors.iter().any(|error| error.contains("endpoints.e.url")), "{url}: {errors:#?}");

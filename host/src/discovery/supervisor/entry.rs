@@ -189,7 +189,7 @@ impl Supervisor {
             self.pacing.names_changed();
         }
         if news.outside {
-            self.pacing.ask();
+            self.pacing.outside_changed();
         }
         for drift in &news.drift {
             self.shared.metrics.drift(&self.source);

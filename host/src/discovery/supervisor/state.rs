@@ -171,18 +171,25 @@ impl Report {
         });
         self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
         let insecure: Vec<&str> = revision.endpoints.unverified().collect();
-        if insecure.is_empty() {
+        let cleartext: Vec<&str> = revision.endpoints.cleartext().collect();
+        let said =
+            [("certificates are not checked for", insecure), ("credentials are sent in the clear to", cleartext)];
+        let said: Vec<String> = said
+            .iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("{what}: {}", names.join(", ")))
+            .collect();
+        if said.is_empty() {
             self.clear(ConditionType::InsecureTls);
         } else {
-            let message = format!("certificates are not checked for: {}", insecure.join(", "));
-            self.set(ConditionType::InsecureTls, true, Reason::VerificationOff, message);
+            self.set(ConditionType::InsecureTls, true, Reason::VerificationOff, said.join("; "));
         }
     }
 
     /// A round did not end with a result.
     pub(super) fn round_failed(&mut self, reason: Reason, message: &str, again: Option<Instant>) {
         let when = match again {
-            Some(_) if reason == Reason::Unauthorized => {
+            Some(_) if matches!(reason, Reason::Unauthorized | Reason::CredentialsMissing) => {
                 "it is tried again when the interval has passed, at once when the Secret changes"
             }
             Some(_) => "it is tried again with back-off",

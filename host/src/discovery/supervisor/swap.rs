@@ -312,6 +312,9 @@ impl Supervisor {
             tracing::info!(source = &*self.source, note, "swap");
             self.report.tell(urgency, reason, note);
         }
+        if let Some(old) = &old {
+            old.endpoints.unfollow();
+        }
         self.earlier = old.filter(|_| back.is_none());
         self.take_revision(new);
         self.keep();

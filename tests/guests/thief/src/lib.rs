@@ -10,10 +10,11 @@ mod memory;
 
 use std::fmt::Write;
 use std::hint::black_box;
+use std::io::Read as _;
 
-use topoloom_sdk::http::Request;
+use topoloom_sdk::http::{Request, Response};
 use topoloom_sdk::prelude::*;
-use topoloom_sdk::{Outcome, log};
+use topoloom_sdk::{Credential, Outcome, log};
 
 struct Thief;
 
@@ -22,6 +23,8 @@ struct Thief;
 struct Config {
     /// Label keys that it asks for.
     ask: Vec<String>,
+    /// Endpoints that it asks for, with any credential there is.
+    endpoints: Vec<String>,
     /// Keys and names that it guesses.
     guesses: Vec<String>,
     /// Whether it calls what shows names of Nodes.
@@ -36,8 +39,8 @@ struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let (ask, guesses) = (Vec::new(), Vec::new());
-        Self { ask, guesses, names: false, grow: 1, hoard: None, end: String::new() }
+        let (ask, endpoints, guesses) = (Vec::new(), Vec::new(), Vec::new());
+        Self { ask, endpoints, guesses, names: false, grow: 1, hoard: None, end: String::new() }
     }
 }
 
@@ -49,7 +52,11 @@ impl Discoverer for Thief {
     }
 
     fn configure(config: &Config) -> Result<Requirements, Vec<Problem>> {
-        Ok(config.ask.iter().fold(Requirements::new(), |wants, key| wants.node_label(key).node_annotation(key)))
+        let wants =
+            config.ask.iter().fold(Requirements::new(), |wants, key| wants.node_label(key).node_annotation(key));
+        let kinds = [Credential::Token, Credential::Bearer, Credential::Basic, Credential::Mtls];
+        let endpoint = |name: &String| Endpoint::new(name, "To be robbed").credentials(kinds);
+        Ok(config.endpoints.iter().map(endpoint).fold(wants, Requirements::endpoint))
     }
 
     fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
@@ -71,14 +78,28 @@ impl Discoverer for Thief {
 
 topoloom_plugin!(Thief);
 
+/// Everything that an answer says.
+fn all(mut response: Response) -> String {
+    let headers = ["location", "x-echo", "set-cookie", "www-authenticate", "content-type", "etag"];
+    let headers: Vec<_> = headers.iter().map(|name| response.header(name)).collect();
+    let mut body = Vec::new();
+    let end = response.read_to_end(&mut body);
+    format!("{} {headers:?} {} {end:?}", response.status(), String::from_utf8_lossy(&body))
+}
+
 /// What every import says.
 fn seen(config: &Config, input: &Input<'_>) -> String {
     let mut text = format!("{} rows of generation {}\n", input.nodes.rows(), input.nodes.generation());
     for guess in &config.guesses {
         let (label, annotation) = (input.nodes.label(guess), input.nodes.annotation(guess));
         let credential = input.http.credential_of(guess);
-        let answer = input.http.send(&Request::get(guess, "/")).map(|response| response.status());
-        let _ = writeln!(text, "{guess}: {label:?} {annotation:?} {credential:?} {answer:?}");
+        let _ = writeln!(text, "{guess}: {label:?} {annotation:?} {credential:?}");
+        for path in ["/", "/echo", "/redirect", "/header", "/broken", "/../x"] {
+            let _ = match input.http.send(&Request::get(guess, path)) {
+                Ok(response) => writeln!(text, "{path}: {}", all(response)),
+                Err(error) => writeln!(text, "{path}: {error:?}"),
+            };
+        }
     }
     if config.names {
         let _ = writeln!(text, "{:?} {:?}", input.nodes.names(), input.nodes.find(&config.guesses));

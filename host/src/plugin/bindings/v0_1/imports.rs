@@ -198,7 +198,7 @@ fn refused(guest: &mut Guest, error: Error) -> wasmtime::Result<http::Error> {
     guest.give(words.len())?;
     Ok(match error {
         Error::Denied { .. } => http::Error::Denied(words),
-        Error::Connect(_) => http::Error::Connect(words),
+        Error::Connect(_) | Error::Closed(_) => http::Error::Connect(words),
         Error::Timeout { .. } => http::Error::Timeout(words),
         Error::TooLarge(_) => http::Error::TooLarge(words),
         Error::Protocol(_) => http::Error::Protocol(words),
@@ -228,6 +228,8 @@ impl http::Host for Guest {
     }
 
     async fn credential_of(&mut self, endpoint: String) -> wasmtime::Result<Result<types::Credential, http::Error>> {
+        // It may read a Secret.
+        self.request()?;
         self.take(endpoint.len());
         match self.session.credential(&endpoint).await {
             Ok(kind) => Ok(Ok(credential(kind))),
