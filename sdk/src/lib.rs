@@ -50,7 +50,8 @@
 //!
 //! Build with `cargo build --release --target wasm32-unknown-unknown` (a `cdylib`) and wrap the module into a component with
 //! `wasm-tools component new`; `docs/vendors/first-plugin.md` in the repository has every step, from the `Cargo.toml` to
-//! the entry of the operator. This host answers every HTTP request with `denied` still. What the code never calls does not stand in the component's import list, so this list says what a discoverer can do.
+//! the entry of the operator; `docs/vendors/http.md` is about endpoints. What the code never calls does not stand in the
+//! component's import list, so this list says what a discoverer can do.
 //!
 //! On wasm the crate brings an allocator that is smaller and faster than the usual one; with `default-features = false` a
 //! plugin uses its own.
