@@ -27,6 +27,7 @@ fn plan(urls: &[&str]) -> Plan {
         carrier: Carrier::Urls(urls.iter().map(|url| BaseUrl::parse(url).unwrap()).collect()),
         methods: [Method::Get].into(),
         paths: Vec::new(),
+        narrowed: Vec::new(),
         addresses: vec![AddressRule::Network(Network::parse("127.0.0.2").unwrap())],
         tls: Tls::default(),
         timeouts: Timeouts {

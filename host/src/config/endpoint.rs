@@ -86,6 +86,9 @@ impl BaseUrl {
         if uri.host().is_none_or(str::is_empty) {
             return Err("a URL needs a host");
         }
+        if uri.host().is_some_and(|host| host.contains('%')) {
+            return Err("an address in a URL has no zone");
+        }
         if !is_plain_path(uri.path()) {
             return Err("the path of a URL must not contain `..`, a backslash or an encoded slash");
         }

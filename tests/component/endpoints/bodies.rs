@@ -45,7 +45,7 @@ async fn a_body_that_nobody_asked_to_pack_is_unpacked_and_counted() {
     let error = body_of(ok("content-encoding: gzip\r\n", b"no gzip at all")).await.unwrap_err();
     assert!(matches!(&error, Error::Protocol(_)), "{error:?}");
     let error = body_of(ok("content-encoding: br\r\n", b"x")).await.unwrap_err();
-    assert!(matches!(&error, Error::Protocol(message) if message.contains("\"br\"")), "{error:?}");
+    assert!(matches!(&error, Error::Protocol(message) if message.contains("nobody asked for")), "{error:?}");
 }
 
 #[tokio::test]

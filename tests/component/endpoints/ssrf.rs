@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use topoloom::config::endpoint::{AddressRule, Network, Redirects};
+use topoloom::endpoints::api_server::ApiServer;
 use topoloom::endpoints::{Denial, Error, Outside};
 use topoloom_core::plugin::Method;
 
@@ -65,7 +66,7 @@ async fn no_address_is_dialled_that_the_endpoint_does_not_allow() {
 async fn the_api_server_is_no_endpoint_by_accident() {
     let server = Wire::saying("127.0.0.2", "the API server").await;
     let address: SocketAddr = ([127, 0, 0, 2], server.port()).into();
-    let outside = Outside { api_server: vec![address], ..Outside::offline() };
+    let outside = Outside { api_server: Arc::new(ApiServer::at(&[address])), ..Outside::offline() };
     let mut around = plan(&[&server.url()]);
     around.addresses = vec![AddressRule::Loopback, AddressRule::Private];
     let before = outside.metrics.denials(super::SOURCE, Denial::Address);
@@ -140,6 +141,8 @@ async fn no_path_leads_to_another_host_or_out_of_what_is_granted() {
         "/",
         "",
         "/v1#x",
+        "/v1/%c0%ae%c0%ae/admin",
+        "/v1/%252525252e%252525252e/admin",
     ] {
         let before = outside.metrics.denials(super::SOURCE, Denial::Path);
         let error = session.send(&get(path)).await.err().unwrap_or_else(|| panic!("{path:?} was sent"));
@@ -165,6 +168,10 @@ async fn no_header_of_the_host_is_set_and_no_line_is_added() {
         ("Transfer-Encoding", "chunked"),
         ("Content-Length", "7"),
         ("X-Forwarded-Host", "evil.example"),
+        ("X_Forwarded_Host", "evil.example"),
+        ("X_Remote_User", "admin"),
+        ("X-Original-URL", "/admin"),
+        ("X-HTTP-Method-Override", "DELETE"),
         ("Accept", "a\r\nHost: evil.example"),
         ("Accept\r\nHost", "evil.example"),
         ("", "x"),
@@ -201,6 +208,9 @@ async fn no_redirect_leads_elsewhere() {
     let trap = Wire::saying("127.0.0.1", "trapped").await;
     let mut targets = elsewhere(trap.port());
     targets.push(format!("//127.0.0.1:{}/", trap.port()));
+    // The same address with another port, a name of it, and a user in front of it.
+    targets.push(format!("http://127.0.0.2:{}/", trap.port()));
+    targets.push(format!("http://127.0.0.2@127.0.0.1:{}/", trap.port()));
     targets.push(format!("https://127.0.0.2:{}/", trap.port()));
     for target in targets {
         let location = target.clone();
@@ -213,7 +223,8 @@ async fn no_redirect_leads_elsewhere() {
             plan.redirects = redirects;
             let reply = session(plan, &Outside::offline()).send(&get("/")).await.unwrap();
             assert_eq!(reply.status(), 302, "{target}");
-            assert_eq!(reply.headers().iter().find(|(name, _)| name == "location").unwrap().1, target);
+            let shown = &reply.headers().iter().find(|(name, _)| name == "location").unwrap().1;
+            assert_eq!(*shown, target.replace("127.0.0.2@", ""));
         }
         assert_eq!(server.heads().len(), 2, "{target}");
     }
@@ -252,4 +263,81 @@ async fn several_networks_are_allowed_one_by_one() {
     assert!(session(wider.clone(), &outside).send(&get("/")).await.is_err());
     wider.addresses.push(AddressRule::Network(Network::parse("127.0.0.3/32").unwrap()));
     assert!(session(wider, &outside).send(&get("/")).await.is_ok());
+}
+
+#[tokio::test]
+async fn no_body_smuggles_a_second_request() {
+    let server = Wire::saying("127.0.0.2", "good").await;
+    let outside = Outside::offline();
+    let mut session = session(plan(&[&server.url()]), &outside);
+    let before = outside.metrics.denials(super::SOURCE, Denial::Body);
+    let body = Some(b"POST /admin HTTP/1.1\r\nhost: fabric\r\n\r\n".to_vec());
+    let error = session.send(&topoloom::endpoints::Asked { body, ..get("/") }).await.err().unwrap();
+    denied(&error, Denial::Body, &outside, before);
+    assert_eq!(server.heads(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_server_cannot_change_the_protocol() {
+    for answer in [
+        "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n",
+    ] {
+        let server =
+            Wire::at("127.0.0.2", move |_| [answer.as_bytes(), &ok("connection: close\r\n", b"after")].concat()).await;
+        match session(plan(&[&server.url()]), &Outside::offline()).send(&get("/")).await {
+            Ok(reply) if reply.status() == 200 => assert_eq!(text(reply).await.unwrap(), "after"),
+            Ok(reply) => {
+                // Nothing of what follows an upgrade is an answer.
+                assert_eq!(reply.status(), 101, "{answer}");
+                assert_eq!(text(reply).await.unwrap_or_default(), "", "{answer}");
+            }
+            Err(Error::Protocol(_) | Error::Closed(_)) => {}
+            Err(other) => panic!("{answer}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_base_url_holds_no_user_and_no_zone() {
+    for url in
+        ["http://user@127.0.0.2/", "http://user:pass@127.0.0.2/", "http://[fe80::1%25eth0]/", "http://127.0.0.2:0/"]
+    {
+        assert!(topoloom::config::endpoint::BaseUrl::parse(url).is_err(), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn files_are_documents_only_where_the_host_says_so() {
+    use topoloom::config::endpoint::Carrier;
+    use topoloom::endpoints::Documents;
+    let (inside, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(inside.path().join("fabric.json"), "inside").unwrap();
+    std::fs::write(elsewhere.path().join("token"), "canary").unwrap();
+    std::os::unix::fs::symlink(elsewhere.path().join("token"), inside.path().join("link")).unwrap();
+    let outside = Outside { documents: Documents::In(inside.path().into()), ..Outside::offline() };
+    let of = |path: std::path::PathBuf| {
+        let mut plan = plan(&["http://127.0.0.2"]);
+        plan.carrier = Carrier::File(path);
+        plan
+    };
+    let reply = session(of(inside.path().join("fabric.json")), &outside).send(&get("")).await.unwrap();
+    assert_eq!(text(reply).await.unwrap(), "inside");
+    for path in [
+        elsewhere.path().join("token"),
+        inside.path().join("link"),
+        inside.path().join("..").join(elsewhere.path().file_name().unwrap()).join("token"),
+    ] {
+        let before = outside.metrics.denials(super::SOURCE, Denial::Path);
+        let error = session(of(path), &outside).send(&get("")).await.err().unwrap();
+        denied(&error, Denial::Path, &outside, before);
+    }
+    let none = Outside { documents: Documents::None, ..Outside::offline() };
+    let error = session(of(inside.path().join("fabric.json")), &none).send(&get("")).await.err().unwrap();
+    assert!(error.to_string().contains("--documents"), "{error}");
+    // A pipe is not waited for.
+    let pipe = inside.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let error = session(of(pipe), &outside).send(&get("")).await.err().unwrap();
+    assert!(error.to_string().contains("no regular file"), "{error}");
 }

@@ -63,7 +63,7 @@ async fn the_small_profile_is_too_small_for_what_the_large_one_takes() {
 async fn everything_that_the_host_gives_is_counted() {
     let object = Arc::new(stored(&"o".repeat(60_000), Vec::new()));
     let plugin = load(&GLUTTON, lowered(Limit::Received, Amount::mib(1))).await;
-    for what in ["labels", "annotations", "absent", "names", "rows", "objects", "credentials"] {
+    for what in ["labels", "annotations", "absent", "names", "rows", "objects"] {
         let take = |times: &str| Round {
             config: format!(r#"{{"take": "{what}"{times}}}"#).into(),
             applied: [Arc::clone(&object)].into(),
@@ -77,6 +77,15 @@ async fn everything_that_the_host_gives_is_counted() {
         assert_eq!(error.limit(), Some(Limit::Received), "{what}: {error}");
         assert!(call.usage.received > 1 << 20 && call.usage.received < 2 << 20, "{what}: {:?}", call.usage);
     }
+}
+
+#[tokio::test]
+async fn asking_for_a_credential_counts_as_a_request() {
+    // It may make the host read a Secret.
+    let plugin = load(&GLUTTON, lowered(Limit::Requests, Amount::Count(20))).await;
+    let take = Round { config: r#"{"take": "credentials"}"#.into(), ..round("", nodes(1)) };
+    let error = plugin.discover(&source(), take).await.end.unwrap_err();
+    assert_eq!(error.limit(), Some(Limit::Requests), "{error}");
 }
 
 #[tokio::test]
