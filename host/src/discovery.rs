@@ -14,6 +14,7 @@
 //! One bad, slow or changed entry never disturbs another: each source has its own task, state and back-off, and shares
 //! only what never waits for it.
 
+pub mod compat;
 pub mod decide;
 pub mod node_file;
 pub mod nodes;

@@ -1,6 +1,7 @@
 //! Fabrics: a host, a real control plane, and fabric managers over TLS that are slow, wrong, half-broken or gone.
 
 mod canaries;
+mod compat;
 mod credentials;
 mod faults;
 mod held;

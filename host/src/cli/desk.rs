@@ -79,7 +79,7 @@ pub(super) async fn rounds(args: &DeskArgs, config: &Path, only: Option<&str>) -
     let tape = tape(args)?;
     let outside = outside(args, tape.clone());
     let host = Host::at_desk(&runtime, &outside);
-    let prepared = Prepared::new(host, &Supply::offline(), &document, only, &BTreeMap::new()).await;
+    let prepared = Prepared::new(host, &Supply::offline(), &document, only, &BTreeMap::new(), &existing).await;
     let mut store = Store::new();
     store.want(prepared.keys());
     read_nodes(&args.nodes, &mut store)?;

@@ -105,7 +105,7 @@ impl Live {
             let digest = Digest::parse(&source.status.plugin.as_ref()?.digest)?;
             Some((source.status.source.clone(), digest))
         });
-        Prepared::new(host, &supply, &self.document, only, &serving.collect()).await
+        Prepared::new(host, &supply, &self.document, only, &serving.collect(), &self.objects()).await
     }
 
     /// What plugins may reach, with the rights of whoever runs the command.
@@ -130,7 +130,7 @@ impl Live {
         let outside = self.outside();
         let host = Host::at_desk(&runtime, &outside);
         let serving = self.prepared(host, Some(source)).await;
-        let candidate = Prepared::one(host, entry, Arc::new(module)).await;
+        let candidate = Prepared::one(host, entry, Arc::new(module), &self.objects()).await;
         let known = HyperNodes::default();
         self.hyper_nodes.iter().for_each(|object| known.written(object));
         let mut keys = [serving.keys(), candidate.keys(), known.selector_keys()].concat();

@@ -106,6 +106,8 @@ pub enum OnFailure {
 pub enum Compat {
     /// Volcano's own controller.
     Volcano,
+    /// Nobody's, whatever objects the source has from an earlier controller.
+    None,
 }
 
 /// The name of a Secret. Its content never passes through here.
@@ -199,7 +201,7 @@ pub(super) fn read(fields: &mut Fields<'_>, source: &str, enabled: bool, report:
     let hash = ContentHash::of(&canonical(fields));
     let plugin = plugin::read(fields, source, report);
     let settle = Duration::ZERO..=MAX_SETTLE;
-    let compat = fields.read("compat", report, |at| at.one_of(&[("volcano", Compat::Volcano)]));
+    let compat = fields.read("compat", report, |at| at.one_of(&[("volcano", Compat::Volcano), ("none", Compat::None)]));
     let mut config = read_config(fields, compat, report);
     let literal = take_token(source, &mut config, &plugin, fields, report);
     if fields.has("tierBase") {

@@ -50,6 +50,7 @@ impl Prepared {
         document: &Document,
         only: Option<&str>,
         serving: &BTreeMap<String, Digest>,
+        stored: &[Arc<Object>],
     ) -> Self {
         let mut entries = Vec::new();
         for entry in document.enabled().filter(|entry| only.is_none_or(|only| only == entry.source)) {
@@ -63,7 +64,10 @@ impl Prepared {
                 None => supply.fetch(&entry).await,
             };
             let revision = match module {
-                Ok(module) => prepare(host, Arc::clone(&entry), module, None).await,
+                Ok(module) => {
+                    let objects = names(stored, &entry.source);
+                    prepare(host.with(&objects), Arc::clone(&entry), module, None).await
+                }
                 Err(refused) => Err(refused),
             };
             let revision = revision.map_err(|refused| refused.message);
@@ -73,8 +77,9 @@ impl Prepared {
     }
 
     /// One entry with these bytes.
-    pub async fn one(host: Host<'_>, entry: Arc<EntryConfig>, module: Arc<Module>) -> Self {
-        let revision = prepare(host, Arc::clone(&entry), module, None).await;
+    pub async fn one(host: Host<'_>, entry: Arc<EntryConfig>, module: Arc<Module>, stored: &[Arc<Object>]) -> Self {
+        let objects = names(stored, &entry.source);
+        let revision = prepare(host.with(&objects), Arc::clone(&entry), module, None).await;
         Self { entries: vec![(entry, revision.map_err(|refused| refused.message))] }
     }
 
@@ -116,6 +121,12 @@ impl Prepared {
         }
         shots
     }
+}
+
+/// The names of the objects of a source.
+fn names(stored: &[Arc<Object>], source: &str) -> Vec<Arc<str>> {
+    let own = stored.iter().filter(|object| object.source.as_deref() == Some(source));
+    own.map(|object| Arc::clone(&object.name)).collect()
 }
 
 /// What another plugin would change.

@@ -15,6 +15,7 @@ use topoloom_core::plugin::{
 };
 use topoloom_core::snapshot::ColumnKey;
 
+use super::compat;
 use super::pacing::Rhythm;
 use crate::config;
 use crate::config::EntryConfig;
@@ -53,6 +54,17 @@ pub struct Revision {
     pub keys: Vec<ColumnKey>,
     /// When its rounds run.
     pub rhythm: Rhythm,
+    /// Whether it imitates Volcano because of the objects that were found, and not because anybody said so.
+    pub assumed: Assumed,
+}
+
+/// Whether a part of the configuration was assumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Assumed {
+    /// The operator wrote it.
+    Nothing,
+    /// `compat: volcano`.
+    Compat,
 }
 
 /// Why an entry and a module do not become a revision.
@@ -96,7 +108,11 @@ pub async fn prepare(
     module: Arc<Module>,
     running: Option<Plugin>,
 ) -> Result<Revision, Refused> {
-    let Host { runtime, outside, trust } = host;
+    let Host { runtime, outside, trust, objects } = host;
+    let (entry, assumed) = match compat::assumed(&entry, objects.iter().map(|name| &**name)) {
+        Some(assumed) => (Arc::new(assumed), Assumed::Compat),
+        None => (entry, Assumed::Nothing),
+    };
     let source: Arc<str> = entry.source.as_str().into();
     let builtin = builtin::all().iter().find(|builtin| builtin.digest == module.digest);
     let usual = builtin.map_or_else(Needs::default, Builtin::needs);
@@ -165,6 +181,7 @@ pub async fn prepare(
         endpoints,
         keys,
         rhythm,
+        assumed,
     })
 }
 
@@ -177,13 +194,21 @@ pub struct Host<'a> {
     pub outside: &'a Outside,
     /// Whom to ask about bytes.
     pub trust: Vouchers<'a>,
+    /// The names of the objects of the source, as far as they are known.
+    pub objects: &'a [Arc<str>],
 }
 
 impl<'a> Host<'a> {
     /// For a command that somebody runs: what runs at a desk harms nobody else.
     #[must_use]
     pub const fn at_desk(runtime: &'a Runtime, outside: &'a Outside) -> Self {
-        Self { runtime, outside, trust: Vouchers::Desk }
+        Self { runtime, outside, trust: Vouchers::Desk, objects: &[] }
+    }
+
+    /// The same for a source with these objects.
+    #[must_use]
+    pub const fn with(self, objects: &'a [Arc<str>]) -> Self {
+        Self { objects, ..self }
     }
 }
 

@@ -49,16 +49,25 @@ const FOUND: u8 = 3;
 
 /// The codes of the discoverers for fabrics, in the order in which somebody walks through a hall, and what they mean.
 /// Others follow by their own names.
-const TITLES: [(&str, &str); 9] = [
+const TITLES: [(&str, &str); 18] = [
     ("miscabled-host", "Hosts with a cable into another unit"),
     ("shared-leaf", "Leaf switches that serve more than one unit"),
     ("dead-links", "Hosts with dead links"),
     ("kept-while-down", "Hosts without a live link, kept where they were"),
     ("dropped-while-down", "Hosts without a live link for too long, no longer placed"),
-    ("no-neighbor", "Links that are up and see no neighbour"),
+    ("kept-uplinks", "Groups without a live uplink, kept where they were"),
+    ("tied-host", "Hosts with as many links into one unit as into another"),
+    ("no-neighbour", "Links that are up and see no neighbour"),
+    ("several-neighbours", "Links that see several neighbours"),
     ("unmatched-host", "Names in the fabric that are no Node"),
     ("ambiguous-host", "Names in the fabric that could be several Nodes"),
     ("duplicate-host", "Names in the fabric that are the same Node"),
+    ("unnamed-host", "Machines in the fabric without a usable name"),
+    ("no-peer", "Ports that do not say where their cable ends"),
+    ("duplicate-port", "Ports that are listed twice"),
+    ("unusable-record", "Records that could not be used"),
+    ("unusable-link", "Links that could not be used"),
+    ("bad-entry", "Entries that could not be used"),
 ];
 
 /// Prints what was found.

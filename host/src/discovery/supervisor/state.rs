@@ -19,7 +19,7 @@ use super::wake::Drift;
 use crate::cluster::Reason as Refused;
 use crate::cluster::events::Urgency;
 use crate::discovery::decide::Decision;
-use crate::discovery::revision::{self, Revision};
+use crate::discovery::revision::{self, Assumed, Revision};
 use crate::text;
 use crate::topology::apply::Outcome;
 
@@ -45,6 +45,8 @@ pub(super) struct Report {
     /// News that no condition tells.
     pub(super) told: Vec<(Urgency, Reason, String)>,
     pub(super) said: Vec<Condition>,
+    /// What of its configuration was assumed.
+    assumed: Assumed,
     foreign: Foreign,
     warnings: Vec<String>,
     pub(super) disabled: bool,
@@ -73,6 +75,7 @@ impl Report {
             names: BTreeMap::new(),
             is_entry_blamed: false,
             told: Vec::new(),
+            assumed: Assumed::Nothing,
             foreign: Foreign::default(),
             warnings: Vec::new(),
             disabled: false,
@@ -170,6 +173,7 @@ impl Report {
             watched: false,
         });
         self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
+        self.assumed = revision.assumed;
         let insecure: Vec<&str> = revision.endpoints.unverified().collect();
         let cleartext: Vec<&str> = revision.endpoints.cleartext().collect();
         let said =
@@ -276,6 +280,12 @@ impl Report {
             Some((count, example)) => {
                 let message = format!("Volcano would give another result in {count} places, for instance: {example}");
                 self.set(ConditionType::Compatibility, true, Reason::DiffersFromVolcano, message);
+            }
+            None if self.assumed == Assumed::Compat => {
+                let message = "the objects of this source are named as Volcano's controller names them, so its result is \
+                               imitated; say `compat: volcano` in the entry to keep it so, or `compat: none` for groups by \
+                               what is plugged in (names are kept where groups are the same)";
+                self.set(ConditionType::Compatibility, true, Reason::CompatAssumed, message);
             }
             None => self.clear(ConditionType::Compatibility),
         }

@@ -171,7 +171,10 @@ impl Supervisor {
                 None => shared.supply.pinned(digest, &offer).await,
             };
             let result = match module {
-                Ok(module) => prepare(shared.host(), entry, module, running).await,
+                Ok(module) => {
+                    let objects = shared.objects(&entry).await;
+                    prepare(shared.host(&objects), entry, module, running).await
+                }
                 Err(refused) => Err(refused),
             };
             Done::Prepared(digest, Box::new(result))
