@@ -29,11 +29,7 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
         let found = side_by_side(LARGE, options.runs(RUNS)).await?;
         let [inside, outside] = [&found.inside, &found.outside].map(Sample::median);
         let measure = format!("grouping of {LARGE} hosts × 8 rails in three tiers, in the sandbox");
-        table.add(Row::new(measure, time(inside)).target(
-            inside.as_secs_f64(),
-            Target::AtMost(SECONDS),
-            seconds,
-        ));
+        table.add(Row::new(measure, time(inside)).target(inside.as_secs_f64(), Target::AtMost(SECONDS), seconds));
         let row = Row::new("  the same", time(inside));
         table.add(row.against("native", inside, outside, Target::AtMost(RATIO)));
         table.add(Row::new("  its state", format!("{} KiB", found.state / 1024)));
