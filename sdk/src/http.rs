@@ -208,6 +208,21 @@ mod tests {
     }
 
     #[test]
+    fn a_body_on_its_way_is_read_as_it_comes_and_may_break_off() {
+        struct Broken;
+        impl io::Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("reset"))
+            }
+        }
+        let begin = || io::Read::chain(&br#"{"nodes": ["m2","#[..], &br#" "m1"]"#[..]);
+        let shown = round(Ok(Reply::coming(200, io::Read::chain(begin(), &b"}"[..]))));
+        assert_eq!(shown.unwrap(), "tier 1 - | all |  | m1 m2\n");
+        let broken = round(Ok(Reply::coming(200, io::Read::chain(begin(), Broken))));
+        assert_eq!(broken, Err(Failure::upstream("cannot read: protocol error: reset")));
+    }
+
+    #[test]
     fn every_way_to_fail_has_its_word() {
         let status =
             |status: u16| round(Ok(Reply::new(status, "").header("retry-after", "7").header("location", "/login")));

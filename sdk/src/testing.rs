@@ -5,9 +5,11 @@
 
 mod show;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::io::{self, Cursor, Read};
+use std::rc::Rc;
 
 use crate::applied::{Applied, AppliedGroup};
 use crate::http::{Error, Http, Request};
@@ -175,15 +177,35 @@ impl fmt::Debug for Cluster {
 pub struct Reply {
     status: u16,
     headers: Vec<(String, String)>,
-    body: Vec<u8>,
-    read: Cell<usize>,
+    body: Body,
+}
+
+#[derive(Clone)]
+enum Body {
+    Here(Cursor<Vec<u8>>),
+    /// Clones read on where the other one stopped, as with a file.
+    Coming(Rc<RefCell<Coming>>),
+}
+
+struct Coming {
+    reader: Box<dyn Read>,
+    /// Where pieces arrive: most are much smaller than what is asked for.
+    room: Vec<u8>,
 }
 
 impl Reply {
     /// Status and body.
     #[must_use]
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, headers: Vec::new(), body: body.into(), read: Cell::new(0) }
+        Self { status, headers: Vec::new(), body: Body::Here(Cursor::new(body.into())) }
+    }
+
+    /// Status and a body that is on its way: read as far as the discoverer reads it. An error of the reader is a broken
+    /// connection.
+    #[must_use]
+    pub fn coming(status: u16, body: impl Read + 'static) -> Self {
+        let coming = Coming { reader: Box::new(body), room: Vec::new() };
+        Self { status, headers: Vec::new(), body: Body::Coming(Rc::new(RefCell::new(coming))) }
     }
 
     /// Adds a header, by its lower-case name.
@@ -201,11 +223,40 @@ impl Reply {
         self.headers.clone()
     }
 
-    pub(crate) fn read(&self, max: u32) -> Result<Vec<u8>, Error> {
-        let rest = self.body.get(self.read.get()..).unwrap_or_default();
-        let piece = rest.get(..max as usize).unwrap_or(rest).to_vec();
-        self.read.set(self.read.get() + piece.len());
-        Ok(piece)
+    pub(crate) fn read(&mut self, max: u32) -> Result<Vec<u8>, Error> {
+        let piece = match &mut self.body {
+            Body::Here(body) => {
+                let mut piece = Vec::new();
+                body.take(u64::from(max)).read_to_end(&mut piece).map(|_| piece)
+            }
+            Body::Coming(coming) => coming.borrow_mut().read(max as usize),
+        };
+        piece.map_err(|error| Error::Protocol(error.to_string()))
+    }
+}
+
+impl Coming {
+    fn read(&mut self, max: usize) -> io::Result<Vec<u8>> {
+        if self.room.len() < max {
+            self.room.resize(max, 0);
+        }
+        let room = self.room.get_mut(..max).unwrap_or_default();
+        loop {
+            match self.reader.read(room) {
+                Ok(length) => return Ok(room.get(..length).unwrap_or_default().to_vec()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here(body) => write!(f, "{} bytes", body.get_ref().len()),
+            Self::Coming(_) => f.write_str("on its way"),
+        }
     }
 }
 

@@ -49,7 +49,18 @@ impl<'a> Reader<'a> {
         Self { rest }
     }
 
+    #[inline]
     pub(crate) fn number(&mut self) -> Option<u64> {
+        let (&byte, rest) = self.rest.split_first()?;
+        // Most numbers are small.
+        if byte & 0x80 == 0 {
+            self.rest = rest;
+            return Some(u64::from(byte));
+        }
+        self.long_number()
+    }
+
+    fn long_number(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let (&byte, rest) = self.rest.split_first()?;

@@ -180,12 +180,13 @@ fn add_missing(wiring: &Wiring, known: &Known<'_>, past: &Past<'_>, hosts: &mut 
     };
     let mut listed: Vec<&str> = hosts.iter().map(|host| host.key.as_str()).collect();
     listed.sort_unstable();
-    let names: Vec<&str> = first
-        .children
-        .iter()
-        .map(|child| child.key.as_str())
-        .filter(|key| listed.binary_search(key).is_err())
-        .collect();
+    // Both are ascending, so one walk along both finds who is in one of them alone.
+    let mut listed = listed.into_iter().peekable();
+    let is_missing = |key: &&str| {
+        while listed.next_if(|other| other < key).is_some() {}
+        listed.peek() != Some(key)
+    };
+    let names: Vec<&str> = first.children.iter().map(|child| child.key.as_str()).filter(is_missing).collect();
     let matches = known.matches(&names, &[]);
     for (name, found) in names.into_iter().zip(matches) {
         // Who took its Node is the same machine under another name.

@@ -97,8 +97,14 @@ impl Past<'_> {
             return Recall::nothing(keys.len(), self.now);
         };
         let mut recall = Recall { ids: memory.ids.clone(), ..Recall::default() };
+        let mut next = 0;
         for (child, key) in (0..).zip(keys) {
-            let position = memory.children.binary_search_by(|known| known.key.as_str().cmp(key)).ok();
+            // Hosts come in the order in which they are remembered, so the next one is nearly always the right one.
+            let position = match memory.children.get(next) {
+                Some(known) if known.key == *key => Some(next),
+                _ => memory.children.binary_search_by(|known| known.key.as_str().cmp(key)).ok(),
+            };
+            next = position.map_or(next, |position| position + 1);
             let known = position.and_then(|position| Some((position as u32, memory.children.get(position)?)));
             let is_dark = present.of(child).is_empty();
             match known {

@@ -162,7 +162,11 @@ impl<'a> Members<'a> {
                 rest.get(..length).unwrap_or_default()
             }
             _ => {
-                let ends = |byte: &u8| byte.is_ascii_whitespace() || b",:\"{}[]".contains(byte);
+                let ends = |byte: &u8| {
+                    // One look at a table, where a search among them would be a loop for every byte.
+                    matches!(byte, b' ' | b'\t' | b'\n' | b'\x0c' | b'\r' | b',' | b':' | b'"')
+                        || matches!(byte, b'{' | b'}' | b'[' | b']')
+                };
                 let length = rest.iter().position(ends).ok_or(End::CutOff)?;
                 self.at += length;
                 rest.get(..length).filter(|word| !word.is_empty()).ok_or(End::Malformed)?

@@ -13,6 +13,7 @@
 
 mod cluster;
 mod discovery;
+mod fabric;
 mod files;
 mod live;
 mod options;
@@ -25,10 +26,14 @@ mod table;
 use options::Options;
 use table::Table;
 
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 16] = [
     "bombs",
     "overhead",
     "discovery",
+    "fabric",
+    "grouping",
+    "slope",
+    "unchanged",
     "files",
     "convergence",
     "requests",
@@ -41,17 +46,24 @@ const PARTS: [&str; 12] = [
 ];
 
 fn main() {
-    let options = match Options::parse(std::env::args().skip(1), &PARTS) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((_, arguments)) = arguments.split_first().filter(|(first, _)| *first == fabric::ALONE) {
+        return runtime().block_on(fabric::run_alone(arguments)).unwrap();
+    }
+    let options = match Options::parse(arguments.into_iter(), &PARTS) {
         Ok(options) => options,
         Err(wrong) => return eprintln!("bench: {wrong}"),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut table = Table::default();
-    let measured = runtime.block_on(measure(&options, &mut table));
+    let measured = runtime().block_on(measure(&options, &mut table));
     print!("\n{table}");
     if let Err(error) = measured {
         eprintln!("bench: not everything was measured: {error:#}");
     }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
 }
 
 async fn measure(options: &Options, table: &mut Table) -> anyhow::Result<()> {
@@ -59,6 +71,9 @@ async fn measure(options: &Options, table: &mut Table) -> anyhow::Result<()> {
     plugins::measure(options, table).await?;
     if options.wants("discovery") {
         discovery::measure(options, table).await?;
+    }
+    if fabric::PARTS.iter().any(|part| options.wants(part)) {
+        fabric::measure(options, table).await?;
     }
     if options.wants("files") {
         files::measure(options, table).await?;

@@ -54,6 +54,20 @@ fn what_was_kept_comes_back() {
 }
 
 #[test]
+fn own_bytes_are_found_without_the_rest() {
+    let bytes = state().to_bytes();
+    assert_eq!(State::own(&bytes, "ufm-0"), Some(&[1, 2, 3][..]));
+    assert_eq!(State::own(&bytes, "ufm-1"), Some(&[1, 2, 3][..]));
+    assert_eq!(State::own(&bytes, "ufm-2"), None);
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        assert_eq!(State::own(&damaged, "ufm-1"), None, "byte {at}");
+        assert_eq!(State::own(&bytes[..at], "ufm-1"), None, "{at} bytes");
+    }
+}
+
+#[test]
 fn bytes_of_another_kind_are_an_empty_state() {
     let bytes = state().to_bytes();
     let is_empty = |bytes: &[u8]| {
