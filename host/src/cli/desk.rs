@@ -36,7 +36,7 @@ const MAX_RECORDING: u64 = 512 << 20;
 pub(super) struct DeskArgs {
     /// What `kubectl get nodes -o json` (or -o yaml) prints; - reads standard input
     #[arg(long, value_name = "FILE|-")]
-    nodes: PathBuf,
+    nodes: Option<PathBuf>,
     /// HyperNodes that exist (`kubectl get hypernodes -o yaml`): they keep their names
     #[arg(long, value_name = "FILE")]
     existing: Option<PathBuf>,
@@ -82,7 +82,8 @@ pub(super) async fn rounds(args: &DeskArgs, config: &Path, only: Option<&str>) -
     let prepared = Prepared::new(host, &Supply::offline(), &document, only, &BTreeMap::new(), &existing).await;
     let mut store = Store::new();
     store.want(prepared.keys());
-    read_nodes(&args.nodes, &mut store)?;
+    let nodes = args.nodes.as_deref().context("--nodes: without a cluster, a file says which nodes there are")?;
+    read_nodes(nodes, &mut store)?;
     let shots = prepared.round(&store, &existing, &ConfigHashes::new()).await;
     if let (Some(path), Tape::Record(recorder)) = (&args.record, &tape) {
         write_recording(path, recorder)?;

@@ -16,6 +16,7 @@ use crate::topology::convert::{self, Wanted};
 
 /// Flags of `discover`.
 #[derive(Debug, Args)]
+#[command(mut_arg("nodes", |nodes| nodes.required(true)))]
 pub(super) struct DiscoverArgs {
     /// The configuration: the document that stands in the ConfigMap, or the ConfigMap itself
     #[arg(long, value_name = "FILE")]
