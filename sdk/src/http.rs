@@ -107,6 +107,8 @@ impl Response {
         match self.status() {
             200..=299 => Ok(self),
             status @ (401 | 403) => Err(Failure::Unauthorized(format!("status {status}"))),
+            // Nobody asked whether something changed, so nobody has what did not.
+            304 => Err(Failure::upstream("status 304 to a request that did not ask for it")),
             status @ 300..=399 => {
                 let target = self.header("location").unwrap_or_default();
                 Err(Failure::upstream(format!("status {status}: redirects to {target:?}")))
@@ -228,6 +230,7 @@ mod tests {
             |status: u16| round(Ok(Reply::new(status, "").header("retry-after", "7").header("location", "/login")));
         assert_eq!(status(401), Err(Failure::Unauthorized("status 401".into())));
         assert_eq!(status(302), Err(Failure::upstream("status 302: redirects to \"/login\"")));
+        assert_eq!(status(304), Err(Failure::upstream("status 304 to a request that did not ask for it")));
         let busy = UpstreamFailure { message: "status 503".into(), retry_after: Some(7000) };
         assert_eq!(status(503), Err(Failure::Upstream(busy)));
         assert_eq!(round(Err(Error::Denied("no".into()))), Err(Failure::Denied("no".into())));

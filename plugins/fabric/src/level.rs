@@ -6,11 +6,18 @@
 //!
 //! A group keeps its identity where most of its children are. Two groups that new links prove to be one become one: the
 //! larger keeps its identity, and the children of the other follow, touched or not.
+//!
+//! After a restart nobody knows which cables there were, and a list that lost some looks like a group that fell apart.
+//! While that is in doubt ([`Splits::Doubted`]), children leave their group only for another one that lives.
+
+mod heirs;
 
 use std::collections::HashSet;
 
 use crate::bundle::{self, Bundles, Tally};
-use crate::graph::{Edge, Graph, Lists, NONE, add, at, counted, set};
+use crate::doubt::Splits;
+use crate::graph::{Edge, Graph, Lists, NONE, at, set};
+use heirs::Heirs;
 
 /// What one level is worked out from. Children and parents are numbers in the order of their names.
 #[derive(Debug)]
@@ -27,6 +34,8 @@ pub(crate) struct Task<'a> {
     pub(crate) switches: &'a [&'a str],
     /// How alike switches are that belong together.
     pub(crate) similarity: f64,
+    /// What it means that links show a group apart.
+    pub(crate) splits: Splits,
 }
 
 /// How a child stands to what was known of it.
@@ -62,6 +71,8 @@ pub(crate) struct Level {
     pub(crate) group_of: Vec<u32>,
     /// In the order of their smallest switch.
     pub(crate) groups: Vec<Group>,
+    /// Children that stay with their group although their links show them apart from it. Ascending.
+    pub(crate) doubted: Vec<u32>,
 }
 
 /// Works a level out. Identities that are in `taken` are given to no group; those that are given join it.
@@ -70,6 +81,7 @@ pub(crate) fn settle(task: &Task<'_>, taken: &mut HashSet<String>) -> Level {
     let bundles = bundle::bundle(&known, task.switches.len() as u32, task.similarity);
     let tally = bundle::tally(&known, &bundles);
     let heirs = Heirs::new(task, &standing, &tally, bundles.switches.len(), taken);
+    let mut doubted = Vec::new();
     let place: Vec<Place> = (0..)
         .zip(task.was)
         .zip(&standing)
@@ -80,15 +92,27 @@ pub(crate) fn settle(task: &Task<'_>, taken: &mut HashSet<String>) -> Level {
                 (NONE, NONE) if old == NONE => Place::Nowhere,
                 // Nothing is known but where it was.
                 (NONE, NONE) => Place::Old(old),
-                (NONE, _) => Place::Bundle(winner),
                 (_, NONE) => Place::Bundle(heir),
-                _ if stays(&tally, child, heir, winner, standing) => Place::Bundle(heir),
-                _ => Place::Bundle(winner),
+                _ if heir == winner || heir != NONE && stays(&tally, child, heir, winner, standing) => {
+                    Place::Bundle(heir)
+                }
+                _ => match heirs.shelter(task.splits, winner, old) {
+                    None => Place::Bundle(winner),
+                    Some(shelter) => {
+                        if old != NONE {
+                            doubted.push(child);
+                        }
+                        match heirs.bundle_of.get(shelter as usize).copied().unwrap_or(NONE) {
+                            NONE => Place::Old(shelter),
+                            bundle => Place::Bundle(bundle),
+                        }
+                    }
+                },
             }
         })
         .collect();
     let (group_of, groups) = groups(task, &place, &heirs, &bundles, taken);
-    Level { standing, known, bundles, tally, group_of, groups }
+    Level { standing, known, bundles, tally, group_of, groups, doubted }
 }
 
 /// Whether a child stays with the bundle that its last group lives on in, although another one won its vote.
@@ -136,59 +160,6 @@ fn known(task: &Task<'_>) -> (Graph, Vec<Standing>) {
     (known, standings)
 }
 
-/// Which bundle each group of the last round lives on in, and the other way round: one to one.
-struct Heirs {
-    /// By old group.
-    bundle_of: Vec<u32>,
-    /// By bundle.
-    old_of: Vec<u32>,
-}
-
-impl Heirs {
-    /// A group lives on where most of its children are; where several would, the one with more children there does.
-    /// Children that nobody touched carry it in any case, others only when they are more than half of both.
-    fn new(task: &Task<'_>, standing: &[Standing], tally: &Tally, bundles: usize, taken: &HashSet<String>) -> Self {
-        let mut heirs = Self { bundle_of: vec![NONE; task.ids.len()], old_of: vec![NONE; bundles] };
-        let mut members = vec![0_u32; task.ids.len()];
-        let mut voters = vec![0_u32; bundles];
-        let mut pairs = Vec::new();
-        let mut quiet = HashSet::new();
-        for ((child, &old), &standing) in (0..).zip(task.was).zip(standing) {
-            let bundle = at(&tally.winner, child);
-            add(&mut voters, bundle, 1);
-            if old != NONE && bundle != NONE {
-                add(&mut members, old, 1);
-                pairs.push((old, bundle));
-                if standing != Standing::Touched {
-                    quiet.insert((old, bundle));
-                }
-            }
-        }
-        // Most children first, then the smaller identity, then the smaller bundle.
-        let mut claims: Vec<(u32, &str, u32, u32)> = Vec::new();
-        for ((old, bundle), count) in counted(pairs) {
-            let is_most = count * 2 > at(&members, old) && count * 2 > at(&voters, bundle);
-            let id = task.ids.get(old as usize).map(String::as_str).unwrap_or_default();
-            if (is_most || quiet.contains(&(old, bundle))) && !taken.contains(id) {
-                claims.push((u32::MAX - count, id, bundle, old));
-            }
-        }
-        claims.sort_unstable();
-        // A group has one heir only: its largest part. Its other parts are new groups, or go to those they are in.
-        let mut has_claimed = vec![false; task.ids.len()];
-        for (_, _, bundle, old) in claims {
-            if !at(&has_claimed, old) {
-                set(&mut has_claimed, old, true);
-                if at(&heirs.old_of, bundle) == NONE {
-                    set(&mut heirs.old_of, bundle, old);
-                    set(&mut heirs.bundle_of, old, bundle);
-                }
-            }
-        }
-        heirs
-    }
-}
-
 /// Makes groups of places: bundles first, in the order of their smallest switch.
 fn groups(
     task: &Task<'_>,
@@ -216,32 +187,30 @@ fn groups(
         }
         let (bundle, old) =
             if slot < bundle_count { (slot, at(&heirs.old_of, slot)) } else { (NONE, slot - bundle_count) };
-        let id = task.ids.get(old as usize).filter(|id| !taken.contains(*id)).cloned();
-        if let Some(id) = &id {
-            taken.insert(id.clone());
-        } else {
+        let id = task.ids.get(old as usize).cloned().unwrap_or_default();
+        if id.is_empty() || !taken.insert(id.clone()) {
             nameless.push(groups.len());
         }
         members.iter().for_each(|&child| set(&mut group_of, child, groups.len() as u32));
-        groups.push(Group { id: id.unwrap_or_default(), bundle, children: members.to_vec() });
+        groups.push(Group { id, bundle, children: members.to_vec() });
     }
     // After all that keep theirs.
     for index in nameless {
         if let Some(group) = groups.get_mut(index) {
             let switches = bundles.switches.get(group.bundle as usize).map(Vec::as_slice).unwrap_or_default();
-            group.id = new_id(task, switches, taken);
+            group.id = new_id(task, switches, &group.id, taken);
             taken.insert(group.id.clone());
         }
     }
     (group_of, groups)
 }
 
-/// The smallest identity of the switches that no other group is called by.
-fn new_id(task: &Task<'_>, switches: &[u32], taken: &HashSet<String>) -> String {
+/// The smallest identity of the switches that no other group is called by; where there is none, a number tells apart.
+fn new_id(task: &Task<'_>, switches: &[u32], old: &str, taken: &HashSet<String>) -> String {
     let identities = || switches.iter().filter_map(|&switch| task.switches.get(switch as usize).copied());
     let free = identities().find(|identity| !identity.is_empty() && !taken.contains(*identity));
     free.map(str::to_owned).unwrap_or_else(|| {
-        let first = identities().next().unwrap_or_default();
+        let first = identities().next().unwrap_or(old);
         (2..).map(|number| format!("{first}#{number}")).find(|id| !taken.contains(id)).unwrap_or_default()
     })
 }

@@ -28,6 +28,8 @@
 //! | `shared-leaf` | a leaf whose hosts live in several units, with counts | switch |
 //! | `dead-links` | how many links of a host are down, and which | Node or host |
 //! | `kept-while-down` | Nodes without a live link that keep their place, by group | Nodes |
+//! | `kept-uplinks` | groups without a link to a switch above that keep their place, by the group they are in | group |
+//! | `kept-while-split` | hosts or groups that their links show apart from their group, not believed yet | group |
 //! | `dropped-while-down` | Nodes that lost their place because that lasted too long | Nodes |
 //! | `unmatched-host`, `ambiguous-host` | a host that is no Node, or could be several | host |
 //! | `duplicate-host` | a second host on one Node | Node |
@@ -41,6 +43,7 @@
 mod answer;
 mod bundle;
 mod bytes;
+mod doubt;
 mod graph;
 mod guid;
 mod hosts;
@@ -63,7 +66,7 @@ pub use memory::Memory;
 pub use naming::{HostNames, clean_host, clean_switch, is_aggregation_node};
 pub use place::{Change, Counts, Outcome, place};
 pub use reader::{Note, Reader};
-pub use settings::{Down, Known, Rewrite, Settings};
+pub use settings::{Down, Known, Rewrite, Settings, Tiers};
 pub use state::{Part, State};
 pub use volcano::volcano;
 pub use wiring::{HostId, Link, LinkState, SwitchId, Wiring};

@@ -1,14 +1,14 @@
 //! What the last round placed, and on what grounds.
 //!
 //! For every child of every level: its group, the switches it was known to hang on, and when it last showed a live link.
-//! A host that shows nothing keeps its place for a while; after that, and after a restart, it is as if never seen. Then
-//! the objects in the cluster still say what the groups were called ([`Prior`]).
+//! A child that shows nothing keeps its place for a while; after that it is as if never seen. After a restart the objects
+//! in the cluster say where everybody was and what the groups are called ([`Prior`]), and the while begins anew.
 
 mod prior;
 
 pub(crate) use prior::Prior;
 
-use crate::graph::{Edge, Graph, NONE, at, set};
+use crate::graph::{Edge, Graph, NONE, at, counted, set};
 use crate::tree::{self, Floor};
 
 /// What the last round placed: the group of every host, its links as last seen, and when it last had a live one.
@@ -18,6 +18,8 @@ pub struct Memory {
     pub(crate) switches: Vec<String>,
     /// From the first level upward.
     pub(crate) levels: Vec<Remembered>,
+    /// When the first round after a restart was, as long as links may be missing that nobody remembers.
+    pub(crate) began: Option<u64>,
     /// Stands for the answer of that round.
     pub(crate) digest: [u64; 2],
 }
@@ -80,7 +82,15 @@ pub(crate) struct Recall {
 impl Past<'_> {
     /// How many levels there were.
     pub(crate) fn levels(&self) -> u32 {
-        self.memory.levels.len() as u32
+        if self.memory.is_empty() { self.prior.levels() } else { self.memory.levels.len() as u32 }
+    }
+
+    /// Since when links may be missing that nobody remembers: from the first round after a restart on, for the grace.
+    pub(crate) fn began(&self) -> Option<u64> {
+        if self.memory.is_empty() {
+            return (self.prior.levels() > 0).then_some(self.now);
+        }
+        self.memory.began.filter(|&began| !self.is_over(began))
     }
 
     /// Whether a child that shows nothing has done so for too long.
@@ -121,6 +131,38 @@ impl Past<'_> {
             }
         }
         recall
+    }
+
+    /// [`Past::recall`] for a level above the first. A group that nobody knows there is where most of the groups below
+    /// it were: it is new only because they reached further up before.
+    pub(crate) fn recall_groups(&self, level: u32, keys: &[&str], below: &[Vec<&str>], present: &Graph) -> Recall {
+        let mut recall = self.recall(level, keys, &[], present);
+        for (child, below) in (0..).zip(below) {
+            if at(&recall.was, child) != NONE || recall.dropped.contains(&child) {
+                continue;
+            }
+            let is_dark = present.of(child).is_empty();
+            let places = below.iter().filter_map(|key| self.place_of(level, key));
+            let places: Vec<(u32, u64)> = places.filter(|&(_, seen)| !is_dark || !self.is_over(seen)).collect();
+            let groups = counted(places.iter().map(|&(group, _)| (0, group)).collect());
+            let most = groups.map(|((_, group), count)| (u32::MAX - count, group)).min();
+            if let Some((_, group)) = most {
+                let seen = places.iter().filter(|place| place.0 == group).map(|place| place.1).max();
+                set(&mut recall.was, child, group);
+                set(&mut recall.seen, child, seen.filter(|_| is_dark).unwrap_or(self.now));
+            }
+        }
+        recall
+    }
+
+    /// The group that a child of a level was in, and when it last showed a live link.
+    fn place_of(&self, level: u32, key: &str) -> Option<(u32, u64)> {
+        if self.memory.is_empty() {
+            return Some((self.prior.parent(level, key)?, self.now));
+        }
+        let level = self.memory.levels.get(level as usize - 1)?;
+        let position = level.children.binary_search_by(|known| known.key.as_str().cmp(key)).ok()?;
+        level.children.get(position).filter(|child| child.group != NONE).map(|child| (child.group, child.seen))
     }
 
     fn translated(&self, edge: &Edge) -> Option<Edge> {

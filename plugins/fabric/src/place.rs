@@ -83,11 +83,13 @@ pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Inpu
         set(&mut names, *number, wiring.texts.get(features.name));
     }
     let mut taken = HashSet::from([ROOT.to_owned()]);
-    let floors = tree::grow(&switches, settings.similarity, &past, (&present, recall), &mut taken);
+    let floors = tree::grow(&switches, settings, &past, (&present, recall), &mut taken);
     let counts = count(&hosts);
     let round = Round { settings, wiring, hosts, present, switches, names, floors, dropped };
     let topology = answer::write(&round);
     let mut next = memory::remember(&round.switches.identities, &round.floors, &round.hosts.keys());
+    let is_unsure = round.floors.iter().any(|floor| floor.is_thin || !floor.level.doubted.is_empty());
+    next.began = past.began().filter(|_| is_unsure);
     next.digest = answer::digest(&topology, &known.names);
     let change = if memory.digest == next.digest && !memory.is_empty() { Change::None } else { Change::Some };
     Outcome { topology, memory: next, counts, change }

@@ -6,6 +6,7 @@
 
 mod hosts;
 mod links;
+mod tiers;
 
 use topoloom_sdk::{Subject, TopologyBuilder};
 
@@ -26,6 +27,8 @@ pub(crate) fn write(round: &Round<'_>, written: &Written, topology: &mut Topolog
     links::shared(round, &units, topology);
     links::dead(round, topology);
     hosts::kept(round, written, topology);
+    tiers::uplinks(round, written, topology);
+    tiers::split(round, written, topology);
     hosts::dropped(round, topology);
     hosts::unmatched(round, topology);
     for skipped in &round.wiring.skipped {

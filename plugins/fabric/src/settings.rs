@@ -31,6 +31,8 @@ pub struct Settings {
     pub ignore_hosts: Vec<Regex>,
     /// The annotation in which Nodes list the GUIDs of their ports. Key `guidAnnotation`.
     pub guid_annotation: Option<String>,
+    /// Whether groups of groups are wanted. Not a key: set by the discoverer.
+    pub tiers: Tiers,
     /// The "type" in the names of new objects; none: the source. Not a key: set by the discoverer.
     pub kind: Option<String>,
     /// What works but may surprise: one diagnostic each, every round. Set from [`crate::Reader::finish`].
@@ -44,6 +46,15 @@ pub enum Down {
     Report,
     /// They count like links that are up: a fabric under maintenance.
     Count,
+}
+
+/// How far up groups are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tiers {
+    /// As far as cables between switches reach.
+    All,
+    /// Hosts in groups, and nothing above: also not what was there before.
+    Lowest,
 }
 
 /// A rule that makes the name of a Node out of the name of a host.
@@ -67,6 +78,7 @@ impl Default for Settings {
             rewrite: Vec::new(),
             ignore_hosts: Vec::new(),
             guid_annotation: None,
+            tiers: Tiers::All,
             kind: None,
             notes: Vec::new(),
         }

@@ -10,7 +10,7 @@ use crate::memory::{Child, Memory, Remembered};
 use crate::wiring::Wiring;
 
 /// Changes with the layout.
-const MAGIC: [u8; 4] = *b"tlf\x01";
+const MAGIC: [u8; 4] = *b"tlf\x02";
 /// What the host keeps.
 const MAX_STATE: usize = 8 * 1024 * 1024;
 /// Of a discoverer's own bytes.
@@ -145,6 +145,7 @@ fn read_body(body: &[u8]) -> Option<State> {
 
 fn write_memory(memory: &Memory, writer: &mut Writer) {
     memory.digest.iter().for_each(|&part| writer.number(part));
+    writer.number(memory.began.map_or(0, |began| began.saturating_add(1)));
     writer.number(memory.switches.len() as u64);
     memory.switches.iter().for_each(|switch| writer.text(switch));
     writer.number(memory.levels.len() as u64);
@@ -170,7 +171,7 @@ fn write_memory(memory: &Memory, writer: &mut Writer) {
 
 fn read_memory(reader: &mut Reader<'_>) -> Option<Memory> {
     let digest = [reader.number()?, reader.number()?];
-    let mut memory = Memory { digest, ..Memory::default() };
+    let mut memory = Memory { digest, began: reader.number()?.checked_sub(1), ..Memory::default() };
     for _ in 0..reader.count()? {
         memory.switches.push(reader.text()?.to_owned());
     }

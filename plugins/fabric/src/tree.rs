@@ -5,9 +5,11 @@
 
 use std::collections::HashSet;
 
+use crate::doubt::{self, Splits};
 use crate::graph::{Edge, Graph, Lists, NONE, at, set};
 use crate::level::{self, Level, Task};
 use crate::memory::{Past, Recall};
+use crate::settings::{Settings, Tiers};
 
 /// Tiers are 1 to 16.
 pub(crate) const MAX_LEVEL: u32 = 16;
@@ -32,6 +34,8 @@ pub(crate) struct Floor {
     pub(crate) children: Vec<Child>,
     /// When each child showed a live link.
     pub(crate) seen: Vec<u64>,
+    /// Whether it lacks links, or what it stands on does, and nobody remembers which.
+    pub(crate) is_thin: bool,
 }
 
 /// A child of a level above the first: a group, by level (position in the tree) and position there. At the first level:
@@ -79,7 +83,7 @@ impl Switches<'_> {
 /// Works out all levels: the first one from the links of the hosts.
 pub(crate) fn grow(
     switches: &Switches<'_>,
-    similarity: f64,
+    settings: &Settings,
     past: &Past<'_>,
     hosts: (&Graph, Recall),
     taken: &mut HashSet<String>,
@@ -87,16 +91,23 @@ pub(crate) fn grow(
     let distances = switches.distances();
     let highest = distances.iter().copied().filter(|&distance| distance <= MAX_LEVEL).max().unwrap_or(0);
     let cables = cables(switches);
-    let settle = |present: &Graph, recall: &Recall, taken: &mut HashSet<String>| {
+    let may_lack = past.began().is_some();
+    // What stands on something thin is thin.
+    let mut is_thin = false;
+    let mut settle = |number: u32, present: &Graph, recall: &Recall, taken: &mut HashSet<String>| {
         let (remembered, was, ids) = (&recall.known, &recall.was, &recall.ids);
-        level::settle(&Task { present, remembered, was, ids, switches: &switches.identities, similarity }, taken)
+        is_thin |= may_lack && doubt::is_thin(present, was, ids.len());
+        let splits = if is_thin || may_lack && number > 1 { Splits::Doubted } else { Splits::Believed };
+        let (switches, similarity) = (switches.identities.as_slice(), settings.similarity);
+        (level::settle(&Task { present, remembered, was, ids, switches, similarity, splits }, taken), is_thin)
     };
     let (present, recall) = hosts;
     let children = (0..present.children()).map(|index| Child { floor: NONE, index }).collect();
-    let mut floors = vec![Floor { level: settle(present, &recall, taken), children, seen: recall.seen }];
+    let (level, mut is_thin) = settle(1, present, &recall, taken);
+    let mut floors = vec![Floor { level, children, seen: recall.seen, is_thin }];
     let mut tops = tops_of(&floors, 0, &[]);
     for distance in 2..=highest.max(past.levels()).min(MAX_LEVEL) {
-        if tops.len() < 2 {
+        if tops.len() < 2 || is_thin && distance > past.levels() || settings.tiers == Tiers::Lowest {
             break;
         }
         let mut present = Graph::default();
@@ -106,13 +117,26 @@ pub(crate) fn grow(
             present.push(up.copied().filter(|edge| at(&distances, edge.parent) == distance).collect::<Vec<_>>());
         }
         let ids: Vec<&str> = tops.iter().map(|&top| id_of(&floors, top)).collect();
-        let recall = past.recall(distance, &ids, &[], &present);
-        let level = settle(&present, &recall, taken);
+        let below: Vec<Vec<&str>> = tops.iter().map(|&top| below(&floors, top)).collect();
+        let recall = past.recall_groups(distance, &ids, &below, &present);
+        let level;
+        (level, is_thin) = settle(distance, &present, &recall, taken);
         let floor = floors.len() as u32;
-        floors.push(Floor { level, children: tops.clone(), seen: recall.seen });
+        floors.push(Floor { level, children: tops.clone(), seen: recall.seen, is_thin });
         tops = tops_of(&floors, floor, &tops);
     }
     floors
+}
+
+/// The identities of all groups below a group.
+fn below(floors: &[Floor], top: Child) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut open = vec![top];
+    while let Some((floor, group)) = open.pop().and_then(|child| group_of(floors, child)) {
+        let children = group.children.iter().filter_map(|&child| floor.children.get(child as usize).copied());
+        open.extend(children.filter(|child| child.floor != NONE).inspect(|&child| found.push(id_of(floors, child))));
+    }
+    found
 }
 
 /// By switch: the cables to other switches.

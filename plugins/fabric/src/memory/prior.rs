@@ -9,12 +9,15 @@ use topoloom_sdk::Members;
 use topoloom_sdk::applied::AppliedGroup;
 
 use super::Recall;
+use crate::answer::ROOT;
 use crate::graph::{NONE, set};
 
 /// The groups in the cluster, by tier.
 #[derive(Debug, Default)]
 pub(crate) struct Prior {
     tiers: Vec<Tier>,
+    /// How many levels there were below the group over everything.
+    levels: u32,
     /// By row: position among the groups of tier 1.
     home: Vec<u32>,
 }
@@ -29,12 +32,18 @@ struct Tier {
 impl Prior {
     /// Out of what is in the cluster. Objects without an identity were not made by this source's plugin.
     pub(crate) fn new(applied: &[AppliedGroup], rows: u32) -> Self {
-        let mut prior = Self { tiers: Vec::new(), home: vec![NONE; rows as usize] };
+        let mut prior = Self { home: vec![NONE; rows as usize], ..Self::default() };
         // Objects come in no particular order.
         let mut order: Vec<&AppliedGroup> = applied.iter().filter(|group| (1..=16).contains(&group.tier)).collect();
         order.sort_by(|a, b| (&a.id, &a.name).cmp(&(&b.id, &b.name)));
         for group in order {
             let Some(id) = &group.id else { continue };
+            // The group over everything is made anew each time, one above the last level.
+            if id == ROOT {
+                prior.levels = prior.levels.max(group.tier - 1);
+                continue;
+            }
+            prior.levels = prior.levels.max(group.tier);
             let level = group.tier as usize - 1;
             if prior.tiers.len() <= level {
                 prior.tiers.resize_with(level + 1, Tier::default);
@@ -61,6 +70,15 @@ impl Prior {
     /// The group of tier 1 that a Node is in.
     pub(crate) fn home(&self, row: u32) -> Option<u32> {
         Some(self.home.get(row as usize).copied().unwrap_or(NONE)).filter(|&home| home != NONE)
+    }
+
+    pub(super) fn levels(&self) -> u32 {
+        self.levels
+    }
+
+    /// The group of a tier that a group below is in.
+    pub(super) fn parent(&self, level: u32, id: &str) -> Option<u32> {
+        self.tiers.get(level as usize - 1)?.parent.get(id).copied()
     }
 
     pub(super) fn recall(&self, level: u32, keys: &[&str], rows: &[u32], now: u64) -> Recall {

@@ -11,7 +11,7 @@ use crate::place::Round;
 use crate::tree::Child;
 
 /// Hosts that a sentence names.
-const SHOWN: usize = 20;
+pub(super) const SHOWN: usize = 20;
 
 /// Nodes that keep their place although their hosts show no live link (`kept-while-down`), by group.
 pub(super) fn kept(round: &Round<'_>, written: &Written, topology: &mut TopologyBuilder) {

@@ -29,7 +29,8 @@ fn state() -> State {
     let child = |key: &str, group, seen| Child { key: key.to_owned(), group, seen };
     let children = vec![child("a", 0, 1_700_000_000_000), child("b", NONE, 5)];
     let level = Remembered { ids: vec!["s1".into()], children, known };
-    let memory = Memory { switches: vec!["s1".into(), "s2".into()], levels: vec![level], digest: [7, u64::MAX] };
+    let memory =
+        Memory { switches: vec!["s1".into(), "s2".into()], levels: vec![level], began: Some(0), digest: [7, u64::MAX] };
     let part = |key: &str| Part { key: key.to_owned(), own: vec![1, 2, 3], wiring: wiring() };
     State { parts: vec![part("ufm-0"), part("ufm-1")], memory }
 }

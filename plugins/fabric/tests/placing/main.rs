@@ -11,6 +11,7 @@ mod dead_links;
 mod edges;
 mod example;
 mod fabric;
+mod halves;
 mod memory;
 mod names;
 mod properties;

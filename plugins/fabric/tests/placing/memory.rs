@@ -1,9 +1,8 @@
 use crate::fabric::{Dice, EIGHT_RAILS, Fabric, Shape, drawn};
-use crate::round::{cluster, first, groups, homes, kept, reports, round};
+use crate::round::{applied, cluster, first, groups, homes, kept, objects, reports, round};
 use topoloom_fabric::{Change, LinkState, Memory, Settings};
-use topoloom_sdk::applied::AppliedGroup;
+use topoloom_sdk::Members;
 use topoloom_sdk::testing::Cluster;
-use topoloom_sdk::{Members, Topology};
 
 const HOUR: u64 = 60 * 60 * 1000;
 
@@ -133,11 +132,6 @@ fn the_same_round_again_is_no_change() {
     assert_eq!(round(&fewer, &wiring, &Settings::default(), &kept(&before)).change, Change::Some);
 }
 
-fn applied(id: &str, tier: u32, members: Members) -> AppliedGroup {
-    let [id, name] = [id.to_owned(), format!("hypernode-{id}")];
-    AppliedGroup { id: Some(id), name, tier, tier_name: None, labels: Vec::new(), members: vec![members] }
-}
-
 #[test]
 fn after_a_restart_groups_keep_the_names_that_the_cluster_knows() {
     let mut fabric = drawn("a1: l1 l2\n a2: l1 l2\n a3: l1 l2\n b1: m1 m2\n b2: m1 m2");
@@ -221,12 +215,6 @@ fn with_memory_no_group_of_any_tier_changes_when_links_between_switches_die() {
         let after = next(&cluster, &left, &kept(&before));
         assert_eq!(groups(&cluster, &after), groups(&cluster, &before), "seed {seed}");
     }
-}
-
-/// What the host hands in after a restart: the groups of an answer as objects.
-fn objects(topology: &Topology) -> Vec<AppliedGroup> {
-    let tier = |group: &topoloom_sdk::Group| topology.levels[group.level as usize].tier;
-    topology.groups.iter().map(|group| applied(&group.id, tier(group), group.members.clone())).collect()
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use topoloom_fabric::{Memory, Outcome, Settings, State, Wiring, place};
+use topoloom_sdk::applied::AppliedGroup;
 use topoloom_sdk::prelude::*;
 use topoloom_sdk::testing::Cluster;
 use topoloom_sdk::{Members, Topology};
@@ -85,4 +86,16 @@ pub(crate) fn homes<S: AsRef<str>>(names: &[S], topology: &Topology) -> BTreeMap
         }
     }
     homes
+}
+
+/// An object of this source.
+pub(crate) fn applied(id: &str, tier: u32, members: Members) -> AppliedGroup {
+    let [id, name] = [id.to_owned(), format!("hypernode-{id}")];
+    AppliedGroup { id: Some(id), name, tier, tier_name: None, labels: Vec::new(), members: vec![members] }
+}
+
+/// What the host hands in after a restart: the groups of an answer as objects.
+pub(crate) fn objects(topology: &Topology) -> Vec<AppliedGroup> {
+    let tier = |group: &topoloom_sdk::Group| topology.levels[group.level as usize].tier;
+    topology.groups.iter().map(|group| applied(&group.id, tier(group), group.members.clone())).collect()
 }

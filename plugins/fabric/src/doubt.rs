@@ -1,0 +1,59 @@
+//! Whether what links show can be all there is, while nobody remembers what there was.
+//!
+//! A round that remembers the cables knows what is missing. After a restart only the objects in the cluster are left, and
+//! half a list makes two groups of what is one. A list that lost records shows it: some of what was placed hangs on
+//! nothing, or on fewer cables than most. As long as that is so, for the grace of a host that is down, links that show a
+//! group apart are not believed and no new tier is; whatever else they show is.
+//!
+//! Above the first level a few cables decide, too few to tell by. There a split is not believed until one round has
+//! shown everything where it was, or the grace is over.
+
+use crate::graph::{Graph, Lists, NONE, counted};
+
+/// What it means that links show a group apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Splits {
+    /// It fell apart.
+    Believed,
+    /// Perhaps the links that held it together were not listed.
+    Doubted,
+}
+
+/// Whether a level lacks links: of the children that had a place, more than a quarter have not as many as most have, or
+/// a whole group has none.
+pub(crate) fn is_thin(present: &Graph, was: &[u32], groups: usize) -> bool {
+    let links = |child: u32| present.of(child).iter().map(|edge| edge.weight).fold(0, u32::saturating_add);
+    let placed = || (0..).zip(was).filter(|&(_, &group)| group != NONE);
+    let children = Lists::collect(groups, placed().map(|(child, &group)| (group, child)));
+    let is_dark = |group: u32| {
+        let children = children.of(group);
+        !children.is_empty() && children.iter().all(|&child| links(child) == 0)
+    };
+    let shown = placed().map(|(child, _)| (0, links(child))).filter(|&(_, links)| links > 0).collect();
+    let most = counted(shown).map(|(_, count)| count).max().unwrap_or(0) as usize;
+    let all = placed().count();
+    (all - most.min(all)) * 4 > all || (0..groups as u32).any(is_dark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Edge;
+
+    fn thin(links: &[u32], was: &[u32]) -> bool {
+        let mut present = Graph::default();
+        links.iter().for_each(|&weight| present.push((weight > 0).then_some(Edge { parent: 0, weight })));
+        is_thin(&present, was, 3)
+    }
+
+    #[test]
+    fn a_level_is_thin_where_many_children_or_a_whole_group_lack_links() {
+        assert!(!thin(&[], &[]));
+        assert!(!thin(&[0, 0, 1, 2], &[NONE; 4]), "nobody had a place");
+        assert!(!thin(&[4, 4, 4, 3], &[0, 0, 1, 1]));
+        assert!(!thin(&[4, 4, 4, 4, 4, 4, 4, 0], &[0, 0, 0, 0, 1, 1, 1, 1]));
+        assert!(thin(&[4, 4, 1, 3], &[0, 0, 1, 1]));
+        assert!(thin(&[4, 4, 4, 4, 4, 4, 4, 0], &[0, 0, 0, 0, 1, 1, 1, 2]), "group 2 shows nothing");
+        assert!(thin(&[0, 0], &[0, 0]));
+    }
+}

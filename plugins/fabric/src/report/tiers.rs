@@ -1,0 +1,72 @@
+//! Reports about groups that are kept by what was there before.
+
+use topoloom_sdk::{Subject, TopologyBuilder};
+
+use super::hosts::SHOWN;
+use super::{Reports, host_name, list, plural};
+use crate::answer::Written;
+use crate::graph::at;
+use crate::level::Standing;
+use crate::place::Round;
+use crate::tree::{self, Child, Floor};
+
+/// Groups that keep their place although no link of theirs leads to a switch above (`kept-uplinks`).
+pub(super) fn uplinks(round: &Round<'_>, written: &Written, topology: &mut TopologyBuilder) {
+    let mut reports = Reports::new("kept-uplinks");
+    for (number, floor) in (0..).zip(&round.floors).skip(1) {
+        let is_kept = |child: u32| floor.level.standing.get(child as usize) == Some(&Standing::Dark);
+        by_group(round, (number, floor), written, is_kept, |group, names| {
+            let groups = plural(names.len() as u64, "group");
+            let detail = || format!("{groups} without a link upward; kept in group {group:?}: {}", list(names, SHOWN));
+            reports.add(Subject::Name(group.to_owned()), detail, topology);
+        });
+    }
+    reports.finish(topology);
+}
+
+/// Hosts and groups that stay together although their links show them apart (`kept-while-split`).
+pub(super) fn split(round: &Round<'_>, written: &Written, topology: &mut TopologyBuilder) {
+    let mut reports = Reports::new("kept-while-split");
+    for (number, floor) in (0..).zip(&round.floors) {
+        let is_kept = |child: u32| floor.level.doubted.binary_search(&child).is_ok();
+        by_group(round, (number, floor), written, is_kept, |group, names| {
+            let those = plural(names.len() as u64, if number == 0 { "host" } else { "group" });
+            let detail = || {
+                format!(
+                    "links show {those} apart from group {group:?}, but links are missing since a restart; kept in it \
+                     for at most {} s: {}",
+                    round.settings.down_grace.as_secs(),
+                    list(names, SHOWN)
+                )
+            };
+            reports.add(Subject::Name(group.to_owned()), detail, topology);
+        });
+    }
+    reports.finish(topology);
+}
+
+/// Speaks of every group of a level with children of a kind: its identity, and their names. Only what the answer has
+/// counts.
+fn by_group(
+    round: &Round<'_>,
+    (number, floor): (u32, &Floor),
+    written: &Written,
+    is_kept: impl Fn(u32) -> bool,
+    mut each: impl FnMut(&str, &[&str]),
+) {
+    for (index, group) in (0..).zip(&floor.level.groups) {
+        let Some(own) = written.get(&Child { floor: number, index }) else { continue };
+        let name = |&child: &u32| match floor.children.get(child as usize) {
+            Some(group) if number > 0 => {
+                // A level that is left out has the groups of the level below.
+                let is_below = written.get(group).is_some_and(|below| below != own);
+                is_below.then(|| tree::id_of(&round.floors, *group))
+            }
+            _ => (at(&round.hosts.rows, child) != crate::graph::NONE).then(|| host_name(round, child)),
+        };
+        let names: Vec<&str> = group.children.iter().filter(|&&child| is_kept(child)).filter_map(name).collect();
+        if !names.is_empty() {
+            each(&group.id, &names);
+        }
+    }
+}
