@@ -76,8 +76,7 @@ impl State {
         bytes
     }
 
-    /// The discoverer's own bytes of a source, out of the bytes of a state whose cables nobody needs: a hundredth of the
-    /// work of [`State::from_bytes`].
+    /// The discoverer's own bytes of a source, out of the bytes of a state whose cables nobody needs: they are not read.
     #[must_use]
     pub fn own<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
         let mut reader = Reader::new(body(bytes)?);

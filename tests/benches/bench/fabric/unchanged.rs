@@ -34,7 +34,7 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
         table.add(Row::new(measure, time(sample.median())));
         let row = Row::new("  requests", requests.to_string());
         table.add(row.exactly(requests == 1, "exactly 1".to_owned()));
-        table.add(Row::new("  bytes that the guest gets: answers, names of nodes", given.to_string()));
+        table.add(Row::new("  bytes that the guest gets: its state, names of nodes, answers", given.to_string()));
         table.add(Row::new("  peak memory of the guest", mib(peak as f64 / f64::from(1 << 20))));
         table.add(Row::new("  time of the first round", time(first.took)));
     }
