@@ -4,6 +4,7 @@
 //! Every kind of report has its own code. Hosts are reported one by one up to a limit, the rest together; the order is
 //! that of their names.
 
+mod absent;
 mod hosts;
 mod links;
 mod tiers;
@@ -25,7 +26,7 @@ pub(crate) fn write(round: &Round<'_>, written: &Written, topology: &mut Topolog
     let units = Units::new(round);
     links::miscabled(round, &units, topology);
     links::shared(round, &units, topology);
-    links::dead(round, topology);
+    links::dead(round, &units, topology);
     hosts::kept(round, written, topology);
     tiers::uplinks(round, written, topology);
     tiers::split(round, written, topology);

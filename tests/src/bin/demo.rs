@@ -213,7 +213,7 @@ async fn fabric(scene: &Scene) -> Result<Simulator> {
     scene.until_state("ufm", "Serving").await;
     println!("   it is well again, and so is the source");
 
-    step("somebody plugs one cable of ib-003 into a switch of another unit, and a second host loses three links");
+    step("a cable of ib-003 too many, into a switch of another unit; three dead links of ib-044");
     ufm.fabric().edit(|fabric| {
         fabric.add_stray("ib-003", "leaf-su2-r1")?;
         let down: Vec<_> =

@@ -2,6 +2,7 @@
 
 use topoloom_sdk::{Subject, TopologyBuilder};
 
+use super::absent::Habits;
 use super::{Reports, Units, host_name, list, plural, switch_name};
 use crate::graph::{Lists, NONE, at, counted};
 use crate::hosts::Port;
@@ -130,10 +131,12 @@ pub(super) fn shared(round: &Round<'_>, units: &Units<'_>, topology: &mut Topolo
     reports.finish(topology);
 }
 
-/// Hosts of which some links are down, or all and nobody knows where they were (`dead-links`).
-pub(super) fn dead(round: &Round<'_>, topology: &mut TopologyBuilder) {
+/// Hosts of which some links are down, or are not there where their neighbours have them, or all and nobody knows where
+/// they were (`dead-links`).
+pub(super) fn dead(round: &Round<'_>, units: &Units<'_>, topology: &mut TopologyBuilder) {
     let Some(floor) = round.floors.first() else { return };
     let mut reports = Reports::new("dead-links");
+    let habits = Habits::new(round, units);
     for host in 0..round.hosts.hosts.len() as u32 {
         let ports = round.hosts.ports_of(host);
         let is_kept =
@@ -151,11 +154,19 @@ pub(super) fn dead(round: &Round<'_>, topology: &mut TopologyBuilder) {
             .filter(|edge| ports.iter().all(|port| port.switch != edge.parent))
             .map(|edge| (edge.parent, edge.weight))
             .collect();
-        if down.is_empty() && missing.is_empty() {
+        // A host without any link at all lacks them all, and is reported as that.
+        let home = units.of_host(host).filter(|_| !round.present.of(host).is_empty());
+        let lacked: Vec<(u32, u32, u32)> = home
+            .into_iter()
+            .flat_map(|home| habits.lacked_by(round, home, host))
+            .filter(|(switch, ..)| down.iter().all(|port| port.switch != *switch))
+            .filter(|(switch, ..)| missing.iter().all(|(known, _)| known != switch))
+            .collect();
+        if down.is_empty() && missing.is_empty() && lacked.is_empty() {
             continue;
         }
         let sentence = || {
-            let gone: u64 = missing.iter().map(|(_, weight)| u64::from(*weight)).sum();
+            let gone: u64 = missing.iter().map(|(_, weight)| u64::from(*weight)).sum::<u64>() + lacked.len() as u64;
             let dead = gone + down.iter().map(|port| u64::from(port.count)).sum::<u64>();
             let all = gone + ports.iter().map(|port| u64::from(port.count)).sum::<u64>();
             let mut cables: Vec<String> = down.iter().map(|port| cable(round, port)).collect();
@@ -164,6 +175,9 @@ pub(super) fn dead(round: &Round<'_>, topology: &mut TopologyBuilder) {
                     .iter()
                     .map(|&(switch, _)| format!("switch {:?} (not listed any more)", switch_name(round, switch))),
             );
+            cables.extend(lacked.iter().map(|&(switch, reached, hosts)| {
+                format!("switch {:?} (which {reached} of {hosts} hosts of its group reach)", switch_name(round, switch))
+            }));
             format!(
                 "host {:?}: {dead} of {} down: {}",
                 host_name(round, host),

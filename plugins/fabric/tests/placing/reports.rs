@@ -24,6 +24,17 @@ fn a_link_that_is_not_even_listed_any_more_is_missed() {
 }
 
 #[test]
+fn a_link_that_all_neighbours_have_is_missed_without_a_memory() {
+    let cluster = cluster(&["a1", "a2", "a3", "a4", "a5"]);
+    let fabric = "a1: l1 l2 l3\n a2: l1 l2 l3\n a3: l1 l2 l3\n a4: l1 l2 l3\n a5: l1 l3";
+    let dead = reports(&cluster, &first(&cluster, &drawn(fabric).wiring()), "dead-links");
+    assert_eq!(dead, ["a5 | host \"a5\": 1 of 3 links down: switch \"l2\" (which 4 of 5 hosts of its group reach)"]);
+    // Half of the hosts without it is how that unit is built.
+    let fabric = "a1: l1 l2 l3\n a2: l1 l2 l3\n a3: l1 l2 l3\n a4: l1 l3\n a5: l1 l3";
+    assert!(reports(&cluster, &first(&cluster, &drawn(fabric).wiring()), "dead-links").is_empty());
+}
+
+#[test]
 fn many_reports_of_one_kind_end_in_one_that_speaks_of_the_rest() {
     let shape = Shape { units: 80, ..EIGHT_RAILS };
     let names = shape.names();
