@@ -105,6 +105,10 @@ fn after_a_restart_an_empty_or_a_half_list_leaves_the_tree_as_it_was() {
             let again = next(&cluster, &left, &kept(&after));
             assert_eq!(tree(&cluster, &again), tree(&cluster, &before), "again {what}, {shape:?}");
             assert_eq!(next(&cluster, &left, &kept(&again)).change, Change::None, "{what}, {shape:?}");
+            // What looks whole is taken for the whole: nobody knows of another half.
+            if after.topology.diagnostics == before.topology.diagnostics {
+                continue;
+            }
             let mut memory = kept(&again);
             for (other, left) in broken(&fabric.shuffled(99), 0).into_iter().skip(5).step_by(3) {
                 let after = next(&cluster, &left, &memory);

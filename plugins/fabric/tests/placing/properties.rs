@@ -54,8 +54,14 @@ fn partition(names: &[String], fabric: &Fabric) -> BTreeSet<Vec<String>> {
     sets.into_values().collect()
 }
 
-fn sorted(lines: &str) -> BTreeSet<&str> {
-    lines.lines().collect()
+/// The groups and their members, in any order.
+fn sorted(lines: &str) -> BTreeSet<String> {
+    let words = |line: &str| {
+        let mut words: Vec<&str> = line.split(['[', ']', ' ']).collect();
+        words.sort_unstable();
+        words.join(" ")
+    };
+    lines.lines().map(words).collect()
 }
 
 proptest! {
@@ -121,9 +127,13 @@ proptest! {
         let ids: BTreeSet<&String> = before.topology.groups.iter().map(|group| &group.id).collect();
         prop_assert_eq!(ids.len(), before.topology.groups.len());
         let after = round(&cluster, &fabric.wiring(), &Settings::default(), &kept(&before));
-        prop_assert_eq!(sorted(&groups(&cluster, &before)), sorted(&groups(&cluster, &after)));
         let third = round(&cluster, &fabric.wiring(), &Settings::default(), &kept(&after));
-        prop_assert_eq!(sorted(&groups(&cluster, &after)), sorted(&groups(&cluster, &third)));
+        let [one, two, three] = [&before, &after, &third].map(|outcome| sorted(&groups(&cluster, outcome)));
+        prop_assert_eq!(&two, &three);
+        // Who had no place before may end the doubt: with these the links are enough.
+        if before.topology.diagnostics.iter().all(|report| report.code != "kept-while-split") {
+            prop_assert_eq!(&one, &two);
+        }
     }
 
     #[test]
