@@ -143,6 +143,7 @@ impl<'a> Hosts<'a> {
             });
             match number {
                 Some(number) => cables.push((number, &stranger.cable)),
+                None if stranger.is_ignored => {}
                 None => unknown.push(stranger.guid),
             }
         }

@@ -124,6 +124,14 @@ fn stays(tally: &Tally, child: u32, heir: u32, winner: u32, standing: Standing) 
     }
 }
 
+impl Level {
+    /// Whether a child has its place by what was before only.
+    pub(crate) fn keeps_dark(&self) -> bool {
+        let mut children = self.group_of.iter().zip(&self.standing);
+        children.any(|(&group, &standing)| group != NONE && standing == Standing::Dark)
+    }
+}
+
 /// Where a child goes.
 #[derive(Debug, Clone, Copy)]
 enum Place {

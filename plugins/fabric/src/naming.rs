@@ -39,7 +39,13 @@ impl<'a> HostNames<'a> {
             || PARTS.iter().any(|part| lower.contains(part))
             || lower.starts_with("connectx")
             || lower.strip_prefix("mt").is_some_and(is_model)
-            || self.ignored.iter().any(|regex| regex.is_match(name))
+            || self.is_ignored(name)
+    }
+
+    /// Whether the operator said that a name is nobody's.
+    #[must_use]
+    pub fn is_ignored(&self, name: &str) -> bool {
+        self.ignored.iter().any(|regex| regex.is_match(name))
     }
 }
 
@@ -145,6 +151,7 @@ mod tests {
         for name in ["mt01", "node-1", "ubuntu-7", "connect"] {
             assert!(!names.is_nobody(name), "{name}");
         }
+        assert!(names.is_ignored("tmp-1") && !names.is_ignored("localhost"));
         assert_eq!(names.choose(["localhost", "gpu-a017 mlx5_2"]), Some("gpu-a017"));
         assert_eq!(names.choose(["MT4123 ConnectX6 Mellanox Technologies", "N/A"]), None);
         assert!(is_aggregation_node("Mellanox Technologies Aggregation Node"));

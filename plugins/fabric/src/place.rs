@@ -88,7 +88,8 @@ pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Inpu
     let round = Round { settings, wiring, hosts, present, switches, names, floors, dropped };
     let topology = answer::write(&round);
     let mut next = memory::remember(&round.switches.identities, &round.floors, &round.hosts.keys());
-    let is_unsure = round.floors.iter().any(|floor| floor.is_thin || !floor.level.doubted.is_empty());
+    let is_unsure = round.floors.iter().any(|floor| floor.is_thin || !floor.level.doubted.is_empty())
+        || round.floors.iter().skip(1).any(|floor| floor.level.keeps_dark());
     next.began = past.began().filter(|_| is_unsure);
     next.digest = answer::digest(&topology, &known.names);
     let change = if memory.digest == next.digest && !memory.is_empty() { Change::None } else { Change::Some };

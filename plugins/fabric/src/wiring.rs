@@ -91,6 +91,8 @@ pub(crate) struct Features {
 pub(crate) struct Stranger {
     pub(crate) guid: Guid,
     pub(crate) cable: Cable,
+    /// Whether the operator said that its name is nobody's: then nobody misses it.
+    pub(crate) is_ignored: bool,
 }
 
 /// Records that were left out, counted by reason.
@@ -155,7 +157,14 @@ impl Wiring {
     /// ([`crate::Settings::guid_annotation`]), and makes the switch a leaf in any case.
     pub fn nameless(&mut self, guid: Guid, switch: SwitchId, link: Link<'_>) {
         let cable = self.cable(0, switch, link);
-        self.strangers.push(Stranger { guid, cable });
+        self.strangers.push(Stranger { guid, cable, is_ignored: false });
+    }
+
+    /// [`Wiring::nameless`] for a machine whose name the operator took out ([`crate::HostNames::is_ignored`]): it is not
+    /// reported.
+    pub fn ignored(&mut self, guid: Guid, switch: SwitchId, link: Link<'_>) {
+        let cable = self.cable(0, switch, link);
+        self.strangers.push(Stranger { guid, cable, is_ignored: true });
     }
 
     /// The switch bears hosts that nobody can name: it is a leaf.
@@ -230,7 +239,12 @@ impl Wiring {
         }
         for stranger in &other.strangers {
             if let Some(switch) = switch(stranger.cable.switch) {
-                self.nameless(stranger.guid, switch, other.link_of(&stranger.cable));
+                let link = other.link_of(&stranger.cable);
+                if stranger.is_ignored {
+                    self.ignored(stranger.guid, switch, link);
+                } else {
+                    self.nameless(stranger.guid, switch, link);
+                }
             }
         }
         for &(number, guid) in &other.guids {

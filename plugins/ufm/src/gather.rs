@@ -11,7 +11,7 @@ use crate::switches::Switches;
 use crate::texts::Texts;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use topoloom_fabric::{Guid, HostNames, LinkState, Wiring};
+use topoloom_fabric::{Guid, HostNames, LinkState, Wiring, clean_host};
 use topoloom_sdk::json::Members;
 
 /// Three times the ports that 16 384 hosts of eight rails have. A guest has room for that and not for any number.
@@ -31,6 +31,8 @@ pub(crate) enum Trunks {
 pub(crate) struct HostPort {
     /// 0: it has no usable name.
     pub(crate) host: u32,
+    /// Whether that is so because the operator took its name out.
+    pub(crate) is_ignored: bool,
     pub(crate) guid: Option<Guid>,
     pub(crate) leaf: u32,
     pub(crate) adapter: u32,
@@ -196,9 +198,12 @@ impl<'c> Gathered<'c> {
             return None;
         };
         let host = self.names.choose(names.into_iter().filter_map(|name| name.as_deref()));
+        let is_ignored = |name: &str| clean_host(name).is_some_and(|name| self.names.is_ignored(name));
+        let is_ignored = host.is_none() && names.into_iter().flatten().any(|name| is_ignored(name));
         let adapter = names::adapter(port.node_description.as_deref(), port.dname.as_deref());
         Some(HostPort {
             host: host.map_or(0, |host| self.texts.number(host)),
+            is_ignored,
             guid: port.own_guid(),
             leaf,
             adapter: self.texts.number(adapter.unwrap_or_default()),

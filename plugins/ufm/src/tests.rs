@@ -6,4 +6,5 @@ mod mutations;
 mod net;
 mod refusals;
 mod requests;
+mod restarts;
 mod rounds;

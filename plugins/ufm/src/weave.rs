@@ -56,6 +56,7 @@ impl Loom<'_, '_> {
         let cable =
             Cable { count: 1, state: port.state, port: text(port.adapter), switch_port: text(port.switch_port) };
         match (port.host, port.guid) {
+            (0, Some(guid)) if port.is_ignored => self.wiring.ignored(guid, switch, cable),
             (0, Some(guid)) => self.wiring.nameless(guid, switch, cable),
             (0, None) => self.wiring.bears_hosts(switch),
             (host, guid) => {

@@ -14,6 +14,7 @@ fn wiring() -> Wiring {
         wiring.guid(host, Guid(u64::MAX));
     }
     wiring.nameless(Guid(1), leaf, Link::up("x"));
+    wiring.ignored(Guid(2), leaf, Link::up("x"));
     wiring.adjacent(leaf, spine, 4);
     wiring.bears_hosts(spine);
     wiring.level(spine, 16);
@@ -49,9 +50,9 @@ fn what_was_kept_comes_back() {
     assert_eq!(back.memory, state().memory);
     let part = back.part("ufm-1").unwrap();
     assert_eq!((part.own.as_slice(), bytes_of(&part.wiring)), (&[1, 2, 3][..], bytes_of(&wiring())));
-    assert_eq!((part.wiring.hosts(), part.wiring.switches(), part.wiring.links()), (3, 2, 7));
+    assert_eq!((part.wiring.hosts(), part.wiring.switches(), part.wiring.links()), (3, 2, 8));
     let all = back.wiring();
-    assert_eq!((all.hosts(), all.switches(), all.links()), (3, 2, 14));
+    assert_eq!((all.hosts(), all.switches(), all.links()), (3, 2, 16));
 }
 
 #[test]

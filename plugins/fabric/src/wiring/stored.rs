@@ -22,6 +22,7 @@ impl Wiring {
         writer.number(self.strangers.len() as u64);
         for stranger in &self.strangers {
             writer.number(stranger.guid.0);
+            writer.number(u64::from(stranger.is_ignored));
             write_cable(&stranger.cable, 0, writer);
         }
         writer.number(self.guids.len() as u64);
@@ -61,8 +62,9 @@ impl Wiring {
         }
         for _ in 0..reader.count()? {
             let guid = Guid(reader.number()?);
+            let is_ignored = reader.below(2)? == 1;
             let cable = wiring.read_cable(0, reader)?;
-            wiring.strangers.push(Stranger { guid, cable });
+            wiring.strangers.push(Stranger { guid, cable, is_ignored });
         }
         for _ in 0..reader.count()? {
             wiring.guids.push((reader.below(wiring.hosts.len())?, Guid(reader.number()?)));

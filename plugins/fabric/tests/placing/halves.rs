@@ -98,15 +98,19 @@ fn after_a_restart_an_empty_or_a_half_list_leaves_the_tree_as_it_was() {
         let (names, fabric) = (shape.names(), shape.build());
         let before = first(&cluster(&names), &fabric.wiring());
         let cluster = restarted(&names, &before);
-        for (what, left) in broken(&fabric, 12) {
+        for (what, left) in broken(&fabric, if names.len() < 20 { 12 } else { 1 }) {
             let after = first(&cluster, &left.wiring());
             assert_eq!(tree(&cluster, &after), tree(&cluster, &before), "{what}, {shape:?}");
             // The same again is the same, the rest of it too, and so is all of it.
             let again = next(&cluster, &left, &kept(&after));
             assert_eq!(tree(&cluster, &again), tree(&cluster, &before), "again {what}, {shape:?}");
             assert_eq!(next(&cluster, &left, &kept(&again)).change, Change::None, "{what}, {shape:?}");
+            // What looks whole is taken for the whole: nobody knows of another half.
+            if after.topology.diagnostics == before.topology.diagnostics {
+                continue;
+            }
             let mut memory = kept(&again);
-            for (other, left) in broken(&fabric, 1) {
+            for (other, left) in broken(&fabric.shuffled(99), 0).into_iter().skip(5).step_by(3) {
                 let after = next(&cluster, &left, &memory);
                 assert_eq!(tree(&cluster, &after), tree(&cluster, &before), "{what}, then {other}, {shape:?}");
                 memory = kept(&after);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fabric::{Cable, Dice, Fabric, Shape};
-use crate::round::{cluster, first, groups, homes, kept, round};
+use crate::round::{cluster, first, groups, homes, kept, objects, round};
 use proptest::prelude::*;
 use topoloom_fabric::{Change, LinkState, Settings};
 
@@ -54,6 +54,16 @@ fn partition(names: &[String], fabric: &Fabric) -> BTreeSet<Vec<String>> {
     sets.into_values().collect()
 }
 
+/// The groups and their members, in any order.
+fn sorted(lines: &str) -> BTreeSet<String> {
+    let words = |line: &str| {
+        let mut words: Vec<&str> = line.split(['[', ']', ' ']).collect();
+        words.sort_unstable();
+        words.join(" ")
+    };
+    lines.lines().map(words).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
@@ -98,6 +108,31 @@ proptest! {
                     prop_assert!(topology.levels[topology.groups[member as usize].level as usize].tier < tier);
                 }
             }
+        }
+    }
+
+    /// Whatever the objects say and whatever the links say.
+    #[test]
+    fn after_a_restart_order_says_nothing_and_nothing_oscillates(old in tangles(), fabric in tangles(), seed in any::<u64>()) {
+        let mut names = hosts(&old);
+        names.extend(hosts(&fabric));
+        names.sort();
+        names.dedup();
+        let applied = objects(&first(&cluster(&names), &old.wiring()).topology);
+        let cluster = cluster(&names).objects(applied);
+        let before = first(&cluster, &fabric.wiring());
+        let shuffled = first(&cluster, &fabric.shuffled(seed).wiring());
+        prop_assert_eq!(&before.topology, &shuffled.topology);
+        prop_assert_eq!(&before.memory, &shuffled.memory);
+        let ids: BTreeSet<&String> = before.topology.groups.iter().map(|group| &group.id).collect();
+        prop_assert_eq!(ids.len(), before.topology.groups.len());
+        let after = round(&cluster, &fabric.wiring(), &Settings::default(), &kept(&before));
+        let third = round(&cluster, &fabric.wiring(), &Settings::default(), &kept(&after));
+        let [one, two, three] = [&before, &after, &third].map(|outcome| sorted(&groups(&cluster, outcome)));
+        prop_assert_eq!(&two, &three);
+        // Who had no place before may end the doubt: with these the links are enough.
+        if before.topology.diagnostics.iter().all(|report| report.code != "kept-while-split") {
+            prop_assert_eq!(&one, &two);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::{Auth, Config, Fabric, Mode, Ports, Uplinks, check};
-use topoloom_fabric::{Known, Reader, Settings};
+use topoloom_fabric::{Known, Reader, Settings, Tiers};
 use topoloom_sdk::Problem;
 use topoloom_sdk::json::Value;
 
@@ -53,6 +53,10 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
             "uplinks" => {
                 grouping.push(key);
                 config.uplinks = uplinks(&mut reader, key, value);
+                config.settings.tiers = match config.uplinks {
+                    Uplinks::Auto => Tiers::All,
+                    Uplinks::Off => Tiers::Lowest,
+                };
             }
             _ => match config.settings.read(&mut reader, key, value) {
                 Known::Yes => grouping.push(key),
