@@ -6,3 +6,4 @@ mod held;
 mod pairs;
 mod quiet;
 mod rig;
+mod roce;

@@ -101,7 +101,10 @@ pub(super) async fn rounds(args: &DeskArgs, config: &Path, only: Option<&str>) -
 
 /// Whether endpoints are asked, and whether that is written down.
 fn tape(args: &DeskArgs) -> anyhow::Result<Tape> {
-    if args.record.is_some() {
+    if let Some(path) = &args.record {
+        // Whoever cannot write there should hear of it before anybody is asked. What is there stays until then.
+        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        opened.with_context(|| format!("--record {}", path.display()))?;
         return Ok(Tape::Record(Recorder::default()));
     }
     let Some(path) = &args.replay else { return Ok(Tape::None) };

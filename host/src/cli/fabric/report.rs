@@ -47,18 +47,31 @@ enum Output {
 /// Exit code of `--exit-code` when something was found.
 const FOUND: u8 = 3;
 
-/// The codes of the discoverers for fabrics, in the order in which somebody walks through a hall, and what they mean.
-/// Others follow by their own names.
-const TITLES: [(&str, &str); 9] = [
+/// The codes of the discoverers for fabrics, in the order in which somebody walks through a hall, and what they mean:
+/// cables, what is heard on them, hosts, names, and at last what could not be read. Others follow by their own names.
+const TITLES: [(&str, &str); 22] = [
     ("miscabled-host", "Hosts with a cable into another unit"),
     ("shared-leaf", "Leaf switches that serve more than one unit"),
     ("dead-links", "Hosts with dead links"),
+    ("no-neighbour", "Links that are up and hear no neighbour"),
+    ("several-neighbours", "Links that hear several switches"),
+    ("not-a-switch", "Links whose neighbour is no switch"),
+    ("not-lldp", "Links whose neighbour speaks another protocol than LLDP"),
+    ("unknown-switch", "Links to switches without a usable identity"),
     ("kept-while-down", "Hosts without a live link, kept where they were"),
     ("dropped-while-down", "Hosts without a live link for too long, no longer placed"),
-    ("no-neighbor", "Links that are up and see no neighbour"),
+    ("tied-host", "Hosts with as many links into one unit as into another"),
     ("unmatched-host", "Names in the fabric that are no Node"),
     ("ambiguous-host", "Names in the fabric that could be several Nodes"),
     ("duplicate-host", "Names in the fabric that are the same Node"),
+    ("unnamed-host", "Machines in the fabric without a name"),
+    ("stale", "Nodes of which nothing new was heard for too long"),
+    ("clock", "Nodes that are observed in the future"),
+    ("double-entry", "Nodes that one document names twice"),
+    ("bad-link", "Links that cannot be read"),
+    ("unusable-link", "Cables that cannot be read"),
+    ("bad-entry", "Nodes whose entry cannot be read"),
+    ("bad-switch", "Switches whose entry cannot be read"),
 ];
 
 /// Prints what was found.
@@ -69,7 +82,9 @@ pub(super) async fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
             let desk = desk::rounds(desk, config, only).await?;
             (desk.shots, desk.failed)
         }
-        (None, Some(_)) => anyhow::bail!("--config: without a cluster the configuration is a file, too"),
+        (None, Some(_)) => {
+            anyhow::bail!("--nodes: without a cluster the configuration is a file, too; name it with --config FILE")
+        }
         (_, None) => {
             let shots = Live::look(&args.cluster).await?.rounds(only).await.context("one round of every source")?;
             let failed = shots.iter().any(|shot| shot.result.is_err());
