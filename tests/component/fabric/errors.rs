@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use super::Desk;
 
 /// What is asked, the exit code, and parts of the error.
-const WRONG: [(&str, i32, &[&str]); 24] = [
+const WRONG: [(&str, i32, &[&str]); 25] = [
     ("fabric simulate --shape units=0", 2, &["--shape", "units", "1 to 65536"]),
     ("fabric simulate --shape colour=red", 2, &["--shape", "colour", "hosts-per-unit"]),
     ("fabric simulate --fault burn", 2, &["--fault", "burn", "slow-headers"]),
@@ -15,7 +15,8 @@ const WRONG: [(&str, i32, &[&str]); 24] = [
     ("fabric simulate --listen nowhere", 2, &["--listen", "nowhere"]),
     ("fabric simulate --admin 0.0.0.0:0", 1, &["0.0.0.0:0", "loopback"]),
     ("fabric report --config good.yaml", 2, &["--nodes"]),
-    ("fabric report --nodes nodes.yaml", 1, &["--config FILE"]),
+    ("fabric report --nodes nodes.yaml", 2, &["--config <FILE>"]),
+    ("fabric report --record x.json", 2, &["--nodes"]),
     ("fabric report --config good.yaml --nodes nodes.yaml -o xml", 2, &["xml", "text", "json"]),
     ("fabric report --config good.yaml --nodes nodes.yaml --source other", 1, &["\"other\"", "enabled: ufm"]),
     ("discover --config missing.yaml --nodes nodes.yaml", 1, &["--config missing.yaml", "No such file"]),

@@ -25,8 +25,11 @@ pub(in super::super) struct ReportArgs {
     /// Work on files in place of the cluster: the configuration document; needs --nodes
     #[arg(long, value_name = "FILE", requires = "nodes")]
     config: Option<PathBuf>,
+    /// What `kubectl get nodes -o json` (or -o yaml) prints, - reads standard input; needs --config
+    #[arg(long, value_name = "FILE|-", requires = "config")]
+    nodes: Option<PathBuf>,
     #[command(flatten)]
-    desk: Option<DeskArgs>,
+    desk: DeskArgs,
     /// Only this source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
@@ -77,15 +80,13 @@ const TITLES: [(&str, &str); 22] = [
 /// Prints what was found.
 pub(super) async fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
     let only = args.source.as_deref();
-    let (shots, failed) = match (&args.config, &args.desk) {
-        (Some(config), Some(desk)) => {
-            let desk = desk::rounds(desk, config, only).await?;
+    let (shots, failed) = match (&args.config, &args.nodes) {
+        (Some(config), Some(nodes)) => {
+            let desk = desk::rounds(&args.desk, nodes, config, only).await?;
             (desk.shots, desk.failed)
         }
-        (None, Some(_)) => {
-            anyhow::bail!("--nodes: without a cluster the configuration is a file, too; name it with --config FILE")
-        }
-        (_, None) => {
+        // One is never there without the other.
+        _ => {
             let shots = Live::look(&args.cluster).await?.rounds(only).await.context("one round of every source")?;
             let failed = shots.iter().any(|shot| shot.result.is_err());
             (shots, failed)
