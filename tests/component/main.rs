@@ -15,6 +15,7 @@ mod cache;
 mod desk;
 mod endpoints;
 mod ends;
+mod fabric;
 mod guests;
 mod kept;
 mod limits;

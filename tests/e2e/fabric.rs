@@ -8,3 +8,4 @@ mod held;
 mod pairs;
 mod quiet;
 mod rig;
+mod roce;

@@ -31,26 +31,23 @@ const MAX_EXISTING: u64 = 256 << 20;
 /// Largest recording that is read: the largest answer of a fabric manager, and room for the others.
 const MAX_RECORDING: u64 = 512 << 20;
 
-/// What is read in place of a cluster.
+/// What is read in place of a cluster, beside the nodes: each verb has its own `--nodes`, needed or not.
 #[derive(Debug, Args)]
 pub(super) struct DeskArgs {
-    /// What `kubectl get nodes -o json` (or -o yaml) prints; - reads standard input
-    #[arg(long, value_name = "FILE|-")]
-    nodes: Option<PathBuf>,
     /// HyperNodes that exist (`kubectl get hypernodes -o yaml`): they keep their names
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "nodes")]
     existing: Option<PathBuf>,
     /// Use this plugin file in place of the entry's own; grants come from the entry's `permissions`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "nodes")]
     plugin: Option<PathBuf>,
     /// Where the keys of Secrets are that entries name: files like `token`, or `username` and `password`
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "nodes")]
     credentials: Option<PathBuf>,
     /// Write down what endpoints answered, to be replayed; no credential gets into it
-    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    #[arg(long, value_name = "FILE", conflicts_with = "replay", requires = "nodes")]
     record: Option<PathBuf>,
     /// Answer requests to endpoints from a recording in place of the network
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "nodes")]
     replay: Option<PathBuf>,
 }
 
@@ -63,7 +60,7 @@ pub(super) struct Desk {
 }
 
 /// Runs one round of every enabled entry of the document (or of one) over the files.
-pub(super) async fn rounds(args: &DeskArgs, config: &Path, only: Option<&str>) -> anyhow::Result<Desk> {
+pub(super) async fn rounds(args: &DeskArgs, nodes: &Path, config: &Path, only: Option<&str>) -> anyhow::Result<Desk> {
     let mut document = read_config(config)?;
     if let Some(plugin) = &args.plugin {
         replace_plugin(&mut document, plugin, only)?;
@@ -82,7 +79,6 @@ pub(super) async fn rounds(args: &DeskArgs, config: &Path, only: Option<&str>) -
     let prepared = Prepared::new(host, &Supply::offline(), &document, only, &BTreeMap::new(), &existing).await;
     let mut store = Store::new();
     store.want(prepared.keys());
-    let nodes = args.nodes.as_deref().context("--nodes: without a cluster, a file says which nodes there are")?;
     read_nodes(nodes, &mut store)?;
     let shots = prepared.round(&store, &existing, &ConfigHashes::new()).await;
     if let (Some(path), Tape::Record(recorder)) = (&args.record, &tape) {
@@ -102,7 +98,10 @@ pub(super) async fn rounds(args: &DeskArgs, config: &Path, only: Option<&str>) -
 
 /// Whether endpoints are asked, and whether that is written down.
 fn tape(args: &DeskArgs) -> anyhow::Result<Tape> {
-    if args.record.is_some() {
+    if let Some(path) = &args.record {
+        // Whoever cannot write there should hear of it before anybody is asked. What is there stays until then.
+        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        opened.with_context(|| format!("--record {}", path.display()))?;
         return Ok(Tape::Record(Recorder::default()));
     }
     let Some(path) = &args.replay else { return Ok(Tape::None) };

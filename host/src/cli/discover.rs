@@ -16,11 +16,13 @@ use crate::topology::convert::{self, Wanted};
 
 /// Flags of `discover`.
 #[derive(Debug, Args)]
-#[command(mut_arg("nodes", |nodes| nodes.required(true)))]
 pub(super) struct DiscoverArgs {
     /// The configuration: the document that stands in the ConfigMap, or the ConfigMap itself
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// What `kubectl get nodes -o json` (or -o yaml) prints; - reads standard input
+    #[arg(long, value_name = "FILE|-")]
+    nodes: PathBuf,
     #[command(flatten)]
     desk: DeskArgs,
     /// Only this source
@@ -43,7 +45,7 @@ enum Output {
 
 /// Runs one round of every enabled entry over the file.
 pub(super) async fn run(args: DiscoverArgs) -> anyhow::Result<ExitCode> {
-    let desk = desk::rounds(&args.desk, &args.config, args.source.as_deref()).await?;
+    let desk = desk::rounds(&args.desk, &args.nodes, &args.config, args.source.as_deref()).await?;
     let shots = &desk.shots;
     match args.output {
         Output::Tree => print::out(&tree(shots, args.show_nodes)),

@@ -210,6 +210,10 @@ fn unreadable(name: &Name, refusal: &Refusal) -> String {
 /// The files of a folder as the keys of a Secret. Only those with names that mean something are opened.
 async fn read_folder(folder: PathBuf) -> Found {
     let mut data = Data::new();
+    let is_folder = tokio::fs::metadata(&folder).await.map(|found| found.is_dir());
+    if !is_folder.map_err(|error| format!("--credentials {}: {error}", folder.display()))? {
+        return Err(format!("--credentials {}: it is no folder", folder.display()));
+    }
     for key in ["username", "password", "token", "tls.crt", "tls.key", "ca.crt"] {
         let path = folder.join(key);
         match tokio::fs::metadata(&path).await {

@@ -15,6 +15,8 @@ use topoloom_sdk::{Answer, Column, Failure, Input, Packed};
 /// A round in which nothing changed still looks at everything when the last look is older than this: what the grouping
 /// remembers of live links is never older, so `downGrace` is as exact as this.
 const LONGEST_REST: u64 = 10 * 60 * 1000;
+/// The same as a part of `downGrace`, which may be short.
+const PART_OF_GRACE: u32 = 16;
 
 pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
     let (kept, grouping) = kept::read(input.state).unzip();
@@ -23,7 +25,7 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
     let columns = Columns::read(config, input);
     let hash = columns.hash();
     let is_same = service.is_none() && config_map.is_none() && kept.columns == hash;
-    let rests = (kept.time..kept.until.min(kept.time.saturating_add(LONGEST_REST))).contains(&input.time);
+    let rests = (kept.time..kept.until.min(kept.time.saturating_add(longest_rest(config)))).contains(&input.time);
     if is_same && rests {
         return Ok(Answer::unchanged(input.state.to_vec()));
     }
@@ -57,6 +59,12 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
     (kept.columns, kept.reports, kept.time, kept.until) = (hash, reported, input.time, until);
     let state = kept::write(kept, &answer.state);
     Ok(answer.with_state(state))
+}
+
+/// How long a round may be called unchanged without a look, in milliseconds.
+fn longest_rest(config: &Config) -> u64 {
+    let part = (config.settings.down_grace / PART_OF_GRACE).as_millis();
+    u64::try_from(part).map_or(LONGEST_REST, |part| part.min(LONGEST_REST))
 }
 
 /// What the documents say now; `None` where a document says what it said, or its carrier is off.

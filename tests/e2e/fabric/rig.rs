@@ -70,7 +70,7 @@ impl Rig {
     pub(crate) async fn until(&self, wanted: &[(i64, i64)]) {
         eventually(&format!("the topology is {wanted:?}"), PATIENCE, async || {
             let is = self.counts().await.map_err(|error| error.to_string())?;
-            if is == wanted { Ok(()) } else { Err(format!("{is:?} {:#?}", self.scene.source("ufm").await)) }
+            if is == wanted { Ok(()) } else { Err(format!("{is:?} {:?}", self.scene.cli(&["source", "list"]).await)) }
         })
         .await;
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use k8s_openapi::ByteString;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
@@ -80,14 +80,52 @@ impl ControlPlane {
     ///
     /// When the apiserver issues no token.
     pub async fn kubeconfig_for(&self, namespace: &str, service_account: &str) -> Result<PathBuf> {
+        let token = self.token_for(namespace, service_account, None).await?;
+        self.kubeconfig_with(namespace, service_account, &token)
+    }
+
+    /// A kubeconfig file with the token that a kubelet would put into a pod that exists: bound to it, and with the name of
+    /// its node.
+    ///
+    /// # Errors
+    ///
+    /// When the apiserver issues no token.
+    pub async fn kubeconfig_for_pod(&self, pod: &Pod) -> Result<PathBuf> {
+        let (metadata, spec) = (&pod.metadata, pod.spec.as_ref());
+        let namespace = metadata.namespace.as_deref().unwrap_or("default");
+        let account = spec.and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
+        let name = metadata.name.as_deref().context("the pod has no name")?;
+        let token = self.token_for(namespace, account, Some(pod)).await?;
+        self.kubeconfig_with(namespace, &format!("pod-{name}"), &token)
+    }
+
+    /// A token of a ServiceAccount, bound to a pod or to nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the apiserver issues none.
+    pub async fn token_for(&self, namespace: &str, service_account: &str, pod: Option<&Pod>) -> Result<String> {
         let api: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
-        let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
+        let bound = pod.map(|pod| BoundObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Pod".to_owned()),
+            name: pod.metadata.name.clone(),
+            uid: pod.metadata.uid.clone(),
+        });
+        let spec = TokenRequestSpec {
+            bound_object_ref: bound,
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        };
         let request = TokenRequest { spec, ..TokenRequest::default() };
         let issued = api.create_token_request(service_account, &PostParams::default(), &request).await;
         let issued = issued.with_context(|| format!("no token for ServiceAccount {namespace}/{service_account}"))?;
-        let token = issued.status.context("the TokenRequest has no status")?.token;
-        let path = self.folder().join(format!("kubeconfig-{namespace}-{service_account}"));
-        write_kubeconfig(&path, &self.server_url(), &self.certificate(), namespace, &token)?;
+        Ok(issued.status.context("the TokenRequest has no status")?.token)
+    }
+
+    fn kubeconfig_with(&self, namespace: &str, name: &str, token: &str) -> Result<PathBuf> {
+        let path = self.folder().join(format!("kubeconfig-{namespace}-{name}"));
+        write_kubeconfig(&path, &self.server_url(), &self.certificate(), namespace, token)?;
         Ok(path)
     }
 }

@@ -25,8 +25,11 @@ pub(in super::super) struct ReportArgs {
     /// Work on files in place of the cluster: the configuration document; needs --nodes
     #[arg(long, value_name = "FILE", requires = "nodes")]
     config: Option<PathBuf>,
+    /// What `kubectl get nodes -o json` (or -o yaml) prints, - reads standard input; needs --config
+    #[arg(long, value_name = "FILE|-", requires = "config")]
+    nodes: Option<PathBuf>,
     #[command(flatten)]
-    desk: Option<DeskArgs>,
+    desk: DeskArgs,
     /// Only this source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
@@ -47,39 +50,48 @@ enum Output {
 /// Exit code of `--exit-code` when something was found.
 const FOUND: u8 = 3;
 
-/// The codes of the discoverers for fabrics, in the order in which somebody walks through a hall, and what they mean.
-/// Others follow by their own names.
-const TITLES: [(&str, &str); 18] = [
+/// The codes of the discoverers for fabrics, in the order in which somebody walks through a hall, and what they mean:
+/// cables, what is heard on them, hosts, names, and at last what could not be read. Others follow by their own names.
+const TITLES: [(&str, &str); 27] = [
     ("miscabled-host", "Hosts with a cable into another unit"),
     ("shared-leaf", "Leaf switches that serve more than one unit"),
     ("dead-links", "Hosts with dead links"),
+    ("no-neighbour", "Links that are up and hear no neighbour"),
+    ("several-neighbours", "Links that hear several switches"),
+    ("not-a-switch", "Links whose neighbour is no switch"),
+    ("not-lldp", "Links whose neighbour speaks another protocol than LLDP"),
+    ("unknown-switch", "Links to switches without a usable identity"),
     ("kept-while-down", "Hosts without a live link, kept where they were"),
     ("dropped-while-down", "Hosts without a live link for too long, no longer placed"),
     ("kept-uplinks", "Groups without a live uplink, kept where they were"),
+    ("kept-while-split", "Groups that half of a fabric shows apart, kept together"),
     ("tied-host", "Hosts with as many links into one unit as into another"),
-    ("no-neighbour", "Links that are up and see no neighbour"),
-    ("several-neighbours", "Links that see several neighbours"),
     ("unmatched-host", "Names in the fabric that are no Node"),
     ("ambiguous-host", "Names in the fabric that could be several Nodes"),
     ("duplicate-host", "Names in the fabric that are the same Node"),
-    ("unnamed-host", "Machines in the fabric without a usable name"),
+    ("unnamed-host", "Machines in the fabric without a name"),
+    ("stale", "Nodes of which nothing new was heard for too long"),
+    ("clock", "Nodes that are observed in the future"),
+    ("double-entry", "Nodes that one document names twice"),
+    ("bad-link", "Links that cannot be read"),
     ("no-peer", "Ports that do not say where their cable ends"),
     ("duplicate-port", "Ports that are listed twice"),
-    ("unusable-record", "Records that could not be used"),
-    ("unusable-link", "Links that could not be used"),
-    ("bad-entry", "Entries that could not be used"),
+    ("unusable-record", "Ports that cannot be read"),
+    ("unusable-link", "Cables that cannot be read"),
+    ("bad-entry", "Nodes whose entry cannot be read"),
+    ("bad-switch", "Switches whose entry cannot be read"),
 ];
 
 /// Prints what was found.
 pub(super) async fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
     let only = args.source.as_deref();
-    let (shots, failed) = match (&args.config, &args.desk) {
-        (Some(config), Some(desk)) => {
-            let desk = desk::rounds(desk, config, only).await?;
+    let (shots, failed) = match (&args.config, &args.nodes) {
+        (Some(config), Some(nodes)) => {
+            let desk = desk::rounds(&args.desk, nodes, config, only).await?;
             (desk.shots, desk.failed)
         }
-        (None, Some(_)) => anyhow::bail!("--config: without a cluster the configuration is a file, too"),
-        (_, None) => {
+        // One is never there without the other.
+        _ => {
             let shots = Live::look(&args.cluster).await?.rounds(only).await.context("one round of every source")?;
             let failed = shots.iter().any(|shot| shot.result.is_err());
             (shots, failed)

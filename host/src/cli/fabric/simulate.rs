@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 use topoloom_simulator::{Counts, Edit, Fault, Field, HostKind, Layout, Options, Rule, Running, Shape, Transport};
 
 use super::super::print;
@@ -30,16 +31,16 @@ pub(in super::super) struct SimulateArgs {
     /// A user with its password; without any credential it is admin:123456, as UFM is shipped
     #[arg(long, value_name = "USER:PASSWORD", value_parser = user)]
     user: Vec<(String, String)>,
-    /// A token
+    /// A token that opens the servers: UFM takes it as `Basic TOKEN`, the fabric document as `Bearer TOKEN`
     #[arg(long, value_name = "TOKEN")]
     token: Vec<String>,
     /// A name to make a client certificate for; needs --write
     #[arg(long, value_name = "NAME", requires = "write")]
     client: Vec<String>,
-    /// Speak plain HTTP
+    /// Speak plain HTTP in place of TLS
     #[arg(long)]
     plain: bool,
-    /// A further name for the certificate
+    /// A further name for the certificate; the address it listens on is always one
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
     /// A fault from the start, as `status:429:30` or `html times=2` (see below)
@@ -104,11 +105,16 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         layout: if args.indented { Layout::Indented } else { Layout::Compact },
         ..Options::default()
     };
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    // Heard from now on: what is said to be running can be ended.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    // Whoever waits for files that cannot be written should not wait for long.
+    let (give_up, given_up) = tokio::sync::oneshot::channel();
     let stop = async move {
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
+            _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            Ok(()) = given_up => {}
         }
     };
     let mut written = Ok(());
@@ -116,7 +122,11 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         if let Some(folder) = &write {
             written = files(folder, running, &args.client);
         }
-        print::out(&running_text(running, write.as_deref()));
+        if written.is_ok() {
+            print::out(&running_text(running, write.as_deref()));
+        } else {
+            let _ = give_up.send(());
+        }
     };
     topoloom_simulator::run(options, stop, ready).await?;
     written.map(|()| ExitCode::SUCCESS)

@@ -250,6 +250,20 @@ fn an_entry_that_becomes_stale_ends_the_rest() {
 }
 
 #[test]
+fn a_short_grace_ends_the_rest() {
+    let hears = [("n1", linked(&[link("rdma0", 1)])), ("n2", linked(&[link("rdma0", 1)]))];
+    let config = r#"{"downGrace": "4s"}"#;
+    let first = round(&annotated(&hears), config).unwrap();
+    let dark = [("n1", linked(&[])), ("n2", linked(&[link("rdma0", 1)]))];
+    let kept = annotated(&dark).at(NOW + 1000).state(first.state);
+    let second = round(&kept, config).unwrap();
+    assert_eq!(groups(&kept, &second), ["n1 n2"]);
+    // The same annotations, and nobody is asked; still time has passed.
+    let late = annotated(&dark).at(NOW + 6000).state(second.state);
+    assert_eq!(groups(&late, &round(&late, config).unwrap()), ["n2"]);
+}
+
+#[test]
 fn refused_credentials_have_their_own_word() {
     for status in [401, 403] {
         assert!(matches!(failure(move || Reply::new(status, "")), Failure::Unauthorized(_)), "{status}");

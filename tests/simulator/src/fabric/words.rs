@@ -14,6 +14,10 @@ pub enum Edit {
     CutPort(PortName),
     /// Pulls every cable of a host.
     CutHost(String),
+    /// Takes the cable at a port down: both ends still list it.
+    DownPort(PortName),
+    /// Takes every cable of a host down: both ends still list them.
+    DownHost(String),
     /// Pulls a share of the cables of compute hosts, drawn by lot.
     CutShare {
         /// Of a hundred cables, how many.
@@ -65,11 +69,13 @@ pub struct EditHelp {
 const HELP: &[EditHelp] = &[
     EditHelp { usage: "cut-port <port>", help: "Pulls the cable at a port (a1b2c30000aa0172_1)." },
     EditHelp { usage: "cut-host <host>", help: "Pulls every cable of a host." },
+    EditHelp { usage: "down-port <port>", help: "Takes the cable at a port down; both ends still list it." },
+    EditHelp { usage: "down-host <host>", help: "Takes every cable of a host down; both ends still list them." },
     EditHelp {
         usage: "cut-share <percent> <seed>",
         help: "Pulls a share of the cables of compute hosts, drawn by lot.",
     },
-    EditHelp { usage: "mend", help: "Plugs every pulled cable in again." },
+    EditHelp { usage: "mend", help: "Plugs every pulled cable in again, and brings up what is down." },
     EditHelp { usage: "swap <port> <port>", help: "Exchanges the far ends of two cables." },
     EditHelp { usage: "plug <port> <switch>", help: "Plugs the cable of a host's port into another switch." },
     EditHelp { usage: "stray <host> <switch>", help: "Adds a cable that has no business there." },
@@ -102,6 +108,8 @@ impl Fabric {
         match edit {
             Edit::CutPort(port) => self.cut_port(*port, LinkState::Unplugged),
             Edit::CutHost(host) => self.cut_host(host, LinkState::Unplugged).map(drop),
+            Edit::DownPort(port) => self.cut_port(*port, LinkState::Down),
+            Edit::DownHost(host) => self.cut_host(host, LinkState::Down).map(drop),
             Edit::CutShare { percent, seed } => {
                 self.cut_share(*percent, *seed, LinkState::Unplugged);
                 Ok(())
@@ -139,6 +147,8 @@ impl FromStr for Edit {
         Ok(match words.as_slice() {
             ["cut-port", port] => Self::CutPort(port.parse()?),
             ["cut-host", host] => Self::CutHost((*host).into()),
+            ["down-port", port] => Self::DownPort(port.parse()?),
+            ["down-host", host] => Self::DownHost((*host).into()),
             ["cut-share", percent, seed] => Self::CutShare {
                 percent: number("percent", percent, 0..=100)? as u8,
                 seed: number("seed", seed, 0..=u64::MAX)?,
@@ -175,6 +185,8 @@ impl fmt::Display for Edit {
         match self {
             Self::CutPort(port) => write!(f, "cut-port {port}"),
             Self::CutHost(host) => write!(f, "cut-host {host}"),
+            Self::DownPort(port) => write!(f, "down-port {port}"),
+            Self::DownHost(host) => write!(f, "down-host {host}"),
             Self::CutShare { percent, seed } => write!(f, "cut-share {percent} {seed}"),
             Self::Mend => f.write_str("mend"),
             Self::Swap(one, other) => write!(f, "swap {one} {other}"),
