@@ -154,8 +154,13 @@ pub(super) fn dead(round: &Round<'_>, units: &Units<'_>, topology: &mut Topology
             .filter(|edge| ports.iter().all(|port| port.switch != edge.parent))
             .map(|edge| (edge.parent, edge.weight))
             .collect();
-        // A host without any link at all lacks them all, and is reported as that.
-        let home = units.of_host(host).filter(|_| !round.present.of(host).is_empty());
+        // A host without any link at all lacks them all, and is reported as that; a cable that ends in another unit is
+        // missing in its own.
+        let shown = round.present.of(host);
+        let home = units.of_host(host).filter(|&home| {
+            let is_odd = |switch: u32| units.of_switch(switch).is_some_and(|group| group != home);
+            !shown.is_empty() && !shown.iter().any(|edge| is_odd(edge.parent))
+        });
         let lacked: Vec<(u32, u32, u32)> = home
             .into_iter()
             .flat_map(|home| habits.lacked_by(round, home, host))
