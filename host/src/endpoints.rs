@@ -2,7 +2,7 @@
 //!
 //! A plugin says the name, the method, the path and harmless headers. The host knows which server that is, dials it, checks
 //! who signed its certificate and adds the credential; a plugin learns the *kind* of the credential, and in errors the
-//! places that an operator has to look at. Every request is judged twice: when it is asked ([`target`], [`headers`]) and when it is dialled
+//! places that an operator has to look at. Every request is judged twice: when it is asked ([`target`], `headers`) and when it is dialled
 //! ([`address`], on the address that was resolved). What is refused is typed and counted.
 //!
 //! ```text
