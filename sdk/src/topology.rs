@@ -56,6 +56,7 @@ impl TopologyBuilder {
             level: level.0,
             labels: Vec::new(),
             members: Members::Rows(Vec::new()),
+            description: None,
             fixed_name: None,
         };
         GroupBuilder { topology: &mut self.topology, group }
@@ -93,6 +94,13 @@ impl GroupBuilder<'_> {
         // Exactly as long as it will be: most groups have one label, and there are many groups.
         self.group.labels.reserve_exact(1);
         self.group.labels.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// What people call it: one line of at most 256 bytes, for instance the switches of a unit. Becomes an annotation.
+    /// Without it, what stands at the object stays.
+    pub fn description(mut self, description: &str) -> Self {
+        self.group.description = Some(description.to_owned());
         self
     }
 

@@ -105,6 +105,7 @@ pub(crate) fn stored(name: &str, members: Vec<Member>) -> Object {
         source: None,
         group_id: None,
         split_from: None,
+        description: None,
         labels: Default::default(),
         owned_labels: Default::default(),
         shared_labels: Default::default(),

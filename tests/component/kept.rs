@@ -201,7 +201,7 @@ async fn answers(plugin: &Plugin) {
     let elsewhere = ["node-000000", "node-000001", "elsewhere"].map(Arc::from).to_vec();
     let [first, second] = [0, 1].map(|row| Members::Rows(vec![row]));
     assert_eq!(of, [first, second, Members::Groups(vec![0, 1]), Members::Names(elsewhere)]);
-    assert_eq!(row.tier, 2);
+    assert_eq!((row.tier, row.description.as_deref()), (2, Some("the row")));
     let Members::Selector(selector) = &selected.members else { panic!("{selected:?}") };
     assert_eq!((selector.match_labels.len(), selector.match_expressions.len()), (1, 4));
     let subjects: Vec<_> = topology.diagnostics.iter().map(|said| (&said.subject, &*said.detail)).collect();

@@ -19,6 +19,9 @@ pub const GROUP_ID_ANNOTATION: &str = "topoloom.dev/group-id";
 /// this says which of the two objects keeps the name at the end.
 pub const SPLIT_FROM_ANNOTATION: &str = "topoloom.dev/split-from";
 
+/// Annotation on a HyperNode: what people call the group it stands for, for instance the switches of a unit.
+pub const DESCRIPTION_ANNOTATION: &str = "topoloom.dev/description";
+
 /// Annotation on a DiscoverySource: apply the held result with exactly this hash.
 pub const CONFIRM_ANNOTATION: &str = "topoloom.dev/confirm";
 

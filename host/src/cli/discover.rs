@@ -76,6 +76,7 @@ fn objects(shots: &[Shot]) -> Vec<Value> {
                     source,
                     group_id: object.group_id.as_deref(),
                     split_from: object.split_from.as_deref(),
+                    description: object.description.as_deref(),
                     labels: &object.labels,
                     spec: &object.spec,
                 };
@@ -116,6 +117,7 @@ fn leaves(found: &Found) -> Vec<Leaf> {
             name: Arc::clone(name),
             spec: object.spec.clone(),
             labels: object.labels.clone(),
+            description: object.description.clone(),
             count: None,
             note: String::new(),
         })

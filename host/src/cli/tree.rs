@@ -14,6 +14,8 @@ use super::{ClusterArgs, print};
 
 /// Nodes of a group that are named when nobody asked for all.
 const SHOWN: usize = 4;
+/// Bytes of what people call a group.
+const SAID: usize = 120;
 
 /// Flags of `tree`.
 #[derive(Debug, Args)]
@@ -33,6 +35,8 @@ pub(super) struct Leaf {
     pub(super) name: Arc<str>,
     pub(super) spec: Spec,
     pub(super) labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// What people call it.
+    pub(super) description: Option<Arc<str>>,
     /// Nodes below, as stored; counted from the members where that is not known.
     pub(super) count: Option<i64>,
     pub(super) note: String,
@@ -118,6 +122,7 @@ fn leaf(object: &Object, count: Option<i64>, index: &StatusIndex) -> Leaf {
         name: Arc::clone(&object.name),
         spec: object.spec.clone(),
         labels: object.labels.clone(),
+        description: object.description.clone(),
         count: real.and_then(|real| i64::try_from(real).ok()).or(count),
         note,
     }
@@ -144,6 +149,9 @@ pub(super) fn forest_text(leaves: &[Leaf], nodes: bool) -> String {
 }
 
 fn title(leaf: &Leaf) -> String {
+    if let (true, Some(description)) = (leaf.labels.is_empty(), &leaf.description) {
+        return crate::text::line(description, SAID);
+    }
     let labels: Vec<String> = leaf.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     labels.join(",")
 }
@@ -221,6 +229,7 @@ mod tests {
             name: name.into(),
             spec: Spec { tier, tier_name: None, members },
             labels: BTreeMap::from([(label.0.into(), label.1.into())]),
+            description: None,
             count: None,
             note: String::new(),
         }

@@ -308,6 +308,7 @@ fn body(source: &str, name: &str, write: &Write, uid: Option<&str>, version: Opt
         source,
         group_id: write.group_id.as_deref(),
         split_from: write.split_from.as_deref(),
+        description: write.description.as_deref(),
         labels: &write.labels,
         spec: &write.spec,
     };

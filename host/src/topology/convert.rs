@@ -9,7 +9,9 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde_json::{Value, json};
 use topoloom_api::hyper_node::{self, HyperNode, MemberType};
-use topoloom_api::names::{FIELD_MANAGER, GROUP_ID_ANNOTATION, SOURCE_LABEL, SPLIT_FROM_ANNOTATION};
+use topoloom_api::names::{
+    DESCRIPTION_ANNOTATION, FIELD_MANAGER, GROUP_ID_ANNOTATION, SOURCE_LABEL, SPLIT_FROM_ANNOTATION,
+};
 use topoloom_core::topology::{
     LabelOperator, LabelRequirement, LabelSelector, Member, MemberKind, Object, Selector, Spec,
 };
@@ -42,6 +44,7 @@ pub fn object(from: &HyperNode) -> Object {
         source,
         group_id: annotation(GROUP_ID_ANNOTATION),
         split_from: annotation(SPLIT_FROM_ANNOTATION),
+        description: annotation(DESCRIPTION_ANNOTATION),
         labels,
         shared_labels: ours.intersection(&others).cloned().collect(),
         owned_labels: ours,
@@ -161,6 +164,8 @@ pub struct Wanted<'a> {
     pub group_id: Option<&'a str>,
     /// The object whose Nodes this one was first made of.
     pub split_from: Option<&'a str>,
+    /// What people call it.
+    pub description: Option<&'a str>,
     /// Labels beside the source label.
     pub labels: &'a BTreeMap<Arc<str>, Arc<str>>,
     /// The spec.
@@ -176,7 +181,11 @@ pub fn apply_body(wanted: Wanted<'_>, precondition: Option<(&str, &str)>) -> Val
         "name": wanted.name,
         "labels": labels,
     });
-    let annotations = [(GROUP_ID_ANNOTATION, wanted.group_id), (SPLIT_FROM_ANNOTATION, wanted.split_from)];
+    let annotations = [
+        (GROUP_ID_ANNOTATION, wanted.group_id),
+        (SPLIT_FROM_ANNOTATION, wanted.split_from),
+        (DESCRIPTION_ANNOTATION, wanted.description),
+    ];
     let annotations: BTreeMap<&str, &str> =
         annotations.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
     if let (Some(metadata), false) = (metadata.as_object_mut(), annotations.is_empty()) {
@@ -225,13 +234,20 @@ mod tests {
             ],
         };
         let labels = BTreeMap::from([(Arc::from("ex.io/rack"), Arc::from("7"))]);
-        let wanted =
-            Wanted { name: "x", source: "label", group_id: Some("id"), split_from: None, labels: &labels, spec: &spec };
+        let wanted = Wanted {
+            name: "x",
+            source: "label",
+            group_id: Some("id"),
+            split_from: None,
+            description: Some("its switches"),
+            labels: &labels,
+            spec: &spec,
+        };
         let read = read(apply_body(wanted, Some(("u", "5"))));
         assert_eq!(read.spec, spec);
         assert_eq!(read.labels, labels);
         assert_eq!(read.source.as_deref(), Some("label"));
-        assert_eq!(read.group_id.as_deref(), Some("id"));
+        assert_eq!((read.group_id.as_deref(), read.description.as_deref()), (Some("id"), Some("its switches")));
         assert_eq!((&*read.uid, &*read.resource_version), ("u", "5"));
     }
 

@@ -322,6 +322,7 @@ impl Inner {
                 && old.source == object.source
                 && old.group_id == object.group_id
                 && old.split_from == object.split_from
+                && old.description == object.description
                 && old.owned_labels == object.owned_labels
                 && old.shared_labels == object.shared_labels
         });

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use topoloom_sdk::{Coverage, GroupRef, Level, LevelRef, Members, Subject, Topology, TopologyBuilder};
+use topoloom_sdk::{Coverage, GroupBuilder, GroupRef, Level, LevelRef, Members, Subject, Topology, TopologyBuilder};
 
 use crate::graph::{NONE, at};
 use crate::interned::{self, Interned};
@@ -65,10 +65,33 @@ fn write_hosts(
         }
         rows.sort_unstable();
         let level_ref = *level_ref.get_or_insert_with(|| topology.level(level(round, 1)));
-        let group = topology.group(level_ref, &group.id).rows(rows);
+        let group = described(topology.group(level_ref, &group.id), round, floor, group.bundle).rows(rows);
         written.insert(Child { floor: 0, index }, group);
         tops.push(group);
     }
+}
+
+/// Switches that a description names.
+const NAMED: usize = 4;
+
+/// A group with the names of its switches, for people. Where some of them are not listed in this round nothing is said, and
+/// what was said before stays.
+fn described<'a>(group: GroupBuilder<'a>, round: &Round<'_>, floor: &Floor, bundle: u32) -> GroupBuilder<'a> {
+    if floor.is_thin || !floor.level.doubted.is_empty() {
+        return group;
+    }
+    let switches = floor.level.bundles.switches.get(bundle as usize).map(Vec::as_slice).unwrap_or_default();
+    let names =
+        switches.iter().map(|&switch| round.names.get(switch as usize).copied().filter(|name| !name.is_empty()));
+    let Some(mut names) = names.collect::<Option<Vec<&str>>>().filter(|names| !names.is_empty()) else {
+        return group;
+    };
+    names.sort_unstable();
+    names.dedup();
+    let rest = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    let more = if rest == 0 { String::new() } else { format!(" and {rest} more") };
+    group.description(&format!("{}{more}", names.join(", ")))
 }
 
 /// A level in which every group has one child says what the level below said: it is left out, and whatever lies above
@@ -98,7 +121,7 @@ fn write_groups(
             Some(level_ref) => {
                 members.sort_unstable();
                 tops.retain(|top| members.binary_search(top).is_err());
-                let group = topology.group(level_ref, &group.id).groups(members);
+                let group = described(topology.group(level_ref, &group.id), round, floor, group.bundle).groups(members);
                 written.insert(child, group);
                 tops.push(group);
             }
@@ -119,6 +142,7 @@ pub(crate) fn digest(topology: &Topology, names: &Interned) -> [u64; 2] {
     for group in &topology.groups {
         digest.text(&group.id);
         digest.text(group.fixed_name.as_deref().unwrap_or_default());
+        digest.text(group.description.as_deref().unwrap_or_default());
         digest.number(u64::from(group.level));
         match &group.members {
             Members::Rows(rows) => digest.rows(rows, names),

@@ -132,15 +132,19 @@ impl Wiring {
         HostId(self.hosts.intern(&bounded(name)))
     }
 
-    /// A switch. `identity` is what makes it itself (a GUID, a chassis); `name` is for people and may be empty. A later
-    /// name that is not empty counts only where there was none.
+    /// A switch. `identity` is what makes it itself (a GUID, a chassis); `name` is for people and may be empty. Of several
+    /// names the first of the alphabet counts, whatever order they come in.
     pub fn switch(&mut self, identity: &str, name: &str) -> SwitchId {
         // Number 0 is the empty text, so that features without a name have one.
         self.texts.intern("");
         let number = self.switches.intern(&bounded(identity));
         let name = self.texts.intern(&bounded(name));
         match self.features.get_mut(number as usize) {
-            Some(features) if features.name == 0 => features.name = name,
+            Some(features) if features.name == name || name == 0 => {}
+            // Of several names the first of the alphabet, whatever order they come in.
+            Some(features) if features.name == 0 || self.texts.get(name) < self.texts.get(features.name) => {
+                features.name = name;
+            }
             Some(_) => {}
             None => self.features.push(Features { name, ..Features::default() }),
         }

@@ -31,7 +31,8 @@ fn group(group: &Group, topology: &Topology, names: &Packed) -> String {
     labels.sort();
     let members = members(&group.members, topology, names);
     let name = group.fixed_name.as_ref().map(|name| format!(" | name {name}")).unwrap_or_default();
-    format!("tier {tier} {tier_name} | {} | {} | {members}{name}", group.id, labels.join(" "))
+    let said = group.description.as_ref().map(|said| format!(" | said {said}")).unwrap_or_default();
+    format!("tier {tier} {tier_name} | {} | {} | {members}{name}{said}", group.id, labels.join(" "))
 }
 
 fn members(members: &Members, topology: &Topology, names: &Packed) -> String {

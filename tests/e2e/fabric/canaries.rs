@@ -53,7 +53,7 @@ async fn no_secret_is_found_wherever_the_host_writes() -> Result<()> {
     for fault in
         ["status:401", "redirect:https://elsewhere.example/?x=1", "html", "untrusted-certificate", "closed", "reset"]
     {
-        rig.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", "spine-p0-0"))?;
+        rig.stir()?;
         for server in [&ufm, &fabric] {
             server.faults().set(fault.parse::<Rule>()?).await?;
         }

@@ -21,7 +21,7 @@ async fn an_empty_or_half_list_is_held_and_forgotten_when_it_was_a_mistake() -> 
     for (fault, reasons) in
         [("empty-list", ["EmptyResult"].as_slice()), ("half-list", &["TooManyNodesLost", "TooManyDeletions"])]
     {
-        rig.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", fault))?;
+        rig.stir()?;
         ufm.faults().set(fault.parse::<Rule>()?).await?;
         rig.run("ufm").await?;
         eventually(&format!("{fault} is held"), PATIENCE, async || {
@@ -35,7 +35,7 @@ async fn an_empty_or_half_list_is_held_and_forgotten_when_it_was_a_mistake() -> 
         .await;
         assert_eq!(rig.versions().await?, before, "{fault}");
         ufm.faults().clear().await?;
-        rig.fabric.edit(|fabric| fabric.rename_switch(fault, "spine-p0-0"))?;
+        rig.stir()?;
         rig.run("ufm").await?;
         rig.scene.until_state("ufm", "Serving").await;
         assert_eq!(rig.versions().await?, before, "{fault}");

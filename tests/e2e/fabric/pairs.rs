@@ -15,7 +15,7 @@ async fn the_other_member_of_a_pair_takes_over() -> Result<()> {
     assert_eq!(second.counters().requests, 0, "the first one answers");
     let before = rig.versions().await?;
     first.faults().set(Fault::Refused).await?;
-    rig.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", "renamed"))?;
+    rig.stir()?;
     rig.run("ufm").await?;
     // Versions, ports, links.
     second.until(|counters| counters.requests >= 3 && counters.answering == 0).await;
@@ -46,7 +46,7 @@ async fn two_fabrics_are_two_sources() -> Result<()> {
     let host = rig.scene.host().await?;
     rig.until(&[(1, 3), (1, 4), (1, 4), (2, 8)]).await;
     // What is wrong with one is nothing to the other.
-    rig.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", "renamed"))?;
+    rig.stir()?;
     here.faults().set("status:500".parse::<topoloom_simulator::Rule>()?).await?;
     rig.run("ufm").await?;
     rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;

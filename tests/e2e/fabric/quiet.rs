@@ -1,6 +1,7 @@
 //! A fabric that does not change costs one small request.
 
 use anyhow::Result;
+use topoloom_api::names::DESCRIPTION_ANNOTATION;
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::PATIENCE;
 
@@ -32,6 +33,43 @@ async fn an_unchanged_fabric_is_one_small_request_and_no_write() -> Result<()> {
         if specs == 1 { Ok(()) } else { Err(format!("{specs} writes")) }
     })
     .await;
+    host.stop().await?;
+    ufm.stop().await;
+    rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_names_of_switches_are_for_people_and_a_new_one_is_one_write() -> Result<()> {
+    let rig = Rig::new().await?;
+    let ufm = rig.ufm().await?;
+    rig.scene.configure(&document(&[entry("ufm", &[&ufm], "")])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&WHOLE).await;
+    let described = async || -> Result<Vec<String>> {
+        let stored = rig.scene.stored().await?;
+        let said = |object: &topoloom_api::HyperNode| {
+            object.metadata.annotations.as_ref().and_then(|all| all.get(DESCRIPTION_ANNOTATION)).cloned()
+        };
+        let mut all: Vec<_> = stored.values().map(|object| said(object).unwrap_or_default()).collect();
+        all.sort();
+        Ok(all)
+    };
+    let (spines, leaves) = ("spine-p0-0, spine-p0-1", ["leaf-su0-r0, leaf-su0-r1", "leaf-su1-r0, leaf-su1-r1"]);
+    assert_eq!(described().await?, [leaves[0], leaves[1], spines]);
+    let tree = rig.scene.cli(&["tree"]).await?;
+    assert!(tree.contains(spines), "{tree}");
+    let before = rig.scene.plane.requests().await?;
+    rig.fabric.edit(|fabric| fabric.rename_switch("spine-p0-1", "spine-new"))?;
+    rig.run("ufm").await?;
+    eventually("the new name stands there", PATIENCE, async || {
+        let described = described().await.map_err(|error| error.to_string())?;
+        let wanted = [leaves[0], leaves[1], "spine-new, spine-p0-0"];
+        if described == wanted { Ok(()) } else { Err(format!("{described:?}")) }
+    })
+    .await;
+    let (specs, _) = rig.scene.writes_since(&before).await?;
+    assert_eq!(specs, 1);
+    rig.until(&WHOLE).await;
     host.stop().await?;
     ufm.stop().await;
     rig.scene.plane.stop().await

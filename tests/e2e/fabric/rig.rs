@@ -61,6 +61,11 @@ impl Rig {
         Ok(())
     }
 
+    /// The fabric says that it changed, and is what it was: nobody is spared a list by counters that stand still.
+    pub(crate) fn stir(&self) -> Result<()> {
+        Ok(self.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", "spine-p0-0"))?)
+    }
+
     /// One round now.
     pub(crate) async fn run(&self, source: &str) -> Result<()> {
         self.scene.cli(&["source", "run", source]).await.map(drop)

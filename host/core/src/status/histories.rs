@@ -32,6 +32,7 @@ fn object(name: &str, tier: u32, source: Option<&str>, members: Vec<Member>) -> 
         source: source.map(Into::into),
         group_id: None,
         split_from: None,
+        description: None,
         labels: BTreeMap::new(),
         owned_labels: std::collections::BTreeSet::new(),
         shared_labels: std::collections::BTreeSet::new(),

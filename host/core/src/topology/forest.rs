@@ -33,6 +33,8 @@ pub struct Domain {
     pub kind: Kind,
     /// The object's name where the discoverer fixes it (`compat: volcano`).
     pub fixed_name: Option<Arc<str>>,
+    /// What people call it.
+    pub description: Option<Arc<str>>,
     /// The distance class.
     pub tier: Tier,
     /// The name of that class for users.

@@ -194,6 +194,7 @@ fn kept(object: &Object, kind: Kind, tier_names: &mut BTreeMap<Arc<str>, Tier>) 
         id: Arc::clone(object.group_id.as_ref().unwrap_or(&object.name)),
         kind,
         fixed_name: None,
+        description: None,
         tier,
         tier_name,
         labels: ours.map(|(key, value)| (Arc::clone(key), Arc::clone(value))).collect(),

@@ -32,6 +32,8 @@ pub struct Group {
     pub kind: Option<Arc<str>>,
     /// The object's name, only for `compat: volcano`; `None` lets the host name the object.
     pub fixed_name: Option<Arc<str>>,
+    /// What people call it, at most 256 bytes; `None`: what stands at the object stays.
+    pub description: Option<Arc<str>>,
     /// Distance class, 1 (closest) to 16.
     pub tier: u32,
     /// The name of that tier for users, at most 253 bytes.
@@ -132,6 +134,8 @@ pub struct Object {
     /// The object whose Nodes this one was first made of (annotation `topoloom.dev/split-from`): while a domain is
     /// relabelled node by node it exists twice, and this says whose name survives (decision H3).
     pub split_from: Option<Arc<str>>,
+    /// What people call it (annotation `topoloom.dev/description`).
+    pub description: Option<Arc<str>>,
     /// All labels but the source label.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// The label keys that our field manager owns (from `managedFields`): what an apply without them would remove.

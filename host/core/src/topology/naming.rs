@@ -68,6 +68,8 @@ pub struct Desired {
     pub group_id: Option<Arc<str>>,
     /// The annotation `topoloom.dev/split-from`.
     pub split_from: Option<Arc<str>>,
+    /// The annotation `topoloom.dev/description`.
+    pub description: Option<Arc<str>>,
     /// Its labels, without the source label.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Its spec.

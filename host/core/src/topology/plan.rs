@@ -79,6 +79,8 @@ pub struct Write {
     pub group_id: Option<Arc<str>>,
     /// The annotation `topoloom.dev/split-from`.
     pub split_from: Option<Arc<str>>,
+    /// The annotation `topoloom.dev/description`.
+    pub description: Option<Arc<str>>,
 }
 
 /// The version of an object that a write is decided on.

@@ -95,20 +95,23 @@ fn one_name_with_two_identities_is_two_leaves() {
     }
     assert_eq!(
         groups(&cluster, &first(&cluster, &wiring)),
-        "tier 1 leaf-group | 0001 |  | a1\ntier 1 leaf-group | 0002 |  | b1\n"
+        "tier 1 leaf-group | 0001 |  | a1 | said switch\ntier 1 leaf-group | 0002 |  | b1 | said switch\n"
     );
 }
 
 #[test]
-fn one_identity_with_two_names_is_one_leaf() {
+fn one_identity_with_two_names_is_one_leaf_whichever_comes_first() {
     let cluster = cluster(&["a1", "b1"]);
-    let mut wiring = Wiring::new();
-    for (host, name) in [("a1", "old-name"), ("b1", "new-name")] {
-        let host = wiring.host(host);
-        let leaf = wiring.switch("0001", name);
-        wiring.link(host, leaf, Link::up(""));
+    for names in [["old-name", "new-name"], ["new-name", "old-name"]] {
+        let mut wiring = Wiring::new();
+        for (host, name) in ["a1", "b1"].into_iter().zip(names) {
+            let host = wiring.host(host);
+            let leaf = wiring.switch("0001", name);
+            wiring.link(host, leaf, Link::up(""));
+        }
+        let shown = groups(&cluster, &first(&cluster, &wiring));
+        assert_eq!(shown, "tier 1 leaf-group | 0001 |  | a1 b1 | said new-name\n");
     }
-    assert_eq!(groups(&cluster, &first(&cluster, &wiring)), "tier 1 leaf-group | 0001 |  | a1 b1\n");
 }
 
 #[test]

@@ -135,3 +135,35 @@ fn guids_that_two_nodes_list_prove_nothing() {
         ["x | host \"x\" could be several Nodes: its GUIDs are listed by several Nodes"]
     );
 }
+
+#[test]
+fn a_group_is_described_by_the_names_of_its_switches() {
+    let cluster = cluster(&["a1", "a2", "b1", "b2"]);
+    let mut fabric = drawn(
+        "a1: l1 l2 l3 l4 l5 l6\n a2: l1 l2 l3 l4 l5 l6\n\
+         b1: k1 k2\n b2: k1 k2",
+    );
+    for leaf in ["l1", "l2", "l3", "l4", "l5", "l6", "k1", "k2"] {
+        fabric.join(leaf, "s1");
+    }
+    let mut wiring = fabric.wiring();
+    for (guid, name) in [("l6", "leaf-6"), ("l5", "leaf-5"), ("l1", "leaf-1"), ("l2", "leaf-2"), ("l3", "leaf-3")] {
+        wiring.switch(guid, name);
+    }
+    wiring.switch("s1", "spine-1");
+    wiring.switch("k1", "leaf-9");
+    // One switch of each lower group has no name yet: nothing is said about them, and what stands at the object stays.
+    let shown = groups(&cluster, &first(&cluster, &wiring));
+    assert_eq!(
+        shown,
+        "tier 1 leaf-group | k1 |  | b1 b2\n\
+         tier 1 leaf-group | l1 |  | a1 a2\n\
+         tier 2 pod | s1 |  | [k1 l1] | said spine-1\n"
+    );
+    wiring.switch("l4", "leaf-4");
+    wiring.switch("k2", "leaf-9");
+    let shown = groups(&cluster, &first(&cluster, &wiring));
+    assert!(shown.contains("| a1 a2 | said leaf-1, leaf-2, leaf-3, leaf-4 and 2 more\n"), "{shown}");
+    // Two switches of one name are not named twice.
+    assert!(shown.contains("| b1 b2 | said leaf-9\n"), "{shown}");
+}

@@ -74,6 +74,7 @@ fn model(
         id: id.into(),
         kind: Some(Arc::clone(&kind)),
         fixed_name: None,
+        description: None,
         tier: level as u32 + 1,
         tier_name: Some(Arc::clone(&keys[level])),
         labels: vec![(Arc::clone(&keys[level]), value.into())],

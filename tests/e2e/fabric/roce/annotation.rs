@@ -4,7 +4,7 @@ use anyhow::Result;
 use topoloom_tests::scene::Scene;
 
 use super::super::rig::document;
-use super::rig::{annotate, heard, now, plain, until, until_reported};
+use super::rig::{annotate, heard, now, plain, run, until, until_reported};
 
 /// Two units on two rails: the first hears switches 1 and 2, the second 11 and 12.
 const NODES: [(&str, [u8; 2]); 6] =
@@ -41,21 +41,24 @@ async fn nodes_are_where_their_annotations_say() -> Result<()> {
     let before = scene.stored().await?;
     let calm = scene.plane.requests().await?;
     annotate(&scene, "a3", Some(&heard("a3", &[("rdma1", 12), ("rdma0", 11)]))).await?;
-    scene.cli(&["source", "run", "roce"]).await?;
+    run(&scene).await?;
     scene.until_condition("roce", "Discovered", "True", "Ok").await;
     assert_eq!(scene.writes_since(&calm).await?, (0, 0));
 
     // One wrong cable moves nobody, and is named.
     annotate(&scene, "b2", Some(&heard("b2", &[("rdma0", 11), ("rdma1", 12), ("rdma2", 1)]))).await?;
+    run(&scene).await?;
     let said = until_reported(&scene, "miscabled-host").await;
     assert!(said.contains("b2") && said.contains("leaf-1"), "{said}");
     annotate(&scene, "b2", Some(&rails("b2", [11, 12]))).await?;
+    run(&scene).await?;
     until(&scene, &["tier 1 (2): a1 a2", "tier 1 (4): a3 b1 b2 b3"]).await;
     let now = scene.stored().await?;
     assert!(before.keys().eq(now.keys()), "the groups are the same objects: {now:#?}");
 
     // Who has no annotation has no place.
     annotate(&scene, "a2", None).await?;
+    run(&scene).await?;
     until(&scene, &["tier 1 (1): a1", "tier 1 (4): a3 b1 b2 b3"]).await;
     host.stop().await?;
     scene.plane.stop().await
@@ -81,12 +84,14 @@ async fn an_annotation_that_cannot_be_used_costs_its_node_alone() -> Result<()> 
         (format!("{{\"x\": \"{}\"}}", "x".repeat(20_000)), "at most 16384"),
     ] {
         annotate(&scene, "a3", Some(&value)).await?;
+        run(&scene).await?;
         until(&scene, &["tier 1 (2): a1 a2", "tier 1 (3): b1 b2 b3"]).await;
         let said = until_reported(&scene, "bad-entry").await;
         assert!(said.contains(words), "{words}: {said}");
         let said = scene.cli(&["explain", "a3"]).await?;
         assert!(said.contains("bad-entry"), "{said}");
         annotate(&scene, "a3", Some(&rails("a3", [1, 2]))).await?;
+        run(&scene).await?;
         until(&scene, &["tier 1 (3): a1 a2 a3", "tier 1 (3): b1 b2 b3"]).await;
     }
     host.stop().await?;

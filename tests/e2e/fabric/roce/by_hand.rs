@@ -6,7 +6,7 @@ use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, Scene};
 
 use super::super::rig::document;
-use super::rig::{now, plain, until};
+use super::rig::{now, plain, run, until};
 
 /// Four nodes under two leaves, and a spine above both.
 fn wiring(leaf_of: &[(&str, u8)]) -> Value {
@@ -66,10 +66,12 @@ async fn an_edit_of_the_document_is_a_round() -> Result<()> {
         ("other.json", "{}", "has no key \"fabric.json\""),
     ] {
         write(&scene, key, value).await?;
+        run(&scene).await?;
         let message = scene.until_condition("roce", "Discovered", "False", "Upstream").await;
         assert!(message.contains(words), "{value}: {message}");
         until(&scene, &moved).await;
         write(&scene, "fabric.json", &wiring(&[("n1", 1), ("n2", 2), ("n3", 2), ("n4", 2)]).to_string()).await?;
+        run(&scene).await?;
         scene.until_condition("roce", "Discovered", "True", "Ok").await;
     }
     write(&scene, "fabric.json", &wiring(&LEAVES).to_string()).await?;

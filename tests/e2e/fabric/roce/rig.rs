@@ -86,6 +86,11 @@ pub(super) async fn annotate(scene: &Scene, node: &str, value: Option<&str>) -> 
     Ok(())
 }
 
+/// One round now: what changes on nodes and in documents otherwise waits until the pause after the last one is over.
+pub(super) async fn run(scene: &Scene) -> Result<()> {
+    scene.cli(&["source", "run", "roce"]).await.map(drop)
+}
+
 /// Waits until the topology is this one: per HyperNode its tier, its count and, at the bottom, its Nodes. Identities of
 /// groups come from switches and are left out.
 pub(super) async fn until(scene: &Scene, wanted: &[&str]) {

@@ -174,7 +174,7 @@ fn with(groups: Vec<Group>) -> Topology {
 }
 
 fn group(id: &str, members: Members) -> Group {
-    Group { id: id.into(), level: 0, labels: Vec::new(), members, fixed_name: None }
+    Group { id: id.into(), level: 0, labels: Vec::new(), members, description: None, fixed_name: None }
 }
 
 fn rows() -> Members {

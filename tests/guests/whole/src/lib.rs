@@ -100,7 +100,7 @@ fn topology(input: &Input<'_>) -> topoloom_sdk::Topology {
             parts.push(topology.group(racks, rack).label(RACK, rack).fixed_name(&format!("rack-{rack}")).rows(nodes));
         }
     }
-    topology.group(rows, "row").groups(parts);
+    topology.group(rows, "row").description("the row").groups(parts);
     topology.group(racks, "named").names(input.nodes.names().iter().chain(["elsewhere"]));
     let requirement = |operator, values: &[&str]| LabelRequirement {
         key: RACK.into(),

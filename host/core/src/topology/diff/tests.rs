@@ -28,6 +28,7 @@ fn object(shown: Shown<'_>) -> Object {
         source: Some(arc("label")),
         group_id: Some(arc(shown.0)),
         split_from: None,
+        description: None,
         labels: BTreeMap::new(),
         owned_labels: BTreeSet::new(),
         shared_labels: BTreeSet::new(),
@@ -44,6 +45,7 @@ fn named(wanted: &[Shown<'_>]) -> Named {
         continues: None,
         group_id: Some(arc(shown.0)),
         split_from: None,
+        description: None,
         labels: BTreeMap::new(),
         spec: spec(*shown),
     };

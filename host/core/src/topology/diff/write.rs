@@ -18,6 +18,7 @@ pub(super) fn is_right(world: &World<'_>, id: Id, children: &[Id]) -> bool {
         && world.lists[id] == children
         && stored.group_id == wanted.group_id
         && stored.split_from == wanted.split_from
+        && stored.description == wanted.description
         && labels_that_change(stored, wanted).is_empty()
         && world.other_members_are_right(id)
 }
@@ -63,6 +64,7 @@ pub(super) fn write(world: &World<'_>, moment: &Moment, writes_before: Writes) -
                 remove_labels,
                 group_id: wanted.group_id.clone(),
                 split_from: wanted.split_from.clone(),
+                description: wanted.description.clone(),
             }
         }
         // It is about to go: its list gets shorter, nothing else changes.
@@ -72,6 +74,7 @@ pub(super) fn write(world: &World<'_>, moment: &Moment, writes_before: Writes) -
             remove_labels: BTreeSet::new(),
             group_id: stored.and_then(|object| object.group_id.clone()),
             split_from: stored.and_then(|object| object.split_from.clone()),
+            description: stored.and_then(|object| object.description.clone()),
         },
     })
 }
@@ -133,7 +136,8 @@ pub(super) fn changes(world: &World<'_>, moment: &Moment, writes_before: Writes)
         _ => None,
     };
     let annotated = first.is_some_and(|(stored, wanted)| {
-        (&stored.group_id, &stored.split_from) != (&wanted.group_id, &wanted.split_from)
+        (&stored.group_id, &stored.split_from, &stored.description)
+            != (&wanted.group_id, &wanted.split_from, &wanted.description)
     });
     Changes {
         claims: only_in(after, before),

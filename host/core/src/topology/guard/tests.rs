@@ -35,6 +35,7 @@ fn object(name: &str, members: Vec<Member>) -> Object {
         source: Some("label".into()),
         group_id: None,
         split_from: None,
+        description: None,
         labels: BTreeMap::new(),
         owned_labels: std::collections::BTreeSet::new(),
         shared_labels: std::collections::BTreeSet::new(),

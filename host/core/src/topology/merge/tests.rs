@@ -21,6 +21,7 @@ fn answer(coverage: Coverage, groups: &[(&str, u32, &str)]) -> Forest {
         id: arc(id),
         kind: None,
         fixed_name: Some(arc(id)),
+        description: None,
         tier: *tier,
         tier_name: Some(arc(&format!("level-{tier}"))),
         labels: Vec::new(),

@@ -58,7 +58,9 @@ fn desired(domain: &Domain, stored: Option<&Object>, split_from: Option<Arc<str>
         _ => Some(Arc::clone(&domain.id)),
     };
     let labels = domain.labels.clone();
-    Desired { continues, group_id, split_from, labels, spec }
+    // Whoever says nothing about it, takes nothing away.
+    let description = domain.description.clone().or_else(|| stored.and_then(|object| object.description.clone()));
+    Desired { continues, group_id, split_from, description, labels, spec }
 }
 
 fn members(domain: &Domain, names: &[Arc<str>]) -> Vec<Member> {

@@ -20,7 +20,16 @@ fn forest_of(groups: Vec<Group>) -> Forest {
 }
 
 fn group(id: &str, tier: u32, members: Members) -> Group {
-    Group { id: arc(id), kind: Some(arc("Trn2")), fixed_name: None, tier, tier_name: None, labels: Vec::new(), members }
+    Group {
+        id: arc(id),
+        kind: Some(arc("Trn2")),
+        fixed_name: None,
+        description: None,
+        tier,
+        tier_name: None,
+        labels: Vec::new(),
+        members,
+    }
 }
 
 fn nodes(names: &[&str]) -> Members {
@@ -240,6 +249,7 @@ fn volcanos(name: &str, tier: u32, labels: &[(&str, &str)], members: &[&str]) ->
         source: Some(source()),
         group_id: None,
         split_from: None,
+        description: None,
         labels: labels.iter().map(|(key, value)| (arc(key), arc(value))).collect(),
         owned_labels: BTreeSet::new(),
         shared_labels: BTreeSet::new(),
@@ -269,6 +279,25 @@ fn objects_that_volcano_made_are_adopted_with_one_write_each_and_never_again() {
     );
     assert_eq!(cluster.objects["hypernode-trn2-tier1-xxxx1"].labels["user/own"], arc("x"));
     assert_eq!(round(&mut cluster, &forest), "nothing to write");
+}
+
+#[test]
+fn a_description_is_an_annotation_of_its_own_and_silence_takes_none_away() {
+    let said = |description: Option<&str>| {
+        forest_of(vec![Group { description: description.map(arc), ..group("r7", 1, nodes(&["m1", "m2"])) }])
+    };
+    let mut cluster = Cluster::default();
+    round(&mut cluster, &said(None));
+    let name = named_like(&cluster, &["m1", "m2"]);
+    assert_eq!(cluster.objects[&name].description, None);
+    assert_eq!(round(&mut cluster, &said(Some("leaf-1, leaf-2"))), format!("1. update {name}: annotations"));
+    assert_eq!(cluster.objects[&name].description.as_deref(), Some("leaf-1, leaf-2"));
+    assert_eq!(round(&mut cluster, &said(Some("leaf-1, leaf-2"))), "nothing to write");
+    assert_eq!(round(&mut cluster, &said(None)), "nothing to write");
+    assert_eq!(round(&mut cluster, &said(Some("leaf-1, leaf-3"))), format!("1. update {name}: annotations"));
+    // A write for another reason takes it along.
+    round(&mut cluster, &forest_of(vec![group("r7", 1, nodes(&["m1", "m2", "m3"]))]));
+    assert_eq!(cluster.objects[&name].description.as_deref(), Some("leaf-1, leaf-3"));
 }
 
 #[test]

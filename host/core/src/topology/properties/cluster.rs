@@ -78,6 +78,7 @@ impl Cluster {
                     source: Some(Arc::clone(source)),
                     group_id: None,
                     split_from: None,
+                    description: None,
                     labels: BTreeMap::new(),
                     owned_labels: BTreeSet::new(),
                     shared_labels: BTreeSet::new(),
@@ -159,7 +160,9 @@ impl Cluster {
             {
                 differences.push(format!("{name} is {:?} and should be {:?}", object.spec, wanted.spec));
             }
-            if (&object.group_id, &object.split_from) != (&wanted.group_id, &wanted.split_from) {
+            if (&object.group_id, &object.split_from, &object.description)
+                != (&wanted.group_id, &wanted.split_from, &wanted.description)
+            {
                 differences.push(format!("{name} has other annotations"));
             }
             if wanted.labels.iter().any(|(key, value)| object.labels.get(key) != Some(value)) {
@@ -189,6 +192,7 @@ fn put(object: &mut Object, write: &Write) {
     object.shared_labels.retain(|key| write.labels.contains_key(key));
     object.group_id.clone_from(&write.group_id);
     object.split_from.clone_from(&write.split_from);
+    object.description.clone_from(&write.description);
 }
 
 /// One line per object, for failures.

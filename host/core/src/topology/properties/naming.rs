@@ -43,6 +43,7 @@ fn rack(id: &str, rows: &[u32]) -> Group {
         id: arc(id),
         kind: None,
         fixed_name: None,
+        description: None,
         tier: 1,
         tier_name: None,
         labels: Vec::new(),

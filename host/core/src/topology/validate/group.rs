@@ -68,6 +68,7 @@ impl<'a> GroupChecks<'a> {
             id: Arc::clone(&group.id),
             kind: kind?,
             fixed_name: group.fixed_name.clone(),
+            description: group.description.clone(),
             tier: tier?,
             tier_name,
             labels,

@@ -12,7 +12,16 @@ fn arc(text: &str) -> Arc<str> {
 }
 
 fn group(id: &str, tier: u32, members: Members) -> Group {
-    Group { id: arc(id), kind: None, fixed_name: None, tier, tier_name: None, labels: Vec::new(), members }
+    Group {
+        id: arc(id),
+        kind: None,
+        fixed_name: None,
+        description: None,
+        tier,
+        tier_name: None,
+        labels: Vec::new(),
+        members,
+    }
 }
 
 fn rows(id: &str, tier: u32, rows: &[u32]) -> Group {

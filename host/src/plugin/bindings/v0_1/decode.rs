@@ -18,6 +18,8 @@ use crate::text;
 
 /// The longest detail of a diagnostic that is kept, in bytes.
 const DETAIL: usize = 1 << 10;
+/// What people call a group, in bytes: a line that they read.
+const DESCRIPTION: usize = 256;
 
 /// What the answer is measured against.
 pub(super) struct Bounds {
@@ -137,7 +139,7 @@ fn group(
     bounds: &Bounds,
     groups: usize,
 ) -> Result<Group, CallError> {
-    let types::Group { id, level, labels: own, members, fixed_name } = said;
+    let types::Group { id, level, labels: own, members, description, fixed_name } = said;
     let Some(Level { tier, tier_name, kind }) = levels.get(level as usize) else {
         return Err(invalid(format!("group {position} is of level {level} and there are {} levels", levels.len())));
     };
@@ -172,6 +174,8 @@ fn group(
         id: id.into(),
         kind: kind.clone(),
         fixed_name: fixed_name.map(Into::into),
+        // Whoever reads it is a person: one line, and no more than they read.
+        description: description.map(|said| text::line(&said, DESCRIPTION).into()),
         tier: *tier,
         tier_name: tier_name.clone(),
         labels: labels.share(own),

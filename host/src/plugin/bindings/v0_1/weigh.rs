@@ -32,7 +32,8 @@ pub(super) fn answer(answer: &wit::Answer) -> usize {
         wit::Outcome::Unchanged => 0,
         wit::Outcome::Topology(topology) => {
             let groups = topology.groups.iter().map(|group| {
-                let fixed = group.fixed_name.as_ref().map_or(0, String::len);
+                let fixed = [&group.fixed_name, &group.description];
+                let fixed = fixed.into_iter().flatten().map(String::len).sum::<usize>();
                 group.id.len() + fixed + pairs(&group.labels) + members(&group.members)
             });
             let diagnostics =
