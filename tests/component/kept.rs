@@ -1,9 +1,7 @@
 //! Plugins that were built for an earlier interface, as bytes: they load and answer on the host of today.
 //!
-//! `tests/kept` holds one component per version of the interface and says how it was made. Version 0.1.0 is not released
-//! (decision P1: when label, UFM and RoCE run on it). Until then the component may be made anew when the interface
-//! changes. At the release, copy `wit/discovery-0.1.0` to `tests/kept/discovery-0.1.0`: from then on
-//! [`the_text_of_a_released_interface_is_what_it_was`] holds on to every byte of it.
+//! `tests/kept` holds one component per version of the interface and says how it was made; a version that is released
+//! has a folder there, too, and [`the_text_of_a_released_interface_is_what_it_was`] holds on to every byte of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
