@@ -51,5 +51,5 @@ $(DENY):
 	cargo install --quiet --locked --debug --root $(TARGET_DIR)/tools cargo-deny@$(DENY_VERSION)
 
 bench: controlplane ## Print the measured table, side by side with what it is compared to
-	cargo build --release --workspace --bins
-	cargo bench --workspace --bench bench
+	cargo build --release --workspace --bin topoloom
+	cargo bench --workspace --bench bench --bench placing

@@ -1,6 +1,6 @@
 //! Who takes part in a round: the hosts of the wiring, machines that only a GUID names, and hosts that were there before.
 
-use crate::graph::{Edge, Graph, NONE, at, set};
+use crate::graph::{Edge, Graph, Lists, NONE, at, set};
 use crate::guid::Guid;
 use crate::matching::{Known, Match};
 use crate::memory::{Memory, Past};
@@ -20,7 +20,6 @@ pub(crate) struct Host {
 /// A port of a host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Port<'a> {
-    pub(crate) host: u32,
     /// In the order of identities.
     pub(crate) switch: u32,
     pub(crate) name: &'a str,
@@ -58,34 +57,31 @@ impl<'a> Hosts<'a> {
         order.sort_unstable_by(|&a, &b| key(&hosts, a).cmp(key(&hosts, b)));
         let mut places = vec![0; hosts.len()];
         (0..).zip(&order).for_each(|(place, &number)| set(&mut places, number, place));
-        gathered.ports = cables
-            .into_iter()
-            .map(|(host, cable)| Port {
-                host: at(&places, host),
+        cables.iter_mut().for_each(|(host, _)| *host = at(&places, *host));
+        // Into the hosts' places first: what is left to sort are the few ports of each.
+        let by_host = Lists::collect(hosts.len(), (0..).zip(&cables).map(|(cable, (host, _))| (*host, cable)));
+        gathered.ports.reserve_exact(cables.len());
+        gathered.ends.reserve_exact(hosts.len());
+        for host in 0..hosts.len() as u32 {
+            let begin = gathered.ports.len();
+            let own = by_host.of(host).iter().filter_map(|&cable| cables.get(cable as usize));
+            gathered.ports.extend(own.map(|(_, cable)| Port {
                 switch: at(switches, cable.switch),
                 name: wiring.texts.get(cable.port),
                 switch_port: wiring.texts.get(cable.switch_port),
                 count: u32::from(cable.count),
                 state: cable.state,
-            })
-            .collect();
-        gathered.ports.sort_unstable_by(|a, b| {
-            (a.host, a.switch, a.state)
-                .cmp(&(b.host, b.switch, b.state))
-                .then_with(|| (a.name, a.switch_port, a.count).cmp(&(b.name, b.switch_port, b.count)))
-        });
+            }));
+            gathered.ports.get_mut(begin..).unwrap_or_default().sort_unstable_by(|a, b| {
+                (a.switch, a.state)
+                    .cmp(&(b.switch, b.state))
+                    .then_with(|| (a.name, a.switch_port, a.count).cmp(&(b.name, b.switch_port, b.count)))
+            });
+            gathered.ends.push(gathered.ports.len() as u32);
+        }
         let mut hosts: Vec<Option<Host>> = hosts.into_iter().map(Some).collect();
         gathered.hosts = order.iter().filter_map(|&number| hosts.get_mut(number as usize)?.take()).collect();
         gathered.rows = gathered.hosts.iter().map(|host| host.found.row()).collect();
-        gathered.ends = vec![0; gathered.hosts.len()];
-        for (end, port) in (1..).zip(&gathered.ports) {
-            set(&mut gathered.ends, port.host, end);
-        }
-        let mut last = 0;
-        for end in &mut gathered.ends {
-            *end = (*end).max(last);
-            last = *end;
-        }
         gathered
     }
 

@@ -1,6 +1,6 @@
 //! `make bench`: what the host costs, measured here and now beside what it is compared with.
 //!
-//! `cargo bench -p topoloom-tests -- [PART…] [--nodes=1000,5000] [--runs=N]`; without a part, all of them. A benchmark
+//! `cargo bench -p topoloom-benches -- [PART…] [--nodes=1000,5000] [--runs=N]`; without a part, all of them. A benchmark
 //! reports: it ends with 0 whatever it finds, and with a message when it could not measure.
 #![allow(
     clippy::unwrap_used,

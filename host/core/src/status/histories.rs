@@ -14,7 +14,7 @@ type Labels = BTreeMap<String, String>;
 #[derive(Debug, Clone)]
 enum Step {
     Node(u8, Option<Labels>),
-    Put(Object),
+    Put(Box<Object>),
     Delete(u8),
     /// An object is written again, with one more Node.
     Extend(u8, u8),
@@ -87,7 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (0..8u8, prop::option::weighted(0.7, labels)).prop_map(|(n, labels)| Step::Node(n, labels)),
         5 => (0..6u8, 1..4u32, source, prop::collection::vec(member(), 0..5))
-            .prop_map(|(n, tier, source, members)| Step::Put(object(&format!("h{n}"), tier, source, members))),
+            .prop_map(|(n, tier, source, members)| Step::Put(Box::new(object(&format!("h{n}"), tier, source, members)))),
         2 => (0..6u8).prop_map(Step::Delete),
         2 => (0..6u8, 0..9u8).prop_map(|(n, node)| Step::Extend(n, node)),
         1 => Just(Step::Relist),
@@ -216,7 +216,7 @@ proptest! {
                 }
                 Step::Put(object) => {
                     index.put(&object);
-                    objects.insert(object.name.to_string(), object);
+                    objects.insert(object.name.to_string(), *object);
                 }
                 Step::Extend(n, node) => {
                     if let Some(object) = objects.get_mut(&format!("h{n}")) {

@@ -1,11 +1,6 @@
 //! Fabrics in, answers out, through the public face only.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "what prepares a test panics as a test does, and a measure is printed"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what prepares a test panics as a test does")]
 
 mod dead_links;
 mod edges;
@@ -17,6 +12,6 @@ mod names;
 mod properties;
 mod reports;
 mod round;
-mod speed;
+mod size;
 mod tiers;
 mod volcano;
