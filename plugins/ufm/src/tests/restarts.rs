@@ -39,6 +39,8 @@ fn objects(topology: &Topology) -> Vec<AppliedGroup> {
 fn tree(answer: &Answer) -> Vec<String> {
     let shown = Net::default().cluster(NODES).show(answer);
     let sorted = |line: &str| {
+        // The switches that describe a group are those that are listed now.
+        let line = line.split(" | said ").next().unwrap_or_default();
         let mut words: Vec<&str> = line.split(['[', ']', ' ']).filter(|word| !word.is_empty()).collect();
         words[5..].sort_unstable();
         words.join(" ")
