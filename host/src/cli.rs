@@ -12,6 +12,7 @@ mod live;
 mod plan;
 mod plugin;
 mod print;
+mod private;
 mod run;
 mod source;
 mod tree;
@@ -138,6 +139,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     init_log(&cli.log)?;
     // Whoever needs TLS finds the one provider; a second installation is no failure.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    if let Err(error) = private::memory() {
+        tracing::warn!(%error, "a crash may leave a core, with the Secrets that are in it");
+    }
     match cli.verb {
         Verb::Crd => crd::print(),
         Verb::Completions { shell } => {

@@ -327,12 +327,12 @@ impl Session {
         let endpoints = Arc::clone(&self.endpoints);
         let found = match (endpoints.find(name), &endpoints.tape) {
             (Err(error), _) => Err(error),
-            (Ok(_), Tape::Replay(replay)) => Ok(replay.credential(&endpoints.source, name)),
+            (Ok(_), Tape::Replay(replay)) => replay.credential(&endpoints.source, name),
             (Ok(Endpoint { at: At::Document(_), .. }), _) => Ok(CredentialKind::None),
             (Ok(Endpoint { at: At::Server(server), plan, .. }), _) => server.credential(plan).await,
         };
-        if let (Ok(kind), Tape::Record(recorder)) = (&found, &endpoints.tape) {
-            recorder.credential(&endpoints.source, name, *kind);
+        if let Tape::Record(recorder) = &endpoints.tape {
+            recorder.credential(&endpoints.source, name, &found);
         }
         self.noted(endpoints.count(found))
     }

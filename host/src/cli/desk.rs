@@ -14,7 +14,7 @@ use topoloom_api::hyper_node::KIND;
 use topoloom_core::snapshot::{NodeMeta, Store};
 use topoloom_core::topology::Object;
 
-use super::{live, print};
+use super::{live, print, private};
 use crate::config::{self, Document, PluginOrigin, PluginRef, Standing};
 use crate::delivery::Supply;
 use crate::discovery::node_file::{self, FileNode};
@@ -100,8 +100,7 @@ pub(super) async fn rounds(args: &DeskArgs, nodes: &Path, config: &Path, only: O
 fn tape(args: &DeskArgs) -> anyhow::Result<Tape> {
     if let Some(path) = &args.record {
         // Whoever cannot write there should hear of it before anybody is asked. What is there stays until then.
-        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        opened.with_context(|| format!("--record {}", path.display()))?;
+        private::open(path).with_context(|| format!("--record {}", path.display()))?;
         return Ok(Tape::Record(Recorder::default()));
     }
     let Some(path) = &args.replay else { return Ok(Tape::None) };
@@ -118,7 +117,7 @@ fn outside(args: &DeskArgs, tape: Tape) -> Outside {
 
 fn write_recording(path: &Path, recorder: &Recorder) -> anyhow::Result<()> {
     let text = recorder.recording().print()?;
-    print::private_file(path, text.as_bytes()).with_context(|| format!("--record {}", path.display()))
+    private::write(path, text.as_bytes()).with_context(|| format!("--record {}", path.display()))
 }
 
 fn read_config(path: &Path) -> anyhow::Result<Document> {

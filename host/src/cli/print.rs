@@ -48,11 +48,3 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
     }
     text
 }
-
-/// Writes a file that only its owner can read.
-pub(super) fn private_file(path: &std::path::Path, content: &[u8]) -> std::io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(content)
-}

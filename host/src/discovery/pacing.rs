@@ -4,10 +4,11 @@
 //! may ask for a pause between such rounds, an operator for time to settle, and after a failure nothing but the
 //! operator starts a round before the back-off is over.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use topoloom_core::plugin::Trigger;
+use topoloom_core::plugin::{Retry, Trigger};
 
 /// An edit that never comes to rest is looked at after this many settle times.
 const SETTLE_PATIENCE: u32 = 10;
@@ -18,6 +19,10 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const FIRST_REMOTE_BACKOFF: Duration = Duration::from_secs(10);
 /// The longest pause after a failure (`wasm-plugins.md` 7).
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+
+/// Pauses after failures differ by so much of themselves at most, so that sources that failed together do not ask
+/// together (`topology-sources.md` 6).
+const SPREAD: f64 = 0.2;
 
 /// What a revision asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,6 +71,8 @@ pub struct Pacing {
     outside: bool,
     /// The last round failed in a way that such a change may mend.
     mendable: bool,
+    /// What pauses are spread by; without it they are exact.
+    spread: Option<RandomState>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -75,9 +82,15 @@ struct Waiting {
 }
 
 impl Pacing {
+    /// Nothing is due, and pauses will be like nobody else's.
+    #[must_use]
+    pub fn spread() -> Self {
+        Self { spread: Some(RandomState::new()), ..Self::default() }
+    }
+
     /// A new revision: its first round is due at once.
     pub fn restart(&mut self, rhythm: Rhythm) {
-        *self = Self { rhythm, asked: true, ..Self::default() };
+        *self = Self { rhythm, asked: true, spread: self.spread.take(), ..Self::default() };
     }
 
     /// A required column changed.
@@ -156,10 +169,35 @@ impl Pacing {
         let first = if self.rhythm.remote { FIRST_REMOTE_BACKOFF } else { FIRST_BACKOFF };
         let doubled = first.saturating_mul(1 << self.failures.min(9));
         self.failures = self.failures.saturating_add(1);
-        let pause = doubled.max(wait.unwrap_or_default()).min(LONGEST_BACKOFF);
-        let when = now + pause;
+        let wait = wait.unwrap_or_default().min(LONGEST_BACKOFF);
+        let pause = doubled.min(LONGEST_BACKOFF).max(wait);
+        // Never less than what was asked for, never more than the longest.
+        let (room, part) = self.room(pause);
+        let least = pause.min(LONGEST_BACKOFF - room).max(wait);
+        let when = now + (least + part).min(LONGEST_BACKOFF);
         self.not_before = Some(when);
         when
+    }
+
+    /// By how much a pause may be spread, and by how much it is this time.
+    fn room(&self, pause: Duration) -> (Duration, Duration) {
+        let Some(spread) = &self.spread else { return (Duration::ZERO, Duration::ZERO) };
+        let room = pause.mul_f64(SPREAD);
+        let part = f64::from(spread.hash_one(self.failures) as u32) / f64::from(u32::MAX);
+        (room, room.mul_f64(part))
+    }
+
+    /// A round failed, and this is what trying again is good for. Answers when it is tried again, if the time alone
+    /// makes it so.
+    pub fn failed_for(&mut self, now: Instant, retry: Retry) -> Option<Instant> {
+        match retry {
+            Retry::Later(wait) => Some(self.failed(now, wait)),
+            Retry::AtInterval => Some(self.failed_until_interval(now)),
+            Retry::OnChange => {
+                self.failed_until_changed();
+                None
+            }
+        }
     }
 
     /// No round before this time, unless somebody asks for one.
@@ -170,7 +208,7 @@ impl Pacing {
     }
 
     /// The round failed in a way that somebody has to mend outside: it is tried again when the interval has passed.
-    pub fn failed_until_interval(&mut self, now: Instant) -> Instant {
+    fn failed_until_interval(&mut self, now: Instant) -> Instant {
         self.failures = self.failures.saturating_add(1);
         let interval = self.rhythm.timer.map_or(LONGEST_BACKOFF, |interval| interval.max(FIRST_REMOTE_BACKOFF));
         let when = self.last_start.unwrap_or(now) + interval;
@@ -180,7 +218,7 @@ impl Pacing {
     }
 
     /// The round failed in a way that only a change can mend.
-    pub fn failed_until_changed(&mut self) {
+    fn failed_until_changed(&mut self) {
         self.blocked = true;
         self.failures = 0;
         self.not_before = None;
@@ -278,6 +316,46 @@ mod tests {
         pacing.started(now);
         assert_eq!(pacing.failed(now, Some(7000 * S)), now + 300 * S);
         assert_eq!(pacing.due(now), Some(now + 300 * S));
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_as_it_deserves() {
+        let (mut pacing, now) = remote();
+        for (retry, due) in [
+            (Retry::Later(None), Some(now + 10 * S)),
+            (Retry::Later(Some(70 * S)), Some(now + 70 * S)),
+            (Retry::AtInterval, Some(now + 600 * S)),
+            (Retry::OnChange, None),
+        ] {
+            pacing.started(now);
+            assert_eq!(pacing.failed_for(now, retry), due, "{retry:?}");
+            assert_eq!(pacing.due(now), due, "{retry:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_are_spread_within_their_bounds() {
+        let now = Instant::now();
+        let timer = Rhythm::new(&[Trigger::Timer(Duration::ZERO)], 600 * S, Duration::ZERO, true);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..100 {
+            let mut pacing = Pacing::spread();
+            pacing.restart(timer.clone());
+            for (wait, least, most) in [
+                (None, 10 * S, 12 * S),
+                (None, 20 * S, 24 * S),
+                (Some(100 * S), 100 * S, 120 * S),
+                (Some(7000 * S), 300 * S, 300 * S),
+                (Some(280 * S), 280 * S, 300 * S),
+                (None, 240 * S, 300 * S),
+            ] {
+                pacing.started(now);
+                let pause = pacing.failed(now, wait) - now;
+                assert!(pause >= least && pause <= most, "{pause:?} of {wait:?}");
+                seen.insert(pause);
+            }
+        }
+        assert!(seen.len() > 400, "{} different pauses", seen.len());
     }
 
     #[test]

@@ -342,7 +342,7 @@ impl Supervisor {
             prepare_at: None,
             prepare_pause: entry::PREPARE_AGAIN,
             unprepared: true,
-            pacing: Pacing::default(),
+            pacing: Pacing::spread(),
             state: Arc::from([]),
             forest: None,
             forest_config: String::new(),

@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine as _;
+use base64::engine::GeneralPurpose;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use http::HeaderValue;
 use topoloom_core::plugin::CredentialKind;
 use zeroize::Zeroizing;
@@ -115,9 +117,8 @@ impl Material {
                     return Err("its username has a colon, which Basic authentication cannot carry".to_owned());
                 }
                 let pair = Zeroizing::new([value(USERNAME), b":", value(PASSWORD)].concat());
-                let pair = Zeroizing::new(base64::engine::general_purpose::STANDARD.encode(&*pair));
-                let plain = Zeroizing::new([value(USERNAME), b":", value(PASSWORD)].concat());
-                headed("Basic", pair.as_bytes())?.recognised_by([value(PASSWORD), &plain, pair.as_bytes()])
+                let sent = Zeroizing::new(STANDARD.encode(&*pair));
+                headed("Basic", sent.as_bytes())?.recognised_by([value(PASSWORD), &pair])
             }
             CredentialKind::Token => headed("Basic", value(TOKEN))?.recognised_by([value(TOKEN)]),
             CredentialKind::Bearer => headed("Bearer", value(TOKEN))?.recognised_by([value(TOKEN)]),
@@ -145,6 +146,12 @@ fn url_form(value: &[u8]) -> Vec<u8> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let encode = |byte: &u8| if is_plain(*byte) { vec![*byte] } else { format!("%{byte:02X}").into_bytes() };
     value.iter().flat_map(encode).collect()
+}
+
+/// The text in base64, up to where what follows it or fills it up would show.
+fn base64_form(value: &[u8], alphabet: &GeneralPurpose) -> Vec<u8> {
+    let whole = value.len() - value.len() % 3;
+    alphabet.encode(value.get(..whole).unwrap_or_default()).into_bytes()
 }
 
 /// In words, for somebody who writes a Secret.
@@ -201,9 +208,9 @@ impl Sent {
     fn recognised_by<'a>(mut self, marks: impl IntoIterator<Item = &'a [u8]>) -> Self {
         for mark in marks.into_iter().filter(|mark| mark.len() >= RECOGNISABLE) {
             self.marks.push(Hidden::new(mark.to_vec()));
-            // As JSON and as URLs would carry it, where that differs.
-            for form in [json_form(mark), url_form(mark)] {
-                if form != mark {
+            // As JSON, URLs and base64 would carry it, where that differs.
+            for form in [json_form(mark), url_form(mark), base64_form(mark, &STANDARD), base64_form(mark, &URL_SAFE)] {
+                if self.marks.iter().all(|known| known.reveal() != form) {
                     self.marks.push(Hidden::new(form));
                 }
             }

@@ -27,6 +27,23 @@ pub enum Denial {
 }
 
 impl Denial {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Endpoint,
+        Self::Method,
+        Self::Path,
+        Self::Header,
+        Self::Body,
+        Self::Address,
+        Self::Connections,
+        Self::Credential,
+    ];
+
+    /// Of its word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|denial| denial.word() == word)
+    }
+
     /// The word for metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -86,6 +103,26 @@ pub enum Wait {
     FirstByte,
     /// The last byte of the answer.
     Body,
+}
+
+impl Wait {
+    pub(super) const ALL: [Self; 3] = [Self::Connection, Self::FirstByte, Self::Body];
+
+    /// The word for recordings: that of the entry's `timeouts`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Connection => "connect",
+            Self::FirstByte => "firstByte",
+            Self::Body => "total",
+        }
+    }
+
+    /// Of its word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|wait| wait.word() == word)
+    }
 }
 
 impl fmt::Display for Wait {

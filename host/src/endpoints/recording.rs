@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use base64::Engine as _;
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use topoloom_core::plugin::CredentialKind;
 
 use super::body::{Body, Bounds};
-use super::error::Error;
+use super::error::{Denial, Error, Wait};
 use super::plan::Usual;
 use super::{Asked, Reply};
 
@@ -34,6 +35,9 @@ struct Source {
     /// The kind of credential of each endpoint that was asked about.
     #[serde(default)]
     credentials: BTreeMap<String, String>,
+    /// Why an endpoint that was asked about had no credential.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    missing: BTreeMap<String, Failed>,
     exchanges: Vec<Exchange>,
 }
 
@@ -58,11 +62,19 @@ struct Exchange {
     error: Option<Failed>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Failed {
     kind: String,
     message: String,
+    /// What was not granted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    denial: Option<String>,
+    /// What took too long, and its limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wait: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    milliseconds: Option<u64>,
 }
 
 impl Recording {
@@ -98,10 +110,17 @@ impl Recorder {
         Recording { version: VERSION, ..self.lock().clone() }
     }
 
-    pub(super) fn credential(&self, source: &str, endpoint: &str, kind: CredentialKind) {
+    pub(super) fn credential(&self, source: &str, endpoint: &str, found: &Result<CredentialKind, Error>) {
         let mut recording = self.lock();
         let source = recording.sources.entry(source.to_owned()).or_default();
-        source.credentials.insert(endpoint.to_owned(), kind.as_str().to_owned());
+        match found {
+            Ok(kind) => {
+                source.credentials.insert(endpoint.to_owned(), kind.as_str().to_owned());
+            }
+            Err(error) => {
+                source.missing.insert(endpoint.to_owned(), failed(error));
+            }
+        }
     }
 
     /// A request and the head of its answer. Answers which exchange it is.
@@ -142,7 +161,16 @@ impl Recorder {
 }
 
 fn failed(error: &Error) -> Failed {
-    Failed { kind: error.word().to_owned(), message: error.to_string() }
+    let mut failed = Failed { kind: error.word().to_owned(), message: error.to_string(), ..Failed::default() };
+    match error {
+        Error::Denied { denial, .. } => failed.denial = Some(denial.word().to_owned()),
+        Error::Timeout { what, limit } => {
+            failed.wait = Some(what.word().to_owned());
+            failed.milliseconds = u64::try_from(limit.as_millis()).ok();
+        }
+        _ => {}
+    }
+    failed
 }
 
 /// Answers from a recording: each exchange once, in the order in which they were recorded.
@@ -152,6 +180,7 @@ pub struct Replay(Mutex<BTreeMap<String, Left>>);
 #[derive(Debug)]
 struct Left {
     credentials: BTreeMap<String, String>,
+    missing: BTreeMap<String, Failed>,
     exchanges: VecDeque<Exchange>,
 }
 
@@ -160,15 +189,20 @@ impl Replay {
     #[must_use]
     pub fn new(recording: Recording) -> Self {
         let left = |(name, source): (String, Source)| {
-            (name, Left { credentials: source.credentials, exchanges: source.exchanges.into() })
+            let Source { credentials, missing, exchanges } = source;
+            (name, Left { credentials, missing, exchanges: exchanges.into() })
         };
         Self(Mutex::new(recording.sources.into_iter().map(left).collect()))
     }
 
-    pub(super) fn credential(&self, source: &str, endpoint: &str) -> CredentialKind {
+    pub(super) fn credential(&self, source: &str, endpoint: &str) -> Result<CredentialKind, Error> {
         let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = left.get(source).and_then(|source| source.credentials.get(endpoint));
-        said.and_then(|word| CredentialKind::parse(word)).unwrap_or(CredentialKind::None)
+        let Some(source) = left.get(source) else { return Ok(CredentialKind::None) };
+        if let Some(failed) = source.missing.get(endpoint) {
+            return Err(again(failed));
+        }
+        let said = source.credentials.get(endpoint);
+        Ok(said.and_then(|word| CredentialKind::parse(word)).unwrap_or(CredentialKind::None))
     }
 
     pub(super) fn answer(&self, source: &str, asked: &Asked) -> Result<Reply, Error> {
@@ -213,10 +247,13 @@ impl Replay {
 
 fn again(failed: &Failed) -> Error {
     let message = failed.message.clone();
-    match failed.kind.as_str() {
-        "denied" => Error::denied(super::error::Denial::Endpoint, message),
-        "too-large" => Error::TooLarge(message),
-        "protocol" => Error::Protocol(message),
+    let denial = failed.denial.as_deref().and_then(Denial::parse).unwrap_or(Denial::Endpoint);
+    let what = failed.wait.as_deref().and_then(Wait::parse);
+    match (failed.kind.as_str(), what, failed.milliseconds) {
+        ("denied", ..) => Error::denied(denial, message),
+        ("timeout", Some(what), Some(limit)) => Error::Timeout { what, limit: Duration::from_millis(limit) },
+        ("too-large", ..) => Error::TooLarge(message),
+        ("protocol", ..) => Error::Protocol(message),
         _ => Error::Connect(message),
     }
 }
@@ -246,10 +283,10 @@ mod tests {
         let at = recorder.asked("s", &asked("/a"), Ok(&reply));
         recorder.read("s", at, b"\xff\x00".to_vec(), Some(&Error::Protocol("broke off".into())));
         recorder.asked("s", &asked("/b"), Err(&Error::Connect("refused".into())));
-        recorder.credential("s", "e", CredentialKind::Token);
+        recorder.credential("s", "e", &Ok(CredentialKind::Token));
         let text = recorder.recording().print().unwrap();
         let replay = Replay::new(Recording::parse(&text).unwrap());
-        assert_eq!(replay.credential("s", "e"), CredentialKind::Token);
+        assert_eq!(replay.credential("s", "e"), Ok(CredentialKind::Token));
         assert_eq!(replay.answer("s", &asked("/b")).err(), Some(Error::Connect("refused".into())));
         let mut again = replay.answer("s", &asked("/a")).unwrap();
         assert_eq!((again.status, again.headers.len()), (200, 1));
@@ -257,6 +294,29 @@ mod tests {
         assert_eq!(again.body.read(10).await, Err(Error::Protocol("broke off".into())));
         assert!(replay.answer("s", &asked("/a")).is_err(), "it was answered once");
         assert!(replay.answer("other", &asked("/a")).is_err());
+    }
+
+    #[test]
+    fn a_failure_comes_back_as_the_same_failure() {
+        let recorder = Recorder::default();
+        let mut errors = vec![
+            Error::Connect("refused".into()),
+            Error::TooLarge("more than 8 MiB".into()),
+            Error::Protocol("broke off".into()),
+        ];
+        errors.extend(Denial::ALL.map(|denial| Error::denied(denial, "not granted")));
+        errors.extend(Wait::ALL.map(|what| Error::Timeout { what, limit: Duration::from_millis(2500) }));
+        for error in &errors {
+            recorder.asked("s", &asked("/a"), Err(error));
+        }
+        let missing = Error::denied(Denial::Credential, "the Secret ns/fabric is not there");
+        recorder.credential("s", "e", &Err(missing.clone()));
+        let text = recorder.recording().print().unwrap();
+        let replay = Replay::new(Recording::parse(&text).unwrap());
+        for error in errors {
+            assert_eq!(replay.answer("s", &asked("/a")).err(), Some(error));
+        }
+        assert_eq!(replay.credential("s", "e"), Err(missing));
     }
 
     #[test]

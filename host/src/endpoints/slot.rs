@@ -211,16 +211,19 @@ mod tests {
                 let _ = rung.fetch_add(1, Ordering::SeqCst);
             })
         };
-        // What cannot be watched says nothing, so the looks are made by hand.
+        // What cannot be watched is looked at, once a minute.
+        let mut follower = tokio::task::JoinSet::new();
+        follower.spawn(Arc::clone(&slot).follow(bell));
         let look = async || {
-            let found = slot.read().await;
-            let is_there = found.is_ok();
-            if slot.put(found) && is_there {
-                bell();
+            let read = slot.lock().read;
+            while slot.lock().read == read {
+                tokio::time::sleep(Duration::from_secs(1)).await;
             }
             rung.load(Ordering::SeqCst)
         };
+        let begun = Instant::now();
         assert_eq!(look().await, 0);
+        assert!(begun.elapsed() >= LOOK && begun.elapsed() < LOOK + Duration::from_secs(2), "{:?}", begun.elapsed());
         std::fs::write(folder.path().join("username"), "other").unwrap();
         assert_eq!(look().await, 0, "a key that nobody uses");
         std::fs::remove_file(folder.path().join("token")).unwrap();
@@ -228,5 +231,10 @@ mod tests {
         assert_eq!(look().await, 0, "it could not be read");
         std::fs::write(folder.path().join("token"), "new").unwrap();
         assert_eq!(look().await, 1);
+        // Also beyond the tries to watch it that come in between.
+        for round in 0..2 * LOOKS as usize {
+            std::fs::write(folder.path().join("token"), format!("token {round}")).unwrap();
+            assert_eq!(look().await, 2 + round);
+        }
     }
 }

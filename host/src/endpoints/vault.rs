@@ -132,7 +132,9 @@ impl Vault {
 
     /// Every state of the object from now on, where that can be watched.
     pub fn watch(&self, name: &Name) -> BoxStream<'static, Seen> {
-        let Self::Cluster { client, .. } = self else { return futures::stream::pending().boxed() };
+        let Self::Cluster { client, .. } = self else {
+            return futures::stream::iter([Seen::Refused]).boxed();
+        };
         let owned = name.clone();
         match name.kind {
             Kind::Secret => {

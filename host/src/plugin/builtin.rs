@@ -40,7 +40,7 @@ fn builtin(name: &'static str, bytes: &'static [u8], image: &'static [u8]) -> Bu
 }
 
 /// What a builtin plugin needs where its entry does not say otherwise.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Needs {
     /// Of the table of limits.
     pub limits: &'static [(Limit, Amount)],
@@ -81,4 +81,19 @@ pub fn find(name: &str) -> Option<&'static Builtin> {
 /// The one with these bytes.
 pub(super) fn of(digest: &Digest) -> Option<&'static Builtin> {
     all().iter().find(|builtin| builtin.digest == *digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reads_whole_fabrics_may_take_its_time_and_nobody_else() {
+        for name in ["ufm", "roce"] {
+            let needs = find(name).unwrap().needs();
+            assert_eq!((needs.endpoint.max_body, needs.endpoint.total.as_secs()), (256 << 20, 120), "decision P3");
+            assert!(needs.limits.contains(&(Limit::Wall, Amount::seconds(180))), "{:?}", needs.limits);
+        }
+        assert_eq!(find("label").unwrap().needs(), Needs::default());
+    }
 }

@@ -18,7 +18,8 @@ pub(crate) struct Held {
 pub(crate) fn held(id: u32) -> Result<Held> {
     let status = status(id)?;
     let threads = field(&status, "Threads:")?.parse().context("Threads is no number")?;
-    let descriptors = std::fs::read_dir(format!("/proc/{id}/fd")).context("the process has ended")?.count();
+    let descriptors =
+        std::fs::read_dir(format!("/proc/{id}/fd")).context("the process has ended, or you are not root")?.count();
     let mut children = 0;
     for task in std::fs::read_dir(format!("/proc/{id}/task"))? {
         // A thread that has ended meanwhile has none.
@@ -43,7 +44,8 @@ pub(crate) fn own_cpu() -> Result<Duration> {
 
 /// From now on the peak of a process is what it holds from now on.
 pub(crate) fn forget_peak(id: u32) -> Result<()> {
-    std::fs::write(format!("/proc/{id}/clear_refs"), "5").context("the peak of the process cannot be set back")
+    std::fs::write(format!("/proc/{id}/clear_refs"), "5")
+        .context("the peak of the process cannot be set back; that takes root")
 }
 
 fn status(id: u32) -> Result<String> {

@@ -111,6 +111,31 @@ async fn a_server_cannot_tell_a_plugin_what_it_was_sent() {
 }
 
 #[tokio::test]
+async fn it_is_recognised_in_every_form_that_text_takes() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
+    let password = "p\"a\\s/s?w>o~r d+9";
+    for form in [
+        password.to_owned(),
+        serde_json::Value::from(password).to_string(),
+        "p%22a%5Cs%2Fs%3Fw%3Eo~r%20d%2B9".to_owned(),
+        STANDARD.encode(password),
+        STANDARD_NO_PAD.encode(password),
+        URL_SAFE.encode(password),
+        STANDARD.encode(format!("admin:{password}")),
+    ] {
+        let shown = form.clone();
+        let server = Wire::at("127.0.0.2", move |_| ok("", format!("before {shown} after").as_bytes())).await;
+        let (_folder, outside) = folder(&[("username", "admin"), ("password", password)]);
+        let mut plan = plan(&[&server.url()]);
+        (plan.credentials, plan.kinds) = (secret(), vec![CredentialKind::Basic]);
+        let reply = session(plan, &outside).send(&get("/")).await.unwrap();
+        let error = text(reply).await.unwrap_err();
+        assert!(error.to_string().contains("repeats the credential"), "{form}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn a_token_that_stands_in_the_configuration_works() {
     let server = Wire::saying("127.0.0.2", "good").await;
     let mut plan = plan(&[&server.url()]);

@@ -90,6 +90,10 @@ async fn no_secret_is_found_wherever_the_host_writes() -> Result<()> {
     // What is looked for would be found: where it belongs, it is.
     let secret = rig.scene.plane.kubectl(&["get", "secret", "token", "-n", NAMESPACE, "-o", "json"]).await?;
     assert!(forms(TOKEN).iter().any(|form| secret.contains(form)), "{secret}");
+    // What a crash would leave: nothing.
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", host.id().unwrap_or_default()))?;
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap_or_default();
+    assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"], "{limits}");
     host.stop().await?;
     ufm.stop().await;
     fabric.stop().await;

@@ -2,7 +2,7 @@
 //! by itself.
 
 use anyhow::Result;
-use topoloom_simulator::Rule;
+use topoloom_simulator::{Credentials, Rule, Ufm};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::PATIENCE;
 
@@ -125,7 +125,12 @@ async fn insecure_verification_is_a_condition_and_a_metric() -> Result<()> {
         if is_left { Err(format!("{:#?}", source.status)) } else { Ok(()) }
     })
     .await;
+    let open = Ufm::builder(rig.fabric.clone()).credentials(Credentials::nobody().token(TOKEN)).plain().start().await?;
+    rig.scene.configure(&document(&[entry("ufm", &[&open], "").replace("    caBundle: |\n", "")])).await?;
+    let message = rig.scene.until_condition("ufm", "InsecureTls", "True", "VerificationOff").await;
+    assert!(message.contains("in the clear to: ufm"), "{message}");
     host.stop().await?;
     ufm.stop().await;
+    open.stop().await;
     rig.scene.plane.stop().await
 }

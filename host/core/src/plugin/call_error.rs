@@ -413,3 +413,29 @@ fn mistakes(count: usize) -> String {
 fn join(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_has_its_pause() {
+        let said = String::new;
+        let asked = Some(Duration::from_secs(70));
+        for (failure, retry) in [
+            (Failure::Upstream { message: said(), retry_after: asked }, Retry::Later(asked)),
+            (Failure::Upstream { message: said(), retry_after: None }, Retry::Later(None)),
+            (Failure::Unauthorized(said()), Retry::AtInterval),
+            (Failure::Credentials(said()), Retry::AtInterval),
+            (Failure::Denied(said()), Retry::Later(None)),
+            (Failure::Internal(said()), Retry::Later(None)),
+            (Failure::Config(said()), Retry::OnChange),
+        ] {
+            let error = CallError::Failure(failure);
+            assert_eq!(error.retry(), retry, "{error:?}");
+        }
+        assert_eq!(CallError::InvalidConfig(Vec::new()).retry(), Retry::OnChange);
+        assert_eq!(CallError::InvalidResult(said()).retry(), Retry::Later(None));
+        assert_eq!(CallError::Host(said()).retry(), Retry::Later(None));
+    }
+}

@@ -10,7 +10,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use topoloom_simulator::{Counts, Edit, Fault, Field, HostKind, Layout, Options, Rule, Running, Shape, Transport};
 
-use super::super::print;
+use super::super::{print, private};
 
 /// Flags of `fabric simulate`.
 #[derive(Debug, Args)]
@@ -160,7 +160,7 @@ fn running_text(running: &Running<'_>, folder: Option<&Path>) -> String {
 fn files(folder: &Path, running: &Running<'_>, clients: &[String]) -> anyhow::Result<()> {
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
-        print::private_file(&path, text.as_bytes()).with_context(|| format!("--write {}", path.display()))
+        private::write(&path, text.as_bytes()).with_context(|| format!("--write {}", path.display()))
     };
     std::fs::create_dir_all(folder).with_context(|| format!("--write {}", folder.display()))?;
     if let Some(pem) = running.ufm.ca_pem() {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 use topoloom_api::condition::Reason;
+use topoloom_core::plugin::Answered;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::rollout::{Call, Failed};
-use topoloom_core::plugin::{Answered, Retry};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::guard::Seen;
 use topoloom_core::topology::{Forest, Object};
@@ -98,14 +98,7 @@ impl Supervisor {
         self.shared.metrics.guest(&self.source, &call.usage);
         let outcome = match call.end {
             Err(error) => {
-                let until = match error.retry() {
-                    Retry::Later(wait) => Some(self.pacing.failed(Instant::now(), wait)),
-                    Retry::AtInterval => Some(self.pacing.failed_until_interval(Instant::now())),
-                    Retry::OnChange => {
-                        self.pacing.failed_until_changed();
-                        None
-                    }
-                };
+                let until = self.pacing.failed_for(Instant::now(), error.retry());
                 let said = error.to_string();
                 self.report.round_failed(call_reason(&error), &said, until);
                 let call = match call_failed(&error) {
