@@ -43,6 +43,9 @@ pub(crate) struct Child {
     pub(crate) group: u32,
     /// When it last showed a live link, milliseconds since 1970.
     pub(crate) seen: u64,
+    /// Of a host: the Node that its GUIDs led to, where its name does not say it; else empty. Who is not listed shows no
+    /// GUIDs.
+    pub(crate) node: String,
 }
 
 impl Memory {
@@ -184,8 +187,9 @@ impl Recall {
     }
 }
 
-/// What the next round should know of this one; `hosts` are the keys of the children of the first floor.
-pub(crate) fn remember(switches: &[&str], floors: &[Floor], hosts: &[&str]) -> Memory {
+/// What the next round should know of this one; `hosts` are the keys of the children of the first floor, `nodes` the Nodes
+/// that their GUIDs led to.
+pub(crate) fn remember(switches: &[&str], floors: &[Floor], hosts: &[&str], nodes: &[&str]) -> Memory {
     // Only switches that somebody hangs on: the others say nothing.
     let mut numbers = vec![NONE; switches.len()];
     let edges = floors.iter().flat_map(|floor| floor.level.known.edges());
@@ -212,7 +216,8 @@ pub(crate) fn remember(switches: &[&str], floors: &[Floor], hosts: &[&str]) -> M
         };
         for (key, child) in order {
             let (group, seen) = (at(&level.group_of, child), at(&floor.seen, child));
-            remembered.children.push(Child { key: key.to_owned(), group, seen });
+            let node = nodes.get(child as usize).filter(|_| number == 0).copied().unwrap_or_default().to_owned();
+            remembered.children.push(Child { key: key.to_owned(), group, seen, node });
             remembered
                 .known
                 .push(level.known.of(child).iter().map(|edge| Edge { parent: at(&numbers, edge.parent), ..*edge }));

@@ -10,7 +10,7 @@ use crate::memory::{Child, Memory, Remembered};
 use crate::wiring::Wiring;
 
 /// Changes with the layout.
-const MAGIC: [u8; 4] = *b"tlf\x02";
+const MAGIC: [u8; 4] = *b"tlf\x03";
 /// What the host keeps.
 const MAX_STATE: usize = 8 * 1024 * 1024;
 /// Of a discoverer's own bytes.
@@ -155,6 +155,7 @@ fn write_memory(memory: &Memory, writer: &mut Writer) {
         writer.number(level.children.len() as u64);
         for (number, child) in (0..).zip(&level.children) {
             writer.text(&child.key);
+            writer.text(&child.node);
             writer.number(u64::from(child.group));
             writer.step(time, child.seen);
             time = child.seen;
@@ -182,6 +183,7 @@ fn read_memory(reader: &mut Reader<'_>) -> Option<Memory> {
         }
         for _ in 0..reader.count()? {
             let key = reader.text()?.to_owned();
+            let node = reader.text()?.to_owned();
             let group = reader.narrow::<u32>()?;
             if group != NONE && group as usize >= level.ids.len() {
                 return None;
@@ -192,7 +194,7 @@ fn read_memory(reader: &mut Reader<'_>) -> Option<Memory> {
                 edges.push(Edge { parent: reader.below(memory.switches.len())?, weight: reader.narrow()? });
             }
             level.known.push(edges);
-            level.children.push(Child { key, group, seen: time });
+            level.children.push(Child { key, group, seen: time, node });
         }
         // Looked up by halves.
         if !level.children.is_sorted_by(|a, b| a.key < b.key) {

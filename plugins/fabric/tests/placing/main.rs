@@ -8,6 +8,7 @@ mod example;
 mod fabric;
 mod halves;
 mod memory;
+mod missing;
 mod names;
 mod properties;
 mod reports;
