@@ -1,10 +1,14 @@
 //! What the last round placed, and on what grounds.
 //!
 //! For every child of every level: its group, the switches it was known to hang on, and when it last showed a live link.
-//! A child that shows nothing keeps its place for a while; after that it is as if never seen. After a restart the objects
-//! in the cluster say where everybody was and what the groups are called ([`Prior`]), and the while begins anew.
+//! A child that shows nothing keeps its place for a while; after that it is as if never seen. The same holds for each link
+//! of a child that shows others ([`fading`]). After a restart the objects in the cluster say where everybody was and what
+//! the groups are called ([`Prior`]), and the while begins anew.
 
+mod fading;
 mod prior;
+
+pub(crate) use fading::Fading;
 
 pub(crate) use prior::Prior;
 
@@ -33,6 +37,8 @@ pub(crate) struct Remembered {
     pub(crate) children: Vec<Child>,
     /// The switches that each of them hangs on, as positions in the memory's list.
     pub(crate) known: Graph,
+    /// Those of them that are not shown. Numbers are positions; ascending.
+    pub(crate) fading: Vec<Fading>,
 }
 
 /// A child of a level: a host, or a group of the level below.
@@ -80,6 +86,8 @@ pub(crate) struct Recall {
     pub(crate) seen: Vec<u64>,
     /// Children that showed nothing for too long.
     pub(crate) dropped: Vec<u32>,
+    /// Links that are known and not shown, in the order of children.
+    pub(crate) fading: Vec<Fading>,
 }
 
 impl Past<'_> {
@@ -126,8 +134,7 @@ impl Past<'_> {
                     recall.push(NONE, known.seen, &[]);
                 }
                 Some((position, known)) => {
-                    let edges: Vec<Edge> =
-                        memory.known.of(position).iter().filter_map(|edge| self.translated(edge)).collect();
+                    let edges = self.known_links(memory, position, (child, present.of(child)), &mut recall.fading);
                     recall.push(known.group, if is_dark { known.seen } else { self.now }, &edges);
                 }
                 None => recall.push(NONE, self.now, &[]),
@@ -166,10 +173,6 @@ impl Past<'_> {
         let level = self.memory.levels.get(level as usize - 1)?;
         let position = level.children.binary_search_by(|known| known.key.as_str().cmp(key)).ok()?;
         level.children.get(position).filter(|child| child.group != NONE).map(|child| (child.group, child.seen))
-    }
-
-    fn translated(&self, edge: &Edge) -> Option<Edge> {
-        self.switches.get(edge.parent as usize).map(|&parent| Edge { parent, ..*edge })
     }
 }
 
@@ -213,7 +216,9 @@ pub(crate) fn remember(switches: &[&str], floors: &[Floor], hosts: &[&str], node
             ids: level.groups.iter().map(|group| group.id.clone()).collect(),
             children: Vec::with_capacity(order.len()),
             known: Graph::default(),
+            fading: Vec::new(),
         };
+        remembered.fading = fading::remember(floor, &order, &numbers);
         for (key, child) in order {
             let (group, seen) = (at(&level.group_of, child), at(&floor.seen, child));
             let node = nodes.get(child as usize).filter(|_| number == 0).copied().unwrap_or_default().to_owned();

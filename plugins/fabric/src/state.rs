@@ -6,7 +6,7 @@
 use crate::bytes::{Reader, Writer};
 use crate::graph::{Edge, NONE};
 use crate::interned;
-use crate::memory::{Child, Memory, Remembered};
+use crate::memory::{Child, Fading, Memory, Remembered};
 use crate::wiring::Wiring;
 
 /// Changes with the layout.
@@ -166,6 +166,14 @@ fn write_memory(memory: &Memory, writer: &mut Writer) {
                 writer.number(u64::from(edge.weight));
             }
         }
+        writer.number(level.fading.len() as u64);
+        let mut last = 0;
+        for link in &level.fading {
+            writer.step(u64::from(last), u64::from(link.child));
+            writer.number(u64::from(link.parent));
+            writer.step(time, link.since);
+            (last, time) = (link.child, link.since);
+        }
     }
 }
 
@@ -196,8 +204,16 @@ fn read_memory(reader: &mut Reader<'_>) -> Option<Memory> {
             level.known.push(edges);
             level.children.push(Child { key, group, seen: time, node });
         }
+        let mut last = 0;
+        for _ in 0..reader.count()? {
+            last = reader.step(last)?;
+            let child = u32::try_from(last).ok().filter(|&child| (child as usize) < level.children.len())?;
+            let parent = reader.below(memory.switches.len())?;
+            time = reader.step(time)?;
+            level.fading.push(Fading { child, parent, since: time });
+        }
         // Looked up by halves.
-        if !level.children.is_sorted_by(|a, b| a.key < b.key) {
+        if !level.children.is_sorted_by(|a, b| a.key < b.key) || !level.fading.is_sorted() {
             return None;
         }
         memory.levels.push(level);

@@ -6,6 +6,7 @@ mod dead_links;
 mod edges;
 mod example;
 mod fabric;
+mod fading;
 mod halves;
 mod memory;
 mod missing;
