@@ -2,6 +2,7 @@
 
 use crate::fabric::{Fabric, drawn};
 use crate::round::{applied, cluster, first, groups, homes, kept, objects, reports, round};
+use proptest::prelude::*;
 use topoloom_fabric::{Guid, Link, LinkState, Memory, Outcome, Settings, State, Wiring};
 use topoloom_sdk::Members;
 use topoloom_sdk::testing::Cluster;
@@ -217,6 +218,29 @@ fn a_dark_host_keeps_the_node_that_its_guid_gave_it_from_one_with_a_name_like_it
     let back = round(&restarted(), &with_guid(&fabric.without_host("GPU-A017"), "dgx-17"), &by_guid(), &kept(&outcome));
     assert_eq!(groups(&restarted(), &back), expected);
     assert_eq!(reports(&restarted(), &back, "kept-while-down"), Vec::<String>::new());
+}
+
+proptest! {
+    /// Once all were seen, whoever is away meanwhile: nobody is anybody else.
+    #[test]
+    fn nobody_gets_the_node_of_another_while_some_are_away(
+        units in prop::collection::vec(0..3_u32, 8),
+        rounds in prop::collection::vec(any::<u8>(), 1..6),
+    ) {
+        let hosts = ["gpu1", "GPU1", "gpu1.a", "Gpu1.b", "gpu2.a", "GPU2.B", "gpu3.a", "GPU4"];
+        let listed = |is_there: u8| {
+            let there = hosts.iter().zip(&units).enumerate().filter(|(number, _)| is_there >> number & 1 == 1);
+            drawn(&there.map(|(_, (host, unit))| format!("{host}: l{unit} k{unit}\n")).collect::<String>())
+        };
+        let cluster = cluster(&NODES);
+        let before = first(&cluster, &listed(u8::MAX).wiring());
+        let mut memory = kept(&before);
+        for is_there in rounds {
+            let outcome = next(&cluster, &listed(is_there), &memory);
+            prop_assert_eq!(groups(&cluster, &outcome), groups(&cluster, &before));
+            memory = kept(&outcome);
+        }
+    }
 }
 
 #[test]
