@@ -1,10 +1,15 @@
 //! Who takes part in a round: the hosts of the wiring, machines that only a GUID names, and hosts that were there before.
 
+mod missing;
+
+use std::collections::HashSet;
+
 use crate::graph::{Edge, Graph, Lists, NONE, at, set};
 use crate::guid::Guid;
-use crate::matching::{Known, Match};
+use crate::interned::Interned;
+use crate::matching::{Known, Match, Rule};
 use crate::memory::{Memory, Past};
-use crate::settings::{Down, Settings};
+use crate::settings::Settings;
 use crate::wiring::{Cable, LinkState, Wiring};
 
 /// A host.
@@ -43,7 +48,7 @@ pub(crate) struct Hosts<'a> {
 impl<'a> Hosts<'a> {
     /// Gathers. `switches` gives the number of each switch of the wiring.
     pub(crate) fn gather(wiring: &'a Wiring, switches: &[u32], known: &Known<'_>, past: &Past<'_>) -> Self {
-        let mut hosts = named(wiring, known);
+        let missing::Named { mut hosts, over } = missing::named(wiring, known, past);
         let mut taken = vec![NONE; known.rows() as usize];
         for (number, host) in (0..).zip(&hosts) {
             set(&mut taken, host.found.row(), number);
@@ -51,7 +56,8 @@ impl<'a> Hosts<'a> {
         let mut cables: Vec<(u32, &Cable)> = wiring.cables.iter().map(|cable| (cable.host, cable)).collect();
         let mut gathered = Self::default();
         gathered.add_strangers(wiring, known, &mut hosts, &mut taken, &mut cables);
-        add_missing(wiring, known, past, &mut hosts, &taken);
+        missing::add_dropped(known, &over, &mut hosts, &taken);
+        missing::add_applied(wiring, known, past, &mut hosts, &taken);
 
         let mut order: Vec<u32> = (0..hosts.len() as u32).collect();
         order.sort_unstable_by(|&a, &b| key(&hosts, a).cmp(key(&hosts, b)));
@@ -91,6 +97,15 @@ impl<'a> Hosts<'a> {
         self.ports.get(begin as usize..at(&self.ends, host) as usize).unwrap_or_default()
     }
 
+    /// By host: the Node that its GUIDs led to, where its name does not say it; else empty.
+    pub(crate) fn nodes<'n>(&self, names: &'n Interned) -> Vec<&'n str> {
+        let node = |host: &Host| match host.found {
+            Match::Node(row, Rule::Guid) => Some(names.get(row)).filter(|name| *name != host.key),
+            _ => None,
+        };
+        self.hosts.iter().map(|host| node(host).unwrap_or_default()).collect()
+    }
+
     pub(crate) fn keys(&self) -> Vec<&str> {
         self.hosts.iter().map(|host| host.key.as_str()).collect()
     }
@@ -100,9 +115,7 @@ impl<'a> Hosts<'a> {
     pub(crate) fn present(&self, settings: &Settings, declared: &[u8]) -> Graph {
         let mut graph = Graph::default();
         for host in 0..self.hosts.len() as u32 {
-            let counts = |port: &&Port<'_>| {
-                at(declared, port.switch) <= 1 && (port.state == LinkState::Up || settings.down == Down::Count)
-            };
+            let counts = |port: &&Port<'_>| at(declared, port.switch) <= 1 && settings.counts(port.state);
             let ports = self.ports_of(host).iter().filter(counts);
             graph.push(ports.map(|port| Edge { parent: port.switch, weight: port.count }));
         }
@@ -120,6 +133,8 @@ impl<'a> Hosts<'a> {
     ) {
         let mut strangers: Vec<_> = wiring.strangers.iter().collect();
         strangers.sort_unstable_by_key(|stranger| stranger.guid);
+        let was_there: HashSet<String> =
+            hosts.iter().filter(|host| !host.is_listed).map(|host| host.key.clone()).collect();
         let mut unknown: Vec<Guid> = Vec::new();
         for stranger in strangers {
             let row = known.by_guid(&[stranger.guid]).ok().flatten();
@@ -127,15 +142,21 @@ impl<'a> Hosts<'a> {
                 NONE => {
                     let name = known.names.get(row);
                     // A host of this very name is somebody else: the operator said so.
-                    wiring.hosts.find(name).is_none().then(|| {
+                    let is_free = wiring.hosts.find(name).is_none() && !was_there.contains(name);
+                    is_free.then(|| {
                         let number = hosts.len() as u32;
-                        let found = Match::Node(row, crate::matching::Rule::Guid);
+                        let found = Match::Node(row, Rule::Guid);
                         hosts.push(Host { key: name.to_owned(), found, is_listed: true });
                         set(taken, row, number);
                         number
                     })
                 }
-                number => Some(number),
+                number => {
+                    if let Some(host) = hosts.get_mut(number as usize) {
+                        host.is_listed = true;
+                    }
+                    Some(number)
+                }
             });
             match number {
                 Some(number) => cables.push((number, &stranger.cable)),
@@ -150,52 +171,6 @@ impl<'a> Hosts<'a> {
 
 fn key(hosts: &[Host], number: u32) -> &str {
     hosts.get(number as usize).map(|host| host.key.as_str()).unwrap_or_default()
-}
-
-fn named(wiring: &Wiring, known: &Known<'_>) -> Vec<Host> {
-    let names: Vec<&str> = wiring.hosts.iter().collect();
-    let mut guids = wiring.guids.clone();
-    guids.sort_unstable();
-    guids.dedup();
-    let matches = known.matches(&names, &guids);
-    names.into_iter().zip(matches).map(|(name, found)| Host { key: name.to_owned(), found, is_listed: true }).collect()
-}
-
-/// Hosts that the wiring does not speak of any more: out of the memory, or Nodes out of the objects in the cluster.
-fn add_missing(wiring: &Wiring, known: &Known<'_>, past: &Past<'_>, hosts: &mut Vec<Host>, taken: &[u32]) {
-    let Some(first) = past.memory.levels.first() else {
-        for row in 0..known.rows() {
-            let name = known.names.get(row);
-            // A name that the operator took out since is not missing.
-            let is_free = at(taken, row) == NONE && wiring.hosts.find(name).is_none() && !known.is_nobody(name);
-            if past.prior.home(row).is_some() && is_free {
-                let found = Match::Node(row, crate::matching::Rule::Exact);
-                hosts.push(Host { key: name.to_owned(), found, is_listed: false });
-            }
-        }
-        return;
-    };
-    let mut listed: Vec<&str> = hosts.iter().map(|host| host.key.as_str()).collect();
-    listed.sort_unstable();
-    // Both are ascending, so one walk along both finds who is in one of them alone.
-    let mut listed = listed.into_iter().peekable();
-    let is_missing = |key: &&str| {
-        while listed.next_if(|other| other < key).is_some() {}
-        listed.peek() != Some(key)
-    };
-    let names: Vec<&str> = first.children.iter().map(|child| child.key.as_str()).filter(is_missing).collect();
-    let matches = known.matches(&names, &[]);
-    for (name, found) in names.into_iter().zip(matches) {
-        // Who took its Node is the same machine under another name.
-        let is_elsewhere = match found {
-            Match::Node(row, _) => at(taken, row) != NONE,
-            Match::Duplicate(_) => true,
-            _ => false,
-        };
-        if !is_elsewhere {
-            hosts.push(Host { key: name.to_owned(), found, is_listed: false });
-        }
-    }
 }
 
 /// Identities of all switches that the wiring or the memory speaks of, ascending, and the numbers they get from both.

@@ -2,7 +2,8 @@
 //!
 //! A cable that was seen once and shows no light now is still a cable. So a child counts with all links it is *known*
 //! for, as long as those it shows are among them; bundles and votes are then the same as before, and nobody moves
-//! because something broke. A child that shows a link it was not known for was touched: it counts with what it shows.
+//! because something broke. A child that shows a link it was not known for was touched: it counts with what it shows. How
+//! long a cable is known that is not shown is for the memory to say.
 //!
 //! A group keeps its identity where most of its children are. Two groups that new links prove to be one become one: the
 //! larger keeps its identity, and the children of the other follow, touched or not.

@@ -35,8 +35,8 @@
 //! | `duplicate-host` | a second host on one Node | Node |
 //! | `unnamed-host` | ports of machines without a name that no Node lists | source |
 //!
-//! Of each code the first thousand come one by one, and one more speaks of the rest. Records that a discoverer left out
-//! ([`Wiring::skip`]) and notes on the configuration follow, under codes of its own.
+//! Of each code the first thousand come one by one, and one more says how many there are in all. Records that a discoverer
+//! left out ([`Wiring::skip`]) and notes on the configuration follow, under codes of its own.
 //!
 //! Pure: no clock, no randomness, no request. The same wiring in any order gives the same answer.
 

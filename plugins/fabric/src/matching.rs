@@ -40,10 +40,27 @@ impl Match {
     }
 }
 
+/// A host that may be a Node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claimant<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) presence: Presence<'a>,
+}
+
+/// Whether the fabric speaks of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence<'a> {
+    Listed,
+    /// Not any more. The Node that it was when its GUIDs were seen, where names do not say it; else empty.
+    Missing {
+        node: &'a str,
+    },
+}
+
 /// The Nodes of the cluster, by everything that a host may be called.
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
-    settings: &'a Settings,
+    pub(crate) settings: &'a Settings,
     /// What the operator says. Looked up, never walked.
     map: HashMap<&'a str, &'a str>,
     /// Numbers are rows.
@@ -110,13 +127,13 @@ impl<'a> Known<'a> {
     }
 
     /// Who these hosts are. `guids` belong to a host by position, ascending.
-    pub(crate) fn matches(&self, hosts: &[&str], guids: &[(u32, Guid)]) -> Vec<Match> {
+    pub(crate) fn matches(&self, hosts: &[Claimant<'_>], guids: &[(u32, Guid)]) -> Vec<Match> {
         let mut labels = Interned::default();
         let mut shared: Vec<u32> = Vec::new();
         let label_of: Vec<u32> = hosts
             .iter()
             .map(|host| {
-                let label = labels.intern(&first_label(host));
+                let label = labels.intern(&first_label(host.name));
                 match shared.get_mut(label as usize) {
                     Some(count) => *count += 1,
                     None => shared.push(1),
@@ -136,7 +153,8 @@ impl<'a> Known<'a> {
         matches
     }
 
-    fn match_of(&self, host: &str, guids: &[Guid], others: u32) -> Match {
+    fn match_of(&self, host: &Claimant<'_>, guids: &[Guid], others: u32) -> Match {
+        let Claimant { name: host, presence } = *host;
         let mut doubt = None;
         if let Some(row) = self.map.get(host).and_then(|node| self.names.find(node)) {
             return Match::Node(row, Rule::Map);
@@ -145,6 +163,11 @@ impl<'a> Known<'a> {
             Ok(Some(row)) => return Match::Node(row, Rule::Guid),
             Ok(None) => {}
             Err(reason) => doubt = Some(reason),
+        }
+        if let Presence::Missing { node } = presence
+            && let Some(row) = self.names.find(node)
+        {
+            return Match::Node(row, Rule::Guid);
         }
         if let Some(row) = self.names.find(host) {
             return Match::Node(row, Rule::Exact);
@@ -171,17 +194,21 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Two hosts on one Node: the one that is called like it stays, else the better rule, else the smaller name.
-fn drop_duplicates(hosts: &[&str], matches: &mut [Match]) {
-    let mut claims: Vec<(Row, bool, Rule, &str, usize)> = Vec::new();
+/// Two hosts on one Node: the one that is called like it stays, else the better rule, else who was there before, else the
+/// smaller name.
+fn drop_duplicates(hosts: &[Claimant<'_>], matches: &mut [Match]) {
+    let mut claims: Vec<(Row, bool, Rule, bool, &str, usize)> = Vec::new();
     for (number, (host, found)) in hosts.iter().zip(matches.iter()).enumerate() {
         if let Match::Node(row, rule) = found {
-            claims.push((*row, *rule != Rule::Exact, *rule, host, number));
+            let is_listed = host.presence == Presence::Listed;
+            claims.push((*row, *rule != Rule::Exact, *rule, is_listed, host.name, number));
         }
     }
-    claims.sort_unstable_by_key(|&(row, is_other, rule, host, number)| (row, is_other, rule, host, Reverse(number)));
+    claims.sort_unstable_by_key(|&(row, is_other, rule, is_listed, name, number)| {
+        (row, is_other, rule, is_listed, name, Reverse(number))
+    });
     let mut last = NONE;
-    for (row, _, _, _, number) in claims {
+    for (row, .., number) in claims {
         if row == last
             && let Some(found) = matches.get_mut(number)
         {

@@ -1,10 +1,14 @@
 //! What the last round placed, and on what grounds.
 //!
 //! For every child of every level: its group, the switches it was known to hang on, and when it last showed a live link.
-//! A child that shows nothing keeps its place for a while; after that it is as if never seen. After a restart the objects
-//! in the cluster say where everybody was and what the groups are called ([`Prior`]), and the while begins anew.
+//! A child that shows nothing keeps its place for a while; after that it is as if never seen. The same holds for each link
+//! of a child that shows others ([`fading`]). After a restart the objects in the cluster say where everybody was and what
+//! the groups are called ([`Prior`]), and the while begins anew.
 
+mod fading;
 mod prior;
+
+pub(crate) use fading::Fading;
 
 pub(crate) use prior::Prior;
 
@@ -33,6 +37,8 @@ pub(crate) struct Remembered {
     pub(crate) children: Vec<Child>,
     /// The switches that each of them hangs on, as positions in the memory's list.
     pub(crate) known: Graph,
+    /// Those of them that are not shown. Numbers are positions; ascending.
+    pub(crate) fading: Vec<Fading>,
 }
 
 /// A child of a level: a host, or a group of the level below.
@@ -43,6 +49,9 @@ pub(crate) struct Child {
     pub(crate) group: u32,
     /// When it last showed a live link, milliseconds since 1970.
     pub(crate) seen: u64,
+    /// Of a host: the Node that its GUIDs led to, where its name does not say it; else empty. Who is not listed shows no
+    /// GUIDs.
+    pub(crate) node: String,
 }
 
 impl Memory {
@@ -77,6 +86,8 @@ pub(crate) struct Recall {
     pub(crate) seen: Vec<u64>,
     /// Children that showed nothing for too long.
     pub(crate) dropped: Vec<u32>,
+    /// Links that are known and not shown, in the order of children.
+    pub(crate) fading: Vec<Fading>,
 }
 
 impl Past<'_> {
@@ -123,8 +134,7 @@ impl Past<'_> {
                     recall.push(NONE, known.seen, &[]);
                 }
                 Some((position, known)) => {
-                    let edges: Vec<Edge> =
-                        memory.known.of(position).iter().filter_map(|edge| self.translated(edge)).collect();
+                    let edges = self.known_links(memory, position, (child, present.of(child)), &mut recall.fading);
                     recall.push(known.group, if is_dark { known.seen } else { self.now }, &edges);
                 }
                 None => recall.push(NONE, self.now, &[]),
@@ -164,10 +174,6 @@ impl Past<'_> {
         let position = level.children.binary_search_by(|known| known.key.as_str().cmp(key)).ok()?;
         level.children.get(position).filter(|child| child.group != NONE).map(|child| (child.group, child.seen))
     }
-
-    fn translated(&self, edge: &Edge) -> Option<Edge> {
-        self.switches.get(edge.parent as usize).map(|&parent| Edge { parent, ..*edge })
-    }
 }
 
 impl Recall {
@@ -184,8 +190,9 @@ impl Recall {
     }
 }
 
-/// What the next round should know of this one; `hosts` are the keys of the children of the first floor.
-pub(crate) fn remember(switches: &[&str], floors: &[Floor], hosts: &[&str]) -> Memory {
+/// What the next round should know of this one; `hosts` are the keys of the children of the first floor, `nodes` the Nodes
+/// that their GUIDs led to.
+pub(crate) fn remember(switches: &[&str], floors: &[Floor], hosts: &[&str], nodes: &[&str]) -> Memory {
     // Only switches that somebody hangs on: the others say nothing.
     let mut numbers = vec![NONE; switches.len()];
     let edges = floors.iter().flat_map(|floor| floor.level.known.edges());
@@ -209,10 +216,13 @@ pub(crate) fn remember(switches: &[&str], floors: &[Floor], hosts: &[&str]) -> M
             ids: level.groups.iter().map(|group| group.id.clone()).collect(),
             children: Vec::with_capacity(order.len()),
             known: Graph::default(),
+            fading: Vec::new(),
         };
+        remembered.fading = fading::remember(floor, &order, &numbers);
         for (key, child) in order {
             let (group, seen) = (at(&level.group_of, child), at(&floor.seen, child));
-            remembered.children.push(Child { key: key.to_owned(), group, seen });
+            let node = nodes.get(child as usize).filter(|_| number == 0).copied().unwrap_or_default().to_owned();
+            remembered.children.push(Child { key: key.to_owned(), group, seen, node });
             remembered
                 .known
                 .push(level.known.of(child).iter().map(|edge| Edge { parent: at(&numbers, edge.parent), ..*edge }));

@@ -87,7 +87,8 @@ pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Inpu
     let counts = count(&hosts);
     let round = Round { settings, wiring, hosts, present, switches, names, floors, dropped };
     let topology = answer::write(&round);
-    let mut next = memory::remember(&round.switches.identities, &round.floors, &round.hosts.keys());
+    let nodes = round.hosts.nodes(&known.names);
+    let mut next = memory::remember(&round.switches.identities, &round.floors, &round.hosts.keys(), &nodes);
     let is_unsure = round.floors.iter().any(|floor| floor.is_thin || !floor.level.doubted.is_empty())
         || round.floors.iter().skip(1).any(|floor| floor.level.keeps_dark());
     next.began = past.began().filter(|_| is_unsure);

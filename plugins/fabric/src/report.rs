@@ -127,7 +127,11 @@ impl<'a> Reports<'a> {
             self.rows.sort_unstable();
             self.rows.dedup();
             let subject = if self.rows.is_empty() { Subject::Source } else { Subject::Rows(self.rows) };
-            topology.diagnose(self.code, subject, format!("and {} more like these", self.count - MOST));
+            topology.diagnose(
+                self.code,
+                subject,
+                format!("and {} more like these, {} in all", self.count - MOST, self.count),
+            );
         }
     }
 }

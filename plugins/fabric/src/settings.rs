@@ -6,6 +6,7 @@ use regex_lite::Regex;
 use std::time::Duration;
 
 use crate::reader::Note;
+use crate::wiring::LinkState;
 pub use read::Known;
 
 /// How cables become groups. [`Settings::default`] is what an empty configuration means.
@@ -82,6 +83,13 @@ impl Default for Settings {
             kind: None,
             notes: Vec::new(),
         }
+    }
+}
+
+impl Settings {
+    /// Whether links of a state say where a host is.
+    pub(crate) fn counts(&self, state: LinkState) -> bool {
+        state == LinkState::Up || self.down == Down::Count
     }
 }
 

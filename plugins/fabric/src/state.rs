@@ -6,11 +6,11 @@
 use crate::bytes::{Reader, Writer};
 use crate::graph::{Edge, NONE};
 use crate::interned;
-use crate::memory::{Child, Memory, Remembered};
+use crate::memory::{Child, Fading, Memory, Remembered};
 use crate::wiring::Wiring;
 
 /// Changes with the layout.
-const MAGIC: [u8; 4] = *b"tlf\x02";
+const MAGIC: [u8; 4] = *b"tlf\x03";
 /// What the host keeps.
 const MAX_STATE: usize = 8 * 1024 * 1024;
 /// Of a discoverer's own bytes.
@@ -155,6 +155,7 @@ fn write_memory(memory: &Memory, writer: &mut Writer) {
         writer.number(level.children.len() as u64);
         for (number, child) in (0..).zip(&level.children) {
             writer.text(&child.key);
+            writer.text(&child.node);
             writer.number(u64::from(child.group));
             writer.step(time, child.seen);
             time = child.seen;
@@ -164,6 +165,14 @@ fn write_memory(memory: &Memory, writer: &mut Writer) {
                 writer.number(u64::from(edge.parent));
                 writer.number(u64::from(edge.weight));
             }
+        }
+        writer.number(level.fading.len() as u64);
+        let mut last = 0;
+        for link in &level.fading {
+            writer.step(u64::from(last), u64::from(link.child));
+            writer.number(u64::from(link.parent));
+            writer.step(time, link.since);
+            (last, time) = (link.child, link.since);
         }
     }
 }
@@ -182,6 +191,7 @@ fn read_memory(reader: &mut Reader<'_>) -> Option<Memory> {
         }
         for _ in 0..reader.count()? {
             let key = reader.text()?.to_owned();
+            let node = reader.text()?.to_owned();
             let group = reader.narrow::<u32>()?;
             if group != NONE && group as usize >= level.ids.len() {
                 return None;
@@ -192,10 +202,18 @@ fn read_memory(reader: &mut Reader<'_>) -> Option<Memory> {
                 edges.push(Edge { parent: reader.below(memory.switches.len())?, weight: reader.narrow()? });
             }
             level.known.push(edges);
-            level.children.push(Child { key, group, seen: time });
+            level.children.push(Child { key, group, seen: time, node });
+        }
+        let mut last = 0;
+        for _ in 0..reader.count()? {
+            last = reader.step(last)?;
+            let child = u32::try_from(last).ok().filter(|&child| (child as usize) < level.children.len())?;
+            let parent = reader.below(memory.switches.len())?;
+            time = reader.step(time)?;
+            level.fading.push(Fading { child, parent, since: time });
         }
         // Looked up by halves.
-        if !level.children.is_sorted_by(|a, b| a.key < b.key) {
+        if !level.children.is_sorted_by(|a, b| a.key < b.key) || !level.fading.is_sorted() {
             return None;
         }
         memory.levels.push(level);

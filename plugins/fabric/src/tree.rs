@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use crate::doubt::{self, Splits};
 use crate::graph::{Edge, Graph, Lists, NONE, at, set};
 use crate::level::{self, Level, Task};
-use crate::memory::{Past, Recall};
+use crate::memory::{Fading, Past, Recall};
 use crate::settings::{Settings, Tiers};
 
 /// Tiers are 1 to 16.
@@ -34,6 +34,8 @@ pub(crate) struct Floor {
     pub(crate) children: Vec<Child>,
     /// When each child showed a live link.
     pub(crate) seen: Vec<u64>,
+    /// Links that children are known for and do not show.
+    pub(crate) fading: Vec<Fading>,
     /// Whether it lacks links, or what it stands on does, and nobody remembers which.
     pub(crate) is_thin: bool,
 }
@@ -104,7 +106,7 @@ pub(crate) fn grow(
     let (present, recall) = hosts;
     let children = (0..present.children()).map(|index| Child { floor: NONE, index }).collect();
     let (level, mut is_thin) = settle(1, present, &recall, taken);
-    let mut floors = vec![Floor { level, children, seen: recall.seen, is_thin }];
+    let mut floors = vec![Floor { level, children, seen: recall.seen, fading: recall.fading, is_thin }];
     let mut tops = tops_of(&floors, 0, &[]);
     for distance in 2..=highest.max(past.levels()).min(MAX_LEVEL) {
         if tops.len() < 2 || is_thin && distance > past.levels() || settings.tiers == Tiers::Lowest {
@@ -122,7 +124,7 @@ pub(crate) fn grow(
         let level;
         (level, is_thin) = settle(distance, &present, &recall, taken);
         let floor = floors.len() as u32;
-        floors.push(Floor { level, children: tops.clone(), seen: recall.seen, is_thin });
+        floors.push(Floor { level, children: tops.clone(), seen: recall.seen, fading: recall.fading, is_thin });
         tops = tops_of(&floors, floor, &tops);
     }
     floors

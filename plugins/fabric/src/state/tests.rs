@@ -27,9 +27,11 @@ fn state() -> State {
     let mut known = Graph::default();
     known.push([Edge { parent: 1, weight: 2 }, Edge { parent: 0, weight: 9 }]);
     known.push([]);
-    let child = |key: &str, group, seen| Child { key: key.to_owned(), group, seen };
-    let children = vec![child("a", 0, 1_700_000_000_000), child("b", NONE, 5)];
-    let level = Remembered { ids: vec!["s1".into()], children, known };
+    let child = |key: &str, group, seen, node: &str| Child { key: key.to_owned(), group, seen, node: node.to_owned() };
+    let children = vec![child("a", 0, 1_700_000_000_000, ""), child("b", NONE, 5, "node-b")];
+    let fading = |parent, since| Fading { child: 0, parent, since };
+    let fading = vec![fading(0, 1_700_000_000_001), fading(1, 3)];
+    let level = Remembered { ids: vec!["s1".into()], children, known, fading };
     let memory =
         Memory { switches: vec!["s1".into(), "s2".into()], levels: vec![level], began: Some(0), digest: [7, u64::MAX] };
     let part = |key: &str| Part { key: key.to_owned(), own: vec![1, 2, 3], wiring: wiring() };

@@ -62,6 +62,24 @@ fn with_memory_no_host_that_keeps_a_live_link_changes_the_name_of_its_group() {
     }
 }
 
+/// Dead for days, cables are forgotten: what is left says the same.
+#[test]
+fn nor_when_a_third_of_the_links_stays_dead_for_ever() {
+    let names = UNITS.names();
+    let fabric = UNITS.build();
+    let at = |hours: u64| cluster(&names).at(hours * 60 * 60 * 1000);
+    for seed in 0..4 {
+        let before = first(&at(0), &fabric.wiring());
+        let left = fabric.without(30, seed);
+        let mut memory = kept(&before);
+        for hours in [1, 25, 26, 27, 60] {
+            let outcome = round(&at(hours), &left.wiring(), &Settings::default(), &memory);
+            assert_eq!(moved(&expected(UNITS, &left), &homes(&names, &outcome.topology)), 0, "seed {seed}, {hours} h");
+            memory = kept(&outcome);
+        }
+    }
+}
+
 /// Links die, come back and die again, and the first round already saw a broken fabric.
 #[test]
 fn memory_of_a_broken_fabric_holds_too() {

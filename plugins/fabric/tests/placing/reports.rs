@@ -45,9 +45,18 @@ fn many_reports_of_one_kind_end_in_one_that_speaks_of_the_rest() {
     let dead: Vec<_> = outcome.topology.diagnostics.iter().filter(|report| report.code == "dead-links").collect();
     assert_eq!(dead.len(), 1001);
     let Subject::Rows(rows) = &dead[1000].subject else { panic!("{:?}", dead[1000]) };
-    assert_eq!(dead[1000].detail, format!("and {} more like these", rows.len()));
+    assert_eq!(dead[1000].detail, format!("and {} more like these, {} in all", rows.len(), rows.len() + 1000));
     assert!(outcome.topology.diagnostics.len() < 10_000);
     assert!(outcome.topology.diagnostics.iter().all(|report| report.detail.len() <= 1024));
+}
+
+#[test]
+fn the_last_one_says_how_many_there_are_also_where_they_are_no_nodes() {
+    let shape = Shape { units: 60, rails: 1, ..EIGHT_RAILS };
+    let cluster = cluster(&shape.names()[..1]);
+    let unmatched = reports(&cluster, &first(&cluster, &shape.build().wiring()), "unmatched-host");
+    assert_eq!(unmatched.len(), 1001);
+    assert_eq!(unmatched[1000], "source | and 199 more like these, 1199 in all");
 }
 
 #[test]
