@@ -2,11 +2,11 @@
 
 use crate::carriers::{self, Document};
 use crate::config::Config;
-use crate::document::{Cable, Ends, Sheet, State as Traffic, Switch};
+use crate::document::{Author, Cable, Ends, Sheet, State as Traffic, Switch};
 use crate::kept::{self, Kept};
 use crate::merge::{Age, Chosen, Merged, Names, merge};
 use crate::reports::{self, Reports};
-use crate::switches::{End, Switches};
+use crate::switches::{End, Switches, Voice};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use topoloom_fabric::{Change, Link, LinkState, State, SwitchId, Wiring, place};
@@ -143,18 +143,27 @@ fn report(sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) {
 /// The cables in the words of the grouping.
 fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) -> Wiring {
     // Only what counts may speak for a switch: an entry that lost keeps no name alive.
-    let mut used: Vec<Vec<bool>> = sheets.iter().map(|sheet| vec![false; sheet.seen.len()]).collect();
-    for Chosen { sheet, host, .. } in &merged.chosen {
+    let mut voices: Vec<Vec<Option<Voice>>> = sheets.iter().map(|sheet| vec![None; sheet.seen.len()]).collect();
+    for (number, Chosen { sheet, host, .. }) in (0..).zip(&merged.chosen) {
+        let voice = match sheets.get(*sheet).map(|sheet| sheet.by) {
+            Some(Author::Nodes) => Voice::Lone(number),
+            _ => Voice::Firm,
+        };
         for Cable(Ends(seen, ..), _) in &host.links {
-            if let Some(used) = used.get_mut(*sheet).and_then(|used| used.get_mut(*seen as usize)) {
-                *used = true;
+            if let Some(known) = voices.get_mut(*sheet).and_then(|voices| voices.get_mut(*seen as usize)) {
+                *known = Some(known.map_or(voice, |known| known.and(voice)));
             }
         }
     }
-    let seen = sheets.iter().zip(&used).flat_map(|(sheet, used)| sheet.seen.iter().zip(used));
-    let seen = seen.filter(|(_, used)| **used).map(|(seen, _)| seen);
+    let seen = sheets.iter().zip(&voices).flat_map(|(sheet, voices)| sheet.seen.iter().zip(voices));
+    let seen = seen.filter_map(|(seen, voice)| Some((seen, (*voice)?)));
     let declared = sheets.iter().flat_map(|sheet| &sheet.switches);
     let switches = Switches::new(seen, declared.clone(), &config.exclude_switches);
+    for (number, why) in &switches.unproven {
+        if let Some(chosen) = merged.chosen.get(*number as usize) {
+            reports.add("unproven-name", chosen.node, why);
+        }
+    }
     let ends: Vec<Vec<End>> =
         sheets.iter().map(|sheet| sheet.seen.iter().map(|seen| switches.end(seen)).collect()).collect();
 
