@@ -148,6 +148,53 @@ fn a_list_that_changes_between_its_pages_is_no_list() {
     assert_eq!(broken(form), "the list changed while page 2 of 2 was read");
 }
 
+/// A page whose numbers are written in another way.
+fn written(page: &str, number: impl Fn(&Value) -> Value) -> String {
+    let mut page: Value = serde_json::from_str(page).unwrap();
+    for key in ["total_resources", "filtered_resources", "num_of_pages"] {
+        page[key] = number(&page[key]);
+    }
+    page.to_string()
+}
+
+#[test]
+fn numbers_of_pages_may_be_texts_or_have_a_fraction_of_nothing() {
+    type Written = fn(&Value) -> Value;
+    let forms: [Written; 4] = [
+        |number| json!(number.to_string()),
+        |number| json!(format!(" {number}.0 ")),
+        |number| json!(number.as_f64().unwrap()),
+        // Not every page is written alike.
+        |number| if number == 2 { json!(2.0) } else { json!(number.to_string()) },
+    ];
+    for form in forms {
+        let net = Net::units(&["a", "b"], 2, 40);
+        let reply = move |request: &Request| {
+            let list = if request.path_and_query.contains("ports") { &net.ports } else { &net.links };
+            match page(request) {
+                Some(page) => Reply::new(200, written(&paged(list, page, list.len()), form)),
+                None => Reply::new(404, ""),
+            }
+        };
+        let (cluster, asked) = recorded(&NODES, reply, Credential::Basic);
+        assert_eq!(groups(&cluster, r#"{"endpoint": "ufm", "pageSize": 200}"#).groups(), set(["a-0 a-1", "b-0 b-1"]));
+        assert_eq!(asked.borrow().iter().filter(|path| path.contains("ports")).count(), 2);
+    }
+}
+
+#[test]
+fn numbers_of_pages_that_cannot_be_read_are_no_numbers() {
+    for odd in ["\"many\"", "\"\"", "2.5", "-2", "1e400", "[2]", "{}", "true", "NaN", "\"inf\""] {
+        let change = move |_, page: String| Reply::new(200, page.replace(":2,", &format!(":{odd},")));
+        let message = broken(change);
+        assert_eq!(message, format!("num_of_pages is {odd}: no whole number"));
+    }
+    let change = |_, page: String| Reply::new(200, page.replace("_resources\":80", "_resources\":\"?\""));
+    assert_eq!(broken(change), "filtered_resources is \"?\": no whole number");
+    let change = |_, page: String| Reply::new(200, page.replace(":80", ":null").replace(":2,", ":null,"));
+    assert_eq!(broken(change), "pages came without the number of all records");
+}
+
 #[test]
 fn rows_that_were_announced_have_to_come() {
     let fewer = |number, page: String| {
