@@ -283,6 +283,21 @@ fn systems_are_asked_for_only_where_no_port_says_what_it_is() {
 }
 
 #[test]
+fn more_systems_than_there_is_room_for_are_a_failure_of_the_ufm() {
+    let systems = format!("[{}{{}}]", "{},".repeat(300_000));
+    let mut net = net();
+    net.ports.iter_mut().for_each(|port| port["description"] = json!("IB Port"));
+    let reply = move |request: &Request| match request.path_and_query.as_str() {
+        path if path.contains("ports") => Reply::new(200, json!(net.ports).to_string()),
+        path if path.contains("systems") => Reply::new(200, systems.clone()),
+        _ => Reply::new(404, ""),
+    };
+    let (cluster, _) = recorded(&NODES, reply, Credential::Basic);
+    let message = upstream(cluster.discover::<Ufm>(CONFIG).map(|_| ()).unwrap_err());
+    assert_eq!(message, "resources/systems of the endpoint \"ufm\": there are more than 300000 systems");
+}
+
+#[test]
 fn a_list_of_links_that_fails_fails_the_round_and_one_that_is_not_there_does_not() {
     let round = |status: u16, body: &'static str| {
         let net = net();
