@@ -4,7 +4,7 @@
 //! leads to. Names that lead nowhere, or where a better one of the same carrier leads, stay as they are: the grouping
 //! tells them.
 
-use crate::document::{Host, Sheet};
+use crate::document::{Author, Host, Sheet};
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap};
 use topoloom_sdk::Packed;
@@ -55,7 +55,8 @@ pub(crate) fn merge<'a>(sheets: &[&'a Sheet], names: &Names<'a>, time: u64, max_
     for (sheet, entries) in sheets.iter().enumerate() {
         let leads = names.leads(entries);
         for host in &entries.hosts {
-            let found = names.node(&host.node).filter(|(_, node)| leads.get(node) == Some(&Lead::By(&host.node)));
+            let found =
+                names.node(entries.by, &host.node).filter(|(_, node)| leads.get(node) == Some(&Lead::By(&host.node)));
             let node = found.map_or(host.node.as_str(), |(_, node)| node);
             let (age, changes) = age(host.observed, time, max_age);
             until = until.min(changes);
@@ -93,7 +94,8 @@ fn age(observed: u64, time: u64, max_age: u64) -> (Age, u64) {
 }
 
 /// Which Node a name leads to: by the map of the configuration, as it is, in another case, or by its first label where
-/// that leads to one Node alone. These are the rules of the grouping, in its order.
+/// that leads to one Node alone. These are the rules of the grouping, in its order. An annotation is about the Node that
+/// carries it, whatever its name leads to elsewhere.
 #[derive(Debug)]
 pub(crate) struct Names<'a> {
     mapped: HashMap<&'a str, &'a str>,
@@ -138,7 +140,23 @@ impl<'a> Names<'a> {
         names
     }
 
-    fn node(&self, name: &str) -> Option<(Way, &'a str)> {
+    /// How the grouping is to call a Node that speaks about itself where the map of the configuration leads its name
+    /// elsewhere. No document has this name: theirs are trimmed.
+    pub(crate) fn pinned(&self, node: &str) -> Option<String> {
+        self.mapped.contains_key(node).then(|| format!(" {node}"))
+    }
+
+    /// The map of the configuration with all of these names in it.
+    pub(crate) fn pins(&self) -> Vec<(String, String)> {
+        let mut pins: Vec<_> = self.mapped.keys().filter_map(|from| self.exact.get(from)).collect();
+        pins.sort_unstable();
+        pins.into_iter().filter_map(|node| Some((self.pinned(node)?, (*node).to_owned()))).collect()
+    }
+
+    fn node(&self, by: Author, name: &str) -> Option<(Way, &'a str)> {
+        if by == Author::Nodes {
+            return self.exact.get(name).map(|node| (Way::Exact, *node));
+        }
         if let Some(node) = self.mapped.get(name) {
             return Some((Way::Mapped, node));
         }
@@ -156,7 +174,7 @@ impl<'a> Names<'a> {
     fn leads<'s>(&self, sheet: &'s Sheet) -> HashMap<&'a str, Lead<'s>> {
         let mut leads: HashMap<&'a str, (Way, Lead<'s>)> = HashMap::with_capacity(sheet.hosts.len());
         for host in &sheet.hosts {
-            let Some((way, node)) = self.node(&host.node) else { continue };
+            let Some((way, node)) = self.node(sheet.by, &host.node) else { continue };
             match leads.entry(node) {
                 Slot::Vacant(slot) => drop(slot.insert((way, Lead::By(&host.node)))),
                 Slot::Occupied(mut slot) => {
@@ -258,6 +276,24 @@ mod tests {
         let merged = merge(&[&sheet], &Names::new(&nodes, &map), 10_000, MAX_AGE);
         let chosen: Vec<_> = merged.chosen.iter().map(|chosen| (chosen.node, chosen.host.node.as_str())).collect();
         assert_eq!(chosen, [("a", "b"), ("b", "a")]);
+    }
+
+    #[test]
+    fn the_map_leads_names_of_documents_and_no_annotation() {
+        let mut own = sheet(&[("a", 9_999), ("b", 9_998)]);
+        own.by = Author::Nodes;
+        let nodes: Packed = ["a", "b"].iter().collect();
+        let map = [("a".to_owned(), "b".to_owned()), ("x".to_owned(), "a".to_owned())];
+        let names = Names::new(&nodes, &map);
+        let chosen = |sheets: &[&Sheet]| -> Vec<(String, String)> {
+            let merged = merge(sheets, &names, 10_000, MAX_AGE);
+            merged.chosen.iter().map(|chosen| (chosen.node.to_owned(), chosen.host.node.clone())).collect()
+        };
+        let pair = |node: &str, host: &str| (node.to_owned(), host.to_owned());
+        assert_eq!(chosen(&[&own]), [pair("a", "a"), pair("b", "b")]);
+        assert_eq!(chosen(&[&sheet(&[("a", 9_999)]), &own]), [pair("a", "a"), pair("b", "a")]);
+        assert_eq!((names.pinned("a"), names.pinned("b")), (Some(" a".to_owned()), None));
+        assert_eq!(names.pins(), [(" a".to_owned(), "a".to_owned())]);
     }
 
     #[test]

@@ -7,9 +7,10 @@ use crate::kept::{self, Kept};
 use crate::merge::{Age, Chosen, Merged, Names, merge};
 use crate::reports::{self, Reports};
 use crate::switches::{End, Switches, Voice};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use topoloom_fabric::{Change, Link, LinkState, State, SwitchId, Wiring, place};
+use topoloom_fabric::{Change, Link, LinkState, Settings, State, SwitchId, Wiring, place};
 use topoloom_sdk::{Answer, Column, Failure, Input, Packed};
 
 /// A round in which nothing changed still looks at everything when the last look is older than this: what the grouping
@@ -43,11 +44,11 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
 
     let mut reports = Reports::default();
     report(&sheets, &merged, &mut reports);
-    let mut wiring = wire(config, &sheets, &merged, &mut reports);
+    let mut wiring = wire(config, &sheets, &merged, &names, &mut reports);
     if documents.into_iter().flatten().any(|document: &Document| !document.complete) {
         wiring.partial();
     }
-    let mut outcome = place(&wiring, &config.settings, &State::from_bytes(grouping).memory, input);
+    let mut outcome = place(&wiring, &settings(config, &names), &State::from_bytes(grouping).memory, input);
     let mut diagnostics = reports.finish(input.nodes);
     let reported = reports::hash(&diagnostics);
     if reported != kept.reports {
@@ -59,6 +60,17 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
     (kept.columns, kept.reports, kept.time, kept.until) = (hash, reported, input.time, until);
     let state = kept::write(kept, &answer.state);
     Ok(answer.with_state(state))
+}
+
+/// What the grouping is told, with the names of Nodes that speak about themselves while the map leads them elsewhere.
+fn settings<'c>(config: &'c Config, names: &Names<'_>) -> Cow<'c, Settings> {
+    let pins = names.pins();
+    if pins.is_empty() {
+        return Cow::Borrowed(&config.settings);
+    }
+    let mut settings = config.settings.clone();
+    settings.host_map.extend(pins);
+    Cow::Owned(settings)
 }
 
 /// How long a round may be called unchanged without a look, in milliseconds.
@@ -141,7 +153,7 @@ fn report(sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) {
 }
 
 /// The cables in the words of the grouping.
-fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) -> Wiring {
+fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'_>, reports: &mut Reports) -> Wiring {
     // Only what counts may speak for a switch: an entry that lost keeps no name alive.
     let mut voices: Vec<Vec<Option<Voice>>> = sheets.iter().map(|sheet| vec![None; sheet.seen.len()]).collect();
     for (number, Chosen { sheet, host, .. }) in (0..).zip(&merged.chosen) {
@@ -171,8 +183,11 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut R
     let ids: Vec<SwitchId> = switches.all.iter().map(|switch| wiring.switch(&switch.id, &switch.name)).collect();
     for Chosen { node, sheet, host, .. } in &merged.chosen {
         // As the carrier writes it: the grouping follows the same names, and would follow the map a second time.
-        let id = wiring.host(&host.node);
         let Some(entries) = sheets.get(*sheet) else { continue };
+        let id = match names.pinned(&host.node).filter(|_| entries.by == Author::Nodes) {
+            Some(pinned) => wiring.host(&pinned),
+            None => wiring.host(&host.node),
+        };
         let text = |number: u32| entries.ports.get(number as usize).map_or("", String::as_str);
         for Cable(Ends(seen, port, far), traffic) in &host.links {
             let state = match traffic {

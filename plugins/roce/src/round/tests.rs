@@ -241,6 +241,27 @@ fn what_is_stale_everywhere_still_counts_and_is_reported() {
 }
 
 #[test]
+fn the_map_of_names_is_about_documents_and_not_about_annotations() {
+    let config = r#"{"hostMap": {"a": "b"}}"#;
+    let hears = |switch| linked(&[link("rdma0", switch)]);
+    let cluster = |a: u32, b: u32| annotated(&[("a", hears(a)), ("b", hears(b)), ("c", hears(1)), ("d", hears(2))]);
+    let first = round(&cluster(1, 2), config).unwrap();
+    assert_eq!(groups(&cluster(1, 2), &first), ["a c", "b d"]);
+    // It is the same host in every round, with and without a cable.
+    let same = cluster(1, 2).at(NOW + HOUR).state(first.state.clone());
+    assert_eq!(round(&same, config).unwrap().outcome, Outcome::Unchanged);
+    let dark = annotated(&[("a", linked(&[])), ("b", hears(2)), ("c", hears(1)), ("d", hears(2))]);
+    let dark = dark.at(NOW + HOUR).state(first.state);
+    assert_eq!(groups(&dark, &round(&dark, config).unwrap()), ["a c", "b d"]);
+    // Alone, it is still about itself; a body calls somebody else so.
+    let alone = annotated(&[("a", hears(1))]).node("b", []).node("c", []);
+    assert_eq!(groups(&alone, &round(&alone, config).unwrap()), ["a"]);
+    let (both, _) = serve(alone, "fabric", |_, _| Reply::new(200, body(&[node("a", &[2]), node("c", &[2])], "")));
+    let config = r#"{"hostMap": {"a": "b"}, "carriers": ["http", "annotation"], "endpoint": "f"}"#;
+    assert_eq!(groups(&both, &round(&both, config).unwrap()), ["a", "b c"]);
+}
+
+#[test]
 fn an_entry_that_becomes_stale_ends_the_rest() {
     let nodes = [("n1", linked(&[link("rdma0", 1)]))];
     let first = round(&annotated(&nodes).at(NOW + DAY - 1000), "{}").unwrap();
