@@ -3,7 +3,7 @@
 use crate::carriers::{self, Document};
 use crate::config::Config;
 use crate::document::{Author, Cable, Ends, Sheet, State as Traffic, Switch};
-use crate::kept::{self, Kept};
+use crate::kept::{self, Documents, Header};
 use crate::merge::{Age, Chosen, Merged, Names, merge};
 use crate::reports::{self, Reports};
 use crate::switches::{End, Switches, Voice};
@@ -20,22 +20,31 @@ const LONGEST_REST: u64 = 10 * 60 * 1000;
 const PART_OF_GRACE: u32 = 16;
 
 pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
-    let (kept, grouping) = kept::read(input.state).unzip();
-    let (mut kept, grouping): (Kept, &[u8]) = (kept.unwrap_or_default(), grouping.unwrap_or_default());
-    let (service, config_map) = ask(config, input, &kept)?;
+    let kept = kept::read(input.state).unwrap_or_default();
+    let (mut service, mut config_map) = ask(config, input, &kept.header)?;
     let columns = Columns::read(config, input);
     let hash = columns.hash();
-    let is_same = service.is_none() && config_map.is_none() && kept.columns == hash;
-    let rests = (kept.time..kept.until.min(kept.time.saturating_add(longest_rest(config)))).contains(&input.time);
+    let before = &kept.header;
+    let is_same = service.is_none() && config_map.is_none() && before.columns == hash;
+    let rests = (before.time..before.until.min(before.time.saturating_add(longest_rest(config)))).contains(&input.time);
+    // Most rounds end here, so this looks into no document.
     if is_same && rests {
         return Ok(Answer::unchanged(input.state.to_vec()));
     }
-    kept.service = service.or(kept.service).filter(|_| !config.endpoints.is_empty());
-    kept.config_map = config_map.or(kept.config_map).filter(|_| config.config_map.is_some());
+    let mut known = match kept.documents() {
+        Some(documents) => documents,
+        None => {
+            // What was not sent again is not here either.
+            (service, config_map) = ask(config, input, &Header::default())?;
+            Documents::default()
+        }
+    };
+    known.service = service.or(known.service).filter(|_| !config.endpoints.is_empty());
+    known.config_map = config_map.or(known.config_map).filter(|_| config.config_map.is_some());
 
     let annotations =
         columns.annotation.as_ref().map(|column| carriers::annotations(column, &columns.names, &config.rules));
-    let documents = [&kept.service, &kept.config_map].map(Option::as_ref);
+    let documents = [&known.service, &known.config_map].map(Option::as_ref);
     let [service, config_map] = documents.map(|document| document.map(|document| &document.sheet));
     // The order of precedence.
     let sheets: Vec<&Sheet> = [service, annotations.as_ref(), config_map].into_iter().flatten().collect();
@@ -48,17 +57,17 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
     if documents.into_iter().flatten().any(|document: &Document| !document.complete) {
         wiring.partial();
     }
-    let mut outcome = place(&wiring, &settings(config, &names), &State::from_bytes(grouping).memory, input);
+    let mut outcome = place(&wiring, &settings(config, &names), &State::from_bytes(kept.grouping).memory, input);
     let mut diagnostics = reports.finish(input.nodes);
     let reported = reports::hash(&diagnostics);
-    if reported != kept.reports {
+    if reported != before.reports {
         outcome.change = Change::Some;
     }
     outcome.topology.diagnostics.append(&mut diagnostics);
     let until = merged.until;
     let answer = outcome.answer(Vec::new(), input);
-    (kept.columns, kept.reports, kept.time, kept.until) = (hash, reported, input.time, until);
-    let state = kept::write(kept, &answer.state);
+    let header = Header { columns: hash, reports: reported, time: input.time, until, ..Header::default() };
+    let state = kept::write(header, known, &answer.state);
     Ok(answer.with_state(state))
 }
 
@@ -80,16 +89,16 @@ fn longest_rest(config: &Config) -> u64 {
 }
 
 /// What the documents say now; `None` where a document says what it said, or its carrier is off.
-fn ask(config: &Config, input: &Input<'_>, kept: &Kept) -> Result<(Option<Document>, Option<Document>), Failure> {
+fn ask(config: &Config, input: &Input<'_>, kept: &Header) -> Result<(Option<Document>, Option<Document>), Failure> {
     let service = match config.endpoints.is_empty() {
         true => None,
-        false => carriers::service(input.http, &config.rules, kept.service.as_ref())?,
+        false => carriers::service(input.http, &config.rules, kept.service.as_deref())?,
     };
     let config_map = match &config.config_map {
         None => None,
         Some(_) => {
             let name = config.config_map_name();
-            carriers::config_map(input.http, &config.rules, kept.config_map.as_ref(), &name)?
+            carriers::config_map(input.http, &config.rules, kept.config_map.as_deref(), &name)?
         }
     };
     Ok((service, config_map))

@@ -172,6 +172,30 @@ fn an_unchanged_document_costs_one_request_and_no_answer() {
 }
 
 #[test]
+fn a_quiet_round_looks_into_no_document() {
+    let service =
+        |cluster: Cluster| serve(cluster, "fabric", |_, _| Reply::new(200, body(&units(), "")).header("etag", "same"));
+    let (cluster, _) = service(nodes(&NAMES));
+    let first = round(&cluster, HTTP).unwrap();
+    // The documents behind the header turn into something that nobody can read.
+    let mut state = first.state.clone();
+    let length = |at: usize| u32::from_le_bytes(state[at..at + 4].try_into().unwrap()) as usize;
+    let header = 5 + 4 + length(5);
+    let documents = header + 4..header + 4 + length(header);
+    assert!(documents.len() > 200 && documents.end <= state.len());
+    state[documents].fill(b'x');
+    let (cluster, asked) = service(nodes(&NAMES).at(NOW + 60_000).state(state.clone()));
+    let quiet = round(&cluster, HTTP).unwrap();
+    assert_eq!((quiet.outcome, quiet.state == state, asked.borrow().len()), (Outcome::Unchanged, true, 1));
+    // Who has to look into them asks for them again.
+    let (cluster, asked) = service(nodes(&NAMES[..3]).at(NOW + 60_000).state(state));
+    let looked = round(&cluster, HTTP).unwrap();
+    assert_eq!(groups(&cluster, &looked), ["n1 n2", "n3"]);
+    let tags: Vec<Option<String>> = asked.borrow().iter().map(|(_, tag)| tag.clone()).collect();
+    assert_eq!(tags, [Some("same".to_owned()), None]);
+}
+
+#[test]
 fn nodes_that_changed_are_placed_without_fetching_the_document_again() {
     let service =
         |cluster: Cluster| serve(cluster, "fabric", |_, _| Reply::new(200, body(&units(), "")).header("etag", "same"));
@@ -197,7 +221,7 @@ fn annotations_that_did_not_change_are_not_answered_again() {
 
 #[test]
 fn a_state_of_somebody_else_is_no_state() {
-    for state in [&b"x"[..], b"roce1", b"roce1\x02\0\0\0{}", &[0xff; 100]] {
+    for state in [&b"x"[..], b"roce1\x02\0\0\0{}", b"roce2", b"roce2\x02\0\0\0{}\x02\0\0\0{}", &[0xff; 100]] {
         let cluster = annotated(&[("n1", linked(&[link("rdma0", 1)]))]).state(state.to_vec());
         let answer = round(&cluster, "{}").unwrap();
         assert_eq!(groups(&cluster, &answer), ["n1"]);
