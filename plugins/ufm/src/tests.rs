@@ -4,6 +4,7 @@ mod edges;
 mod fabrics;
 mod mutations;
 mod net;
+mod quirks;
 mod refusals;
 mod requests;
 mod restarts;
