@@ -16,7 +16,8 @@ use topoloom_sdk::Failure;
 /// A document that was read to its end.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Document {
-    /// Its version, for the next request.
+    /// Its version, for the next request. It is kept apart from the rest: it is needed when the rest is not.
+    #[serde(skip)]
     pub(crate) etag: Option<String>,
     /// Whether what it does not mention is gone.
     pub(crate) complete: bool,

@@ -197,6 +197,33 @@ fn a_node_speaks_about_itself_alone() {
     );
 }
 
+/// Two units whose nodes know their leaves by name alone, and what `odd` says beside them.
+fn beside_names(odd: &[String]) -> (Vec<String>, Vec<String>) {
+    let rail = |leaf: u32| linked(&[link_to("rdma0", &format!(r#"{{"name": "leaf-{leaf}"}}"#))]);
+    let nodes = [("a1", rail(1)), ("a2", rail(1)), ("b1", rail(9)), ("b2", rail(9)), ("x", linked(odd))];
+    let cluster = annotated(&nodes);
+    let answer = round(&cluster, r#"{"switches": {"exclude": ["mgmt"]}}"#).unwrap();
+    (groups(&cluster, &answer), reports(&cluster, &answer, &["unknown-switch", "unproven-name"]))
+}
+
+#[test]
+fn an_annotation_moves_no_other_node_by_what_it_calls_a_switch() {
+    let says = |interface: &str, name: &str, switch: u32| {
+        link_to(interface, &format!(r#"{{"name": "{name}", "chassis": "{}"}}"#, mac(switch)))
+    };
+    let apart = ["a1 a2", "b1 b2", "x"];
+    let (seen, told) = beside_names(&[says("r0", "leaf-1", 7), says("r1", "leaf-9", 7)]);
+    assert_eq!(seen, apart, "one chassis for two names");
+    assert!(told.len() == 2 && told.iter().all(|line| line.starts_with("unproven-name | x | ")), "{told:?}");
+    let (seen, _) = beside_names(&[says("r0", "leaf-1", 7), says("r1", "leaf-1", 8)]);
+    assert_eq!(seen, apart, "two chassis for one name");
+    // The same for a leaf that everybody knows by its chassis: its name leaves it out for nobody else.
+    let rail = |leaf| linked(&[link("rdma0", leaf)]);
+    let odd = linked(&[says("r0", "mgmt-1", 1), link("r1", 2)]);
+    let nodes = [("a1", rail(1)), ("a2", rail(1)), ("b1", rail(2)), ("b2", rail(2)), ("x", odd)];
+    assert_eq!(placed(&nodes, r#"{"switches": {"exclude": ["mgmt"]}}"#), ["a1 a2", "b1 b2 x"]);
+}
+
 #[test]
 fn cdp_counts_where_it_is_allowed() {
     let cdp = entry(&format!(

@@ -78,6 +78,9 @@ impl Rules {
 /// What one carrier knows, in a form that is small enough to be kept from round to round: texts are numbers.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Sheet {
+    /// Who speaks in it.
+    #[serde(skip)]
+    pub(crate) by: Author,
     /// What cables and documents say about switches, each once.
     pub(crate) seen: Vec<Seen>,
     /// Names of ports, each once.
@@ -96,6 +99,16 @@ pub(crate) struct Sheet {
     index: HashMap<Seen, u32>,
     #[serde(skip)]
     port_index: HashMap<String, u32>,
+}
+
+/// Who speaks in a sheet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Author {
+    /// One author about all nodes: what is said is his, whichever node it is about.
+    #[default]
+    Document,
+    /// Every node about itself.
+    Nodes,
 }
 
 /// One node.

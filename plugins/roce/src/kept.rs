@@ -1,19 +1,20 @@
-//! What is kept from round to round: documents with their versions, what the last round saw, and the memory of the
+//! What is kept from round to round: what the last round saw, documents with their versions, and the memory of the
 //! grouping.
 //!
-//! Five bytes say who wrote it, four how long the first part is; then that part as JSON, then the bytes of the grouping.
-//! Bytes that are not understood are an empty state: that costs a full round, never a right answer.
+//! Five bytes say who wrote it. Then come a header and the documents, each as JSON behind four bytes that say how long it
+//! is, then the bytes of the grouping. A round in which nothing moved reads the header and no more. Bytes that are not
+//! understood, those of an older form among them, are an empty state: that costs a full round, never a right answer.
 
 use crate::carriers::Document;
 use serde::{Deserialize, Serialize};
 
-const MAGIC: &[u8; 5] = b"roce1";
+const MAGIC: &[u8; 5] = b"roce2";
 /// The host keeps no more.
 const MAX: usize = 8 * 1024 * 1024;
 
-/// Our own part.
+/// What it takes to see that nothing moved.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct Header {
     /// A hash of the columns that the last full round saw.
     pub(crate) columns: u64,
     /// A hash of what that round reported beside what the grouping did.
@@ -22,38 +23,85 @@ pub(crate) struct Kept {
     pub(crate) time: u64,
     /// Until when the same input gives the same answer.
     pub(crate) until: u64,
-    /// What the service said.
+    /// The version of what the service said.
+    pub(crate) service: Option<String>,
+    /// The version of what the ConfigMap said.
+    pub(crate) config_map: Option<String>,
+}
+
+/// What was said.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Documents {
+    /// By the service.
     pub(crate) service: Option<Document>,
-    /// What the ConfigMap said.
+    /// By the ConfigMap.
     pub(crate) config_map: Option<Document>,
 }
 
-/// Both parts of a state. `None`: there is none, or it cannot be read.
-pub(crate) fn read(state: &[u8]) -> Option<(Kept, &[u8])> {
-    let rest = state.strip_prefix(MAGIC)?;
-    let (length, rest) = rest.split_first_chunk::<4>()?;
-    let (own, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-    Some((serde_json::from_slice(own).ok()?, rest))
+/// A state, of which only the header was read.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Kept<'s> {
+    pub(crate) header: Header,
+    documents: &'s [u8],
+    pub(crate) grouping: &'s [u8],
 }
 
-/// The bytes of both parts. What does not fit is left out: first documents, then everything.
-pub(crate) fn write(mut kept: Kept, grouping: &[u8]) -> Vec<u8> {
-    for _ in 0..2 {
-        let Ok(own) = serde_json::to_vec(&kept) else { return Vec::new() };
-        let length = MAGIC.len() + 4 + own.len() + grouping.len();
-        if let Ok(own_length) = u32::try_from(own.len())
-            && length <= MAX
+/// The parts of a state. `None`: there is none, or it cannot be read.
+pub(crate) fn read(state: &[u8]) -> Option<Kept<'_>> {
+    let (header, rest) = part(state.strip_prefix(MAGIC)?)?;
+    let (documents, grouping) = part(rest)?;
+    Some(Kept { header: serde_json::from_slice(header).ok()?, documents, grouping })
+}
+
+fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_le_bytes(*length) as usize)
+}
+
+impl Kept<'_> {
+    /// The documents with their versions. `None`: they cannot be read, so nothing that is known of them holds.
+    pub(crate) fn documents(&self) -> Option<Documents> {
+        if self.documents.is_empty() {
+            let has_versions = self.header.service.is_some() || self.header.config_map.is_some();
+            return (!has_versions).then(Documents::default);
+        }
+        let mut documents: Documents = serde_json::from_slice(self.documents).ok()?;
+        for (document, version) in
+            [(&mut documents.service, &self.header.service), (&mut documents.config_map, &self.header.config_map)]
         {
+            match document {
+                Some(document) => document.etag.clone_from(version),
+                // A version of nothing: a 304 would stand for a document that is not here.
+                None if version.is_some() => return None,
+                None => {}
+            }
+        }
+        Some(documents)
+    }
+}
+
+/// The bytes of all parts. What does not fit is left out: first documents, then everything.
+pub(crate) fn write(mut header: Header, mut documents: Documents, grouping: &[u8]) -> Vec<u8> {
+    for _ in 0..2 {
+        let version = |document: &Option<Document>| document.as_ref().and_then(|document| document.etag.clone());
+        (header.service, header.config_map) = (version(&documents.service), version(&documents.config_map));
+        let parts = [serde_json::to_vec(&header), serde_json::to_vec(&documents)];
+        let [Ok(own), Ok(said)] = parts else { return Vec::new() };
+        let length = MAGIC.len() + 8 + own.len() + said.len() + grouping.len();
+        if length <= MAX {
             let mut state = Vec::with_capacity(length);
             state.extend_from_slice(MAGIC);
-            state.extend_from_slice(&own_length.to_le_bytes());
-            state.extend_from_slice(&own);
+            for part in [&own, &said] {
+                // No longer than all of it together.
+                state.extend_from_slice(&(part.len() as u32).to_le_bytes());
+                state.extend_from_slice(part);
+            }
             state.extend_from_slice(grouping);
             return state;
         }
-        (kept.service, kept.config_map) = (None, None);
+        documents = Documents::default();
         // Without the documents nothing can be called unchanged.
-        kept.until = 0;
+        header.until = 0;
     }
     Vec::new()
 }
@@ -68,28 +116,45 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let kept = Kept { until: 7, service: Some(document("v1")), ..Kept::default() };
-        let bytes = write(kept.clone(), b"grouping");
-        assert_eq!(read(&bytes), Some((kept, &b"grouping"[..])));
+        let documents = Documents { service: Some(document("v1")), config_map: Some(Document::default()) };
+        let bytes = write(Header { until: 7, ..Header::default() }, documents.clone(), b"grouping");
+        let kept = read(&bytes).unwrap();
+        assert_eq!(
+            (kept.header.until, kept.header.service.as_deref(), kept.grouping),
+            (7, Some("v1"), &b"grouping"[..])
+        );
+        assert_eq!(kept.documents(), Some(documents));
     }
 
     #[test]
     fn bytes_that_are_not_understood_are_no_state() {
-        let bytes = write(Kept::default(), b"");
+        let bytes = write(Header::default(), Documents::default(), b"");
         for end in 0..bytes.len() {
             assert_eq!(read(&bytes[..end]), None, "{end}");
         }
-        for bytes in [&b"roce1\xff\xff\xff\xff{}"[..], b"roce1\x02\0\0\0[]", b"roce0\x02\0\0\0{}"] {
+        for bytes in [&b"roce2\xff\xff\xff\xff{}"[..], b"roce2\x02\0\0\0[]\0\0\0\0", b"roce1\x02\0\0\0{}\0\0\0\0"] {
             assert_eq!(read(bytes), None);
         }
     }
 
     #[test]
+    fn documents_that_are_not_understood_are_told_from_none() {
+        let header = Header { service: Some("v1".to_owned()), ..Header::default() };
+        let kept = |header: &Header, documents| Kept { header: header.clone(), documents, grouping: b"" }.documents();
+        for text in [&b""[..], b"[", br#"{"service": null, "config_map": null}"#] {
+            assert_eq!(kept(&header, text), None);
+        }
+        assert_eq!(kept(&Header::default(), b""), Some(Documents::default()));
+    }
+
+    #[test]
     fn documents_that_do_not_fit_are_left_out() {
-        let kept = Kept { until: 7, service: Some(document(&"x".repeat(MAX))), ..Kept::default() };
-        let bytes = write(kept, b"grouping");
-        let (kept, grouping) = read(&bytes).unwrap();
-        assert_eq!((kept.until, kept.service, grouping), (0, None, &b"grouping"[..]));
-        assert!(write(Kept::default(), &vec![0; MAX]).is_empty());
+        let mut large = document("v1");
+        large.sheet.ports = vec!["x".repeat(MAX)];
+        let documents = Documents { service: Some(large), config_map: None };
+        let bytes = write(Header { until: 7, ..Header::default() }, documents, b"grouping");
+        let kept = read(&bytes).unwrap();
+        assert_eq!((kept.header, kept.grouping), (Header::default(), &b"grouping"[..]));
+        assert!(write(Header::default(), Documents::default(), &vec![0; MAX]).is_empty());
     }
 }

@@ -4,7 +4,7 @@
 //! leads to. Names that lead nowhere, or where a better one of the same carrier leads, stay as they are: the grouping
 //! tells them.
 
-use crate::document::{Host, Sheet};
+use crate::document::{Author, Host, Sheet};
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap};
 use topoloom_sdk::Packed;
@@ -55,7 +55,8 @@ pub(crate) fn merge<'a>(sheets: &[&'a Sheet], names: &Names<'a>, time: u64, max_
     for (sheet, entries) in sheets.iter().enumerate() {
         let leads = names.leads(entries);
         for host in &entries.hosts {
-            let found = names.node(&host.node).filter(|(_, node)| leads.get(node) == Some(&Lead::By(&host.node)));
+            let found =
+                names.node(entries.by, &host.node).filter(|(_, node)| leads.get(node) == Some(&Lead::By(&host.node)));
             let node = found.map_or(host.node.as_str(), |(_, node)| node);
             let (age, changes) = age(host.observed, time, max_age);
             until = until.min(changes);
@@ -93,7 +94,8 @@ fn age(observed: u64, time: u64, max_age: u64) -> (Age, u64) {
 }
 
 /// Which Node a name leads to: by the map of the configuration, as it is, in another case, or by its first label where
-/// that leads to one Node alone. These are the rules of the grouping, in its order.
+/// that leads to one Node alone. These are the rules of the grouping, in its order. An annotation is about the Node that
+/// carries it, whatever its name leads to elsewhere.
 #[derive(Debug)]
 pub(crate) struct Names<'a> {
     mapped: HashMap<&'a str, &'a str>,
@@ -138,7 +140,23 @@ impl<'a> Names<'a> {
         names
     }
 
-    fn node(&self, name: &str) -> Option<(Way, &'a str)> {
+    /// How the grouping is to call a Node that speaks about itself where the map of the configuration leads its name
+    /// elsewhere. No document has this name: theirs are trimmed.
+    pub(crate) fn pinned(&self, node: &str) -> Option<String> {
+        self.mapped.contains_key(node).then(|| format!(" {node}"))
+    }
+
+    /// The map of the configuration with all of these names in it.
+    pub(crate) fn pins(&self) -> Vec<(String, String)> {
+        let mut pins: Vec<_> = self.mapped.keys().filter_map(|from| self.exact.get(from)).collect();
+        pins.sort_unstable();
+        pins.into_iter().filter_map(|node| Some((self.pinned(node)?, (*node).to_owned()))).collect()
+    }
+
+    fn node(&self, by: Author, name: &str) -> Option<(Way, &'a str)> {
+        if by == Author::Nodes {
+            return self.exact.get(name).map(|node| (Way::Exact, *node));
+        }
         if let Some(node) = self.mapped.get(name) {
             return Some((Way::Mapped, node));
         }
@@ -156,7 +174,7 @@ impl<'a> Names<'a> {
     fn leads<'s>(&self, sheet: &'s Sheet) -> HashMap<&'a str, Lead<'s>> {
         let mut leads: HashMap<&'a str, (Way, Lead<'s>)> = HashMap::with_capacity(sheet.hosts.len());
         for host in &sheet.hosts {
-            let Some((way, node)) = self.node(&host.node) else { continue };
+            let Some((way, node)) = self.node(sheet.by, &host.node) else { continue };
             match leads.entry(node) {
                 Slot::Vacant(slot) => drop(slot.insert((way, Lead::By(&host.node)))),
                 Slot::Occupied(mut slot) => {
@@ -183,98 +201,4 @@ fn first_label(name: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::document::Entry;
-
-    const MAX_AGE: u64 = 1000;
-
-    fn sheet(hosts: &[(&str, u64)]) -> Sheet {
-        let mut sheet = Sheet::default();
-        for &(node, observed) in hosts {
-            let entry = Entry { node: None, observed, links: Vec::new(), notes: Vec::new() };
-            sheet.add(node, entry).unwrap();
-        }
-        sheet
-    }
-
-    /// Node, number of its carrier, age.
-    fn check(sheets: &[&[(&str, u64)]], time: u64, expected: &[(&str, usize, Age)]) {
-        let sheets: Vec<Sheet> = sheets.iter().map(|hosts| sheet(hosts)).collect();
-        let sheets: Vec<&Sheet> = sheets.iter().collect();
-        let nodes: Packed = ["n1", "n2", "gpu-a"].iter().collect();
-        let names = Names::new(&nodes, &[]);
-        let merged = merge(&sheets, &names, time, MAX_AGE);
-        let chosen: Vec<_> = merged.chosen.iter().map(|chosen| (chosen.node, chosen.sheet, chosen.age)).collect();
-        assert_eq!(chosen, expected);
-    }
-
-    #[test]
-    fn the_first_carrier_with_a_fresh_entry_wins() {
-        check(&[&[("n1", 9_500)], &[("n1", 10_000)]], 10_000, &[("n1", 0, Age::Fresh)]);
-        check(&[&[("n2", 9_000)], &[("n1", 9_999)]], 10_000, &[("n1", 1, Age::Fresh), ("n2", 0, Age::Fresh)]);
-    }
-
-    #[test]
-    fn a_stale_entry_loses_against_any_fresh_one_but_beats_nothing() {
-        check(&[&[("n1", 8_999)], &[], &[("n1", 9_000)]], 10_000, &[("n1", 2, Age::Fresh)]);
-        check(&[&[("n1", 10)], &[("n1", 8_000)]], 10_000, &[("n1", 0, Age::Stale)]);
-        check(&[&[], &[("n1", 10)]], 10_000, &[("n1", 1, Age::Stale)]);
-    }
-
-    #[test]
-    fn an_entry_from_the_future_is_never_fresh() {
-        let ahead = 10_000 + CLOCK_SKEW + 1;
-        check(&[&[("n1", ahead)], &[("n1", 9_500)]], 10_000, &[("n1", 1, Age::Fresh)]);
-        check(&[&[("n1", ahead)]], 10_000, &[("n1", 0, Age::Ahead)]);
-        check(&[&[("n1", ahead - 1)]], 10_000, &[("n1", 0, Age::Fresh)]);
-    }
-
-    #[test]
-    fn carriers_that_write_a_node_differently_mean_the_same_node() {
-        let http: &[(&str, u64)] = &[("GPU-A.example.com", 9_999), ("N1", 9_999)];
-        check(
-            &[http, &[("gpu-a", 10_000), ("n1", 10_000)]],
-            10_000,
-            &[("gpu-a", 0, Age::Fresh), ("n1", 0, Age::Fresh)],
-        );
-    }
-
-    #[test]
-    fn a_machine_of_another_domain_is_no_node() {
-        // Newer, but the exact name leads to the Node.
-        let both: &[(&str, u64)] = &[("gpu-a.elsewhere", 9_999), ("gpu-a", 9_500)];
-        check(&[both], 10_000, &[("gpu-a", 0, Age::Fresh), ("gpu-a.elsewhere", 0, Age::Fresh)]);
-        let several: &[(&str, u64)] = &[("gpu-a.here", 9_999), ("gpu-a.there", 9_999)];
-        let apart = [("gpu-a", 1, Age::Fresh), ("gpu-a.here", 0, Age::Fresh), ("gpu-a.there", 0, Age::Fresh)];
-        check(&[several, &[("gpu-a", 9_000)]], 10_000, &apart);
-    }
-
-    #[test]
-    fn a_map_that_swaps_two_names_is_followed_once() {
-        let sheet = sheet(&[("a", 9_999), ("b", 9_999)]);
-        let nodes: Packed = ["a", "b"].iter().collect();
-        let map = [("a".to_owned(), "b".to_owned()), ("b".to_owned(), "a".to_owned())];
-        let merged = merge(&[&sheet], &Names::new(&nodes, &map), 10_000, MAX_AGE);
-        let chosen: Vec<_> = merged.chosen.iter().map(|chosen| (chosen.node, chosen.host.node.as_str())).collect();
-        assert_eq!(chosen, [("a", "b"), ("b", "a")]);
-    }
-
-    #[test]
-    fn a_node_that_is_there_twice_counts_once() {
-        for hosts in [[("n1", 9_500), ("n1", 9_600)], [("n1", 9_600), ("n1", 9_500)]] {
-            let sheet = sheet(&hosts);
-            let nodes = Packed::default();
-            let merged = merge(&[&sheet], &Names::new(&nodes, &[]), 10_000, MAX_AGE);
-            assert_eq!((merged.chosen[0].host.observed, merged.doubles.len()), (9_600, 1));
-        }
-    }
-
-    #[test]
-    fn the_next_change_of_age_is_known() {
-        let sheet = sheet(&[("n1", 9_500), ("n2", 10), ("n3", 9_200)]);
-        let nodes = Packed::default();
-        let until = |time| merge(&[&sheet], &Names::new(&nodes, &[]), time, MAX_AGE).until;
-        assert_eq!([until(10_000), until(10_201), until(20_000)], [10_201, 10_501, u64::MAX]);
-    }
-}
+mod tests;

@@ -2,14 +2,15 @@
 
 use crate::carriers::{self, Document};
 use crate::config::Config;
-use crate::document::{Cable, Ends, Sheet, State as Traffic, Switch};
-use crate::kept::{self, Kept};
+use crate::document::{Author, Cable, Ends, Sheet, State as Traffic, Switch};
+use crate::kept::{self, Documents, Header};
 use crate::merge::{Age, Chosen, Merged, Names, merge};
 use crate::reports::{self, Reports};
-use crate::switches::{End, Switches};
+use crate::switches::{End, Switches, Voice};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use topoloom_fabric::{Change, Link, LinkState, State, SwitchId, Wiring, place};
+use topoloom_fabric::{Change, Link, LinkState, Settings, State, SwitchId, Wiring, place};
 use topoloom_sdk::{Answer, Column, Failure, Input, Packed};
 
 /// A round in which nothing changed still looks at everything when the last look is older than this: what the grouping
@@ -19,22 +20,31 @@ const LONGEST_REST: u64 = 10 * 60 * 1000;
 const PART_OF_GRACE: u32 = 16;
 
 pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
-    let (kept, grouping) = kept::read(input.state).unzip();
-    let (mut kept, grouping): (Kept, &[u8]) = (kept.unwrap_or_default(), grouping.unwrap_or_default());
-    let (service, config_map) = ask(config, input, &kept)?;
+    let kept = kept::read(input.state).unwrap_or_default();
+    let (mut service, mut config_map) = ask(config, input, &kept.header)?;
     let columns = Columns::read(config, input);
     let hash = columns.hash();
-    let is_same = service.is_none() && config_map.is_none() && kept.columns == hash;
-    let rests = (kept.time..kept.until.min(kept.time.saturating_add(longest_rest(config)))).contains(&input.time);
+    let before = &kept.header;
+    let is_same = service.is_none() && config_map.is_none() && before.columns == hash;
+    let rests = (before.time..before.until.min(before.time.saturating_add(longest_rest(config)))).contains(&input.time);
+    // Most rounds end here, so this looks into no document.
     if is_same && rests {
         return Ok(Answer::unchanged(input.state.to_vec()));
     }
-    kept.service = service.or(kept.service).filter(|_| !config.endpoints.is_empty());
-    kept.config_map = config_map.or(kept.config_map).filter(|_| config.config_map.is_some());
+    let mut known = match kept.documents() {
+        Some(documents) => documents,
+        None => {
+            // What was not sent again is not here either.
+            (service, config_map) = ask(config, input, &Header::default())?;
+            Documents::default()
+        }
+    };
+    known.service = service.or(known.service).filter(|_| !config.endpoints.is_empty());
+    known.config_map = config_map.or(known.config_map).filter(|_| config.config_map.is_some());
 
     let annotations =
         columns.annotation.as_ref().map(|column| carriers::annotations(column, &columns.names, &config.rules));
-    let documents = [&kept.service, &kept.config_map].map(Option::as_ref);
+    let documents = [&known.service, &known.config_map].map(Option::as_ref);
     let [service, config_map] = documents.map(|document| document.map(|document| &document.sheet));
     // The order of precedence.
     let sheets: Vec<&Sheet> = [service, annotations.as_ref(), config_map].into_iter().flatten().collect();
@@ -43,22 +53,33 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
 
     let mut reports = Reports::default();
     report(&sheets, &merged, &mut reports);
-    let mut wiring = wire(config, &sheets, &merged, &mut reports);
+    let mut wiring = wire(config, &sheets, &merged, &names, &mut reports);
     if documents.into_iter().flatten().any(|document: &Document| !document.complete) {
         wiring.partial();
     }
-    let mut outcome = place(&wiring, &config.settings, &State::from_bytes(grouping).memory, input);
+    let mut outcome = place(&wiring, &settings(config, &names), &State::from_bytes(kept.grouping).memory, input);
     let mut diagnostics = reports.finish(input.nodes);
     let reported = reports::hash(&diagnostics);
-    if reported != kept.reports {
+    if reported != before.reports {
         outcome.change = Change::Some;
     }
     outcome.topology.diagnostics.append(&mut diagnostics);
     let until = merged.until;
     let answer = outcome.answer(Vec::new(), input);
-    (kept.columns, kept.reports, kept.time, kept.until) = (hash, reported, input.time, until);
-    let state = kept::write(kept, &answer.state);
+    let header = Header { columns: hash, reports: reported, time: input.time, until, ..Header::default() };
+    let state = kept::write(header, known, &answer.state);
     Ok(answer.with_state(state))
+}
+
+/// What the grouping is told, with the names of Nodes that speak about themselves while the map leads them elsewhere.
+fn settings<'c>(config: &'c Config, names: &Names<'_>) -> Cow<'c, Settings> {
+    let pins = names.pins();
+    if pins.is_empty() {
+        return Cow::Borrowed(&config.settings);
+    }
+    let mut settings = config.settings.clone();
+    settings.host_map.extend(pins);
+    Cow::Owned(settings)
 }
 
 /// How long a round may be called unchanged without a look, in milliseconds.
@@ -68,16 +89,16 @@ fn longest_rest(config: &Config) -> u64 {
 }
 
 /// What the documents say now; `None` where a document says what it said, or its carrier is off.
-fn ask(config: &Config, input: &Input<'_>, kept: &Kept) -> Result<(Option<Document>, Option<Document>), Failure> {
+fn ask(config: &Config, input: &Input<'_>, kept: &Header) -> Result<(Option<Document>, Option<Document>), Failure> {
     let service = match config.endpoints.is_empty() {
         true => None,
-        false => carriers::service(input.http, &config.rules, kept.service.as_ref())?,
+        false => carriers::service(input.http, &config.rules, kept.service.as_deref())?,
     };
     let config_map = match &config.config_map {
         None => None,
         Some(_) => {
             let name = config.config_map_name();
-            carriers::config_map(input.http, &config.rules, kept.config_map.as_ref(), &name)?
+            carriers::config_map(input.http, &config.rules, kept.config_map.as_deref(), &name)?
         }
     };
     Ok((service, config_map))
@@ -141,20 +162,29 @@ fn report(sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) {
 }
 
 /// The cables in the words of the grouping.
-fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) -> Wiring {
+fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'_>, reports: &mut Reports) -> Wiring {
     // Only what counts may speak for a switch: an entry that lost keeps no name alive.
-    let mut used: Vec<Vec<bool>> = sheets.iter().map(|sheet| vec![false; sheet.seen.len()]).collect();
-    for Chosen { sheet, host, .. } in &merged.chosen {
+    let mut voices: Vec<Vec<Option<Voice>>> = sheets.iter().map(|sheet| vec![None; sheet.seen.len()]).collect();
+    for (number, Chosen { sheet, host, .. }) in (0..).zip(&merged.chosen) {
+        let voice = match sheets.get(*sheet).map(|sheet| sheet.by) {
+            Some(Author::Nodes) => Voice::Lone(number),
+            _ => Voice::Firm,
+        };
         for Cable(Ends(seen, ..), _) in &host.links {
-            if let Some(used) = used.get_mut(*sheet).and_then(|used| used.get_mut(*seen as usize)) {
-                *used = true;
+            if let Some(known) = voices.get_mut(*sheet).and_then(|voices| voices.get_mut(*seen as usize)) {
+                *known = Some(known.map_or(voice, |known| known.and(voice)));
             }
         }
     }
-    let seen = sheets.iter().zip(&used).flat_map(|(sheet, used)| sheet.seen.iter().zip(used));
-    let seen = seen.filter(|(_, used)| **used).map(|(seen, _)| seen);
+    let seen = sheets.iter().zip(&voices).flat_map(|(sheet, voices)| sheet.seen.iter().zip(voices));
+    let seen = seen.filter_map(|(seen, voice)| Some((seen, (*voice)?)));
     let declared = sheets.iter().flat_map(|sheet| &sheet.switches);
     let switches = Switches::new(seen, declared.clone(), &config.exclude_switches);
+    for (number, why) in &switches.unproven {
+        if let Some(chosen) = merged.chosen.get(*number as usize) {
+            reports.add("unproven-name", chosen.node, why);
+        }
+    }
     let ends: Vec<Vec<End>> =
         sheets.iter().map(|sheet| sheet.seen.iter().map(|seen| switches.end(seen)).collect()).collect();
 
@@ -162,8 +192,11 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut R
     let ids: Vec<SwitchId> = switches.all.iter().map(|switch| wiring.switch(&switch.id, &switch.name)).collect();
     for Chosen { node, sheet, host, .. } in &merged.chosen {
         // As the carrier writes it: the grouping follows the same names, and would follow the map a second time.
-        let id = wiring.host(&host.node);
         let Some(entries) = sheets.get(*sheet) else { continue };
+        let id = match names.pinned(&host.node).filter(|_| entries.by == Author::Nodes) {
+            Some(pinned) => wiring.host(&pinned),
+            None => wiring.host(&host.node),
+        };
         let text = |number: u32| entries.ports.get(number as usize).map_or("", String::as_str);
         for Cable(Ends(seen, port, far), traffic) in &host.links {
             let state = match traffic {

@@ -2,11 +2,19 @@
 //!
 //! The chassis id decides, the name helps where there is none. Images give every switch the same name, so a name stands
 //! for a switch only while it leads to one chassis; a switch that cannot be told from others joins nobody.
+//!
+//! An annotation speaks for one node. What it says about a switch decides where the cables of that node end; where the
+//! names that others use lead takes a document, or two nodes that say the same.
+
+mod told;
+
+pub(crate) use told::Voice;
 
 use crate::chassis::{self, Seen};
 use crate::document::Switch;
 use regex_lite::Regex;
 use std::collections::{BTreeMap, BTreeSet};
+use told::{All, Told};
 
 /// What a cable's end was found to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,17 +36,32 @@ pub(crate) struct Known {
     pub(crate) name: String,
 }
 
+/// Where a record leads.
+#[derive(Debug)]
+enum Lead {
+    /// To this identity.
+    To(String),
+    /// The sentence says why.
+    Nowhere(String),
+    /// Its own name is one that the configuration leaves out.
+    LeftOut,
+}
+
 /// All switches of a round.
 #[derive(Debug)]
 pub(crate) struct Switches {
     /// In the order of identities.
     pub(crate) all: Vec<Known>,
+    /// Names that one node alone gives to a chassis while others know them as names alone: node and sentence.
+    pub(crate) unproven: Vec<(u32, String)>,
     excluded: Vec<bool>,
-    /// What every record came to; an error says why it leads nowhere.
-    ends: BTreeMap<Seen, Result<String, String>>,
+    /// What every record came to.
+    ends: BTreeMap<Seen, Lead>,
     positions: BTreeMap<String, usize>,
-    /// Folded name to identities.
-    names: BTreeMap<String, BTreeSet<String>>,
+    /// Folded name to identities, and who says so.
+    names: BTreeMap<String, BTreeMap<String, Voice>>,
+    /// First labels of the names by which alone some node knows its switch.
+    needed: BTreeSet<String>,
     /// Identities of documents that stand for a chassis that cables name.
     aliases: BTreeMap<String, String>,
     /// Long names that mean the same as a short one.
@@ -48,31 +71,37 @@ pub(crate) struct Switches {
 impl Switches {
     /// Works out the switches behind all that was said.
     pub(crate) fn new<'a>(
-        seen: impl Iterator<Item = &'a Seen> + Clone,
+        seen: impl Iterator<Item = (&'a Seen, Voice)> + Clone,
         declared: impl Iterator<Item = &'a Switch> + Clone,
         exclude: &[Regex],
     ) -> Self {
+        let declared_ids: BTreeSet<&str> = declared.clone().map(|switch| switch.id.as_str()).collect();
+        let stands_alone = |chassis: &str| chassis::is_unique(chassis) || declared_ids.contains(chassis);
+        let (strong, rest): (Vec<_>, Vec<_>) =
+            seen.partition(|(seen, _)| seen.chassis.as_deref().is_some_and(stands_alone));
+        let (weak, named): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(seen, _)| seen.chassis.is_some());
+        let needed =
+            weak.iter().chain(&named).filter_map(|(seen, _)| Some(first(&folded(seen.name.as_deref()?)).into()));
         let mut switches = Self {
             all: Vec::new(),
+            unproven: Vec::new(),
             excluded: Vec::new(),
             ends: BTreeMap::new(),
             positions: BTreeMap::new(),
             names: BTreeMap::new(),
+            needed: needed.collect(),
             aliases: BTreeMap::new(),
             short: BTreeMap::new(),
         };
-        let declared_ids: BTreeSet<&str> = declared.clone().map(|switch| switch.id.as_str()).collect();
-        let stands_alone = |chassis: &str| chassis::is_unique(chassis) || declared_ids.contains(chassis);
-        // All names of each identity. What stands for itself comes first, so that a name can lead to it.
-        let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for seen in seen.clone() {
-            if let Some(chassis) = seen.chassis.as_deref().filter(|chassis| stands_alone(chassis)) {
-                known.entry(chassis.to_owned()).or_default().extend(seen.name.clone());
-                switches.ends.insert(seen.clone(), Ok(chassis.to_owned()));
-            }
+        // What stands for itself comes first, so that a name can lead to it.
+        let mut all = All::default();
+        for (seen, voice) in strong {
+            let Some(chassis) = &seen.chassis else { continue };
+            all.add(chassis, &seen.name, voice);
+            switches.ends.insert(seen.clone(), Lead::To(chassis.clone()));
         }
-        switches.index(&known);
-        for switch in declared.clone().filter(|switch| !known.contains_key(&switch.id)) {
+        switches.index(&all);
+        for switch in declared.clone().filter(|switch| !all.0.contains_key(&switch.id)) {
             let names = [Some(switch.id.as_str()), switch.name.as_deref()];
             let found = names.into_iter().flatten().find_map(|name| switches.by_name(name).ok().flatten());
             if let Some(id) = found {
@@ -82,39 +111,61 @@ impl Switches {
         for switch in declared {
             let id = switches.aliases.get(&switch.id).unwrap_or(&switch.id);
             let word = Some(id).filter(|id| !chassis::is_unique(id));
-            known.entry(id.clone()).or_default().extend(switch.name.iter().chain(word).cloned());
+            all.add(id, switch.name.iter().chain(word), Voice::Firm);
         }
-        switches.index(&known);
-        let rest = seen.filter(|seen| !seen.chassis.as_deref().is_some_and(stands_alone));
-        let (weak, named): (Vec<&Seen>, Vec<&Seen>) = rest.partition(|seen| seen.chassis.is_some());
-        switches.learn(&weak, &mut known);
+        switches.index(&all);
+        switches.doubt();
+        switches.learn(&weak, &mut all);
         switches.shorten(&named);
-        switches.learn(&named, &mut known);
-        switches.finish(known, exclude);
+        switches.learn(&named, &mut all);
+        switches.finish(all, exclude);
         switches
     }
 
     /// Finds the switches behind these records, and adds those that only they tell of.
-    fn learn(&mut self, seen: &[&Seen], known: &mut BTreeMap<String, BTreeSet<String>>) {
-        for &seen in seen {
-            let end = self.identity(seen);
-            if let (Ok(id), Some(name)) = (&end, &seen.name) {
-                known.entry(id.clone()).or_default().insert(name.clone());
-            }
-            self.ends.insert(seen.clone(), end);
+    fn learn(&mut self, seen: &[(&Seen, Voice)], all: &mut All) {
+        for &(seen, voice) in seen {
+            let lead = match self.identity(seen) {
+                Ok(id) => {
+                    all.add(&id, &seen.name, voice);
+                    Lead::To(id)
+                }
+                Err(why) => Lead::Nowhere(why),
+            };
+            self.ends.insert(seen.clone(), lead);
         }
-        self.index(known);
+        self.index(all);
     }
 
     /// Of switches that are names and nothing else, finds the long ones that mean the same as a short one: no other long
-    /// name begins with it.
-    fn shorten(&mut self, named: &[&Seen]) {
-        let names: BTreeSet<String> = named.iter().filter_map(|seen| Some(folded(seen.name.as_deref()?))).collect();
-        for name in &names {
-            let Some(label) = label(name).filter(|label| label != name && names.contains(*label)) else { continue };
+    /// name begins with it. A long name that several nodes use is not disturbed by one that a single node uses.
+    fn shorten(&mut self, named: &[(&Seen, Voice)]) {
+        let mut names: BTreeMap<String, Voice> = BTreeMap::new();
+        for (seen, voice) in named {
+            let Some(name) = &seen.name else { continue };
+            names.entry(folded(name)).and_modify(|known| *known = known.and(*voice)).or_insert(*voice);
+        }
+        for (name, voice) in &names {
+            let Some(label) = label(name).filter(|label| label != name && names.contains_key(*label)) else { continue };
             let is_free = matches!(self.by_name(label), Ok(None));
-            if is_free && names.range(format!("{label}.")..format!("{label}/")).count() == 1 {
+            let longer = names.range(format!("{label}.")..format!("{label}/"));
+            let rivals = longer.filter(|(_, other)| **other == Voice::Firm || *voice != Voice::Firm);
+            if is_free && rivals.count() == 1 {
                 self.short.insert(name.clone(), label.to_owned());
+            }
+        }
+    }
+
+    /// Notes the names that one node alone gives to a chassis where others know no more than the name.
+    fn doubt(&mut self) {
+        for (name, ids) in self.names.iter().filter(|(name, _)| self.needed.contains(first(name))) {
+            for (id, voice) in ids {
+                if let Voice::Lone(node) = voice {
+                    let why = format!(
+                        "{name:?} is {id} by the word of this node alone: nodes that know only the name do not follow it"
+                    );
+                    self.unproven.push((*node, why));
+                }
             }
         }
     }
@@ -122,8 +173,9 @@ impl Switches {
     /// The switch at the end of a cable, as one of the records that all this was made of tells it.
     pub(crate) fn end(&self, seen: &Seen) -> End {
         match self.ends.get(seen) {
-            Some(Ok(id)) => self.position(id).unwrap_or_else(|| End::Nameless("it is not known".to_owned())),
-            Some(Err(why)) => End::Nameless(why.clone()),
+            Some(Lead::To(id)) => self.position(id).unwrap_or_else(|| End::Nameless("it is not known".to_owned())),
+            Some(Lead::Nowhere(why)) => End::Nameless(why.clone()),
+            Some(Lead::LeftOut) => End::Excluded,
             None => End::Nameless("it is not known".to_owned()),
         }
     }
@@ -131,8 +183,10 @@ impl Switches {
     /// The switch that a document calls by an identity, or by a name.
     pub(crate) fn declared(&self, id: &str) -> Option<usize> {
         let alias = self.aliases.get(id).map_or(id, String::as_str);
-        let at = self.position(alias).or_else(|| self.position(&self.by_name(id).ok().flatten()?));
-        match at {
+        let by_name = || self.position(&self.by_name(id).ok().flatten()?);
+        // Whoever knows a switch by its name alone says nothing about anybody's chassis.
+        let as_name = || self.position(&format!("name:{}", folded(id)));
+        match self.position(alias).or_else(by_name).or_else(as_name) {
             Some(End::Switch(at)) => Some(at),
             _ => None,
         }
@@ -169,38 +223,68 @@ impl Switches {
         })
     }
 
-    /// The one identity that a name leads to, written in full or as first label. An error: several.
+    /// The one identity that a name leads to, written in full or as first label. An error: several. What one node alone
+    /// says counts where nobody says more, and where no other node depends on it.
     fn by_name(&self, name: &str) -> Result<Option<String>, String> {
         let name = folded(name);
-        let several = |ids: &BTreeSet<String>| format!("the name {name:?} is that of {} switches", ids.len());
-        if let Some(ids) = self.names.get(&name) {
-            return if ids.len() == 1 { Ok(ids.first().cloned()) } else { Err(several(ids)) };
+        let found = self.led(&name, |voice| voice == Voice::Firm)?;
+        if found.is_some() || self.needed.contains(first(&name)) {
+            return Ok(found);
         }
-        let Some(label) = label(&name) else { return Ok(None) };
-        let ids: BTreeSet<String> = if label == name {
-            let longer = self.names.range(format!("{name}.")..format!("{name}/"));
-            longer.flat_map(|(_, ids)| ids.iter().cloned()).collect()
-        } else {
-            self.names.get(label).into_iter().flatten().cloned().collect()
-        };
-        if ids.len() > 1 { Err(several(&ids)) } else { Ok(ids.first().cloned()) }
+        self.led(&name, |_| true)
     }
 
-    fn index(&mut self, known: &BTreeMap<String, BTreeSet<String>>) {
+    /// The same by those voices that count.
+    fn led(&self, name: &str, counts: impl Fn(Voice) -> bool) -> Result<Option<String>, String> {
+        let said = |ids: &BTreeMap<String, Voice>| -> BTreeSet<String> {
+            ids.iter().filter(|(_, voice)| counts(**voice)).map(|(id, _)| id.clone()).collect()
+        };
+        let mut ids = self.names.get(name).map(said).unwrap_or_default();
+        if ids.is_empty() {
+            let Some(label) = label(name) else { return Ok(None) };
+            ids = if label == name {
+                self.names.range(format!("{name}.")..format!("{name}/")).flat_map(|(_, ids)| said(ids)).collect()
+            } else {
+                self.names.get(label).map(said).unwrap_or_default()
+            };
+        }
+        if ids.len() > 1 {
+            return Err(format!("the name {name:?} is that of {} switches", ids.len()));
+        }
+        Ok(ids.pop_first())
+    }
+
+    fn index(&mut self, all: &All) {
         self.names.clear();
-        for (id, names) in known {
-            for name in names.iter().filter(|name| !chassis::is_default(name)) {
-                self.names.entry(folded(name)).or_default().insert(id.clone());
+        for (id, told) in &all.0 {
+            for (name, voice) in told.names.iter().filter(|(name, _)| !chassis::is_default(name)) {
+                let ids = self.names.entry(folded(name)).or_default();
+                ids.entry(id.clone()).and_modify(|known| *known = known.and(*voice)).or_insert(*voice);
             }
         }
+        // One of several nodes that hear a switch gives it no name.
+        for ids in self.names.values_mut() {
+            ids.retain(|id, voice| *voice == Voice::Firm || all.0.get(id).is_some_and(|told| told.by == *voice));
+        }
     }
 
-    fn finish(&mut self, known: BTreeMap<String, BTreeSet<String>>, exclude: &[Regex]) {
-        for (id, names) in known {
-            let matches = |text: &str| exclude.iter().any(|regex| regex.is_match(text));
-            self.excluded.push(matches(&id) || names.iter().any(|name| matches(name)));
+    fn finish(&mut self, all: All, exclude: &[Regex]) {
+        let matches = |text: &str| exclude.iter().any(|regex| regex.is_match(text));
+        for (seen, lead) in &mut self.ends {
+            if seen.name.as_deref().is_some_and(matches) {
+                *lead = Lead::LeftOut;
+            }
+        }
+        for (id, Told { by, names }) in all.0 {
+            // Whose voice is not firm leaves a switch out only where nobody else hears it.
+            let counts = |voice: &Voice| *voice == Voice::Firm || *voice == by;
+            let is_left_out = names.iter().any(|(name, voice)| counts(voice) && matches(name));
+            self.excluded.push(is_left_out || matches(&id));
             self.positions.insert(id.clone(), self.all.len());
-            let name = names.into_iter().min_by_key(|name| (chassis::is_default(name), name.len(), name.clone()));
+            let rank = |(name, voice): &(String, Voice)| {
+                (*voice != Voice::Firm, chassis::is_default(name), name.len(), name.clone())
+            };
+            let name = names.into_iter().min_by_key(rank).map(|(name, _)| name);
             self.all.push(Known { id, name: name.unwrap_or_default() });
         }
     }
@@ -213,6 +297,11 @@ fn folded(name: &str) -> String {
 /// The first label of a name. `None`: it is an address, whose first number says nothing.
 fn label(name: &str) -> Option<&str> {
     name.split('.').next().filter(|label| label.bytes().any(|byte| byte.is_ascii_alphabetic()))
+}
+
+/// The first label, or the whole where there is none.
+fn first(name: &str) -> &str {
+    label(name).unwrap_or(name)
 }
 
 #[cfg(test)]

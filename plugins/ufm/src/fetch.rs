@@ -10,7 +10,7 @@ use crate::config::Fabric;
 use crate::port::Unusable;
 use refusal::Asked;
 use topoloom_sdk::http::{Http, Request, Response};
-use topoloom_sdk::json::{Elements, Members};
+use topoloom_sdk::json::{Elements, Members, Raw};
 use topoloom_sdk::{Credential, Failure};
 
 /// A round has 1000 requests; the rest is for what is not a page.
@@ -169,7 +169,9 @@ impl<'a> Ufm<'a> {
                 let rows = tally.records;
                 Err(asked.broken(&format!("{rows} records came, {expected} were announced")))
             }
-            None if pages > 1 => Err(asked.broken("pages came without the number of all records")),
+            None if pages > 1 || parameters.size.is_some() => {
+                Err(asked.broken("pages came without the number of all records"))
+            }
             _ => Ok(()),
         }
     }
@@ -222,24 +224,49 @@ impl Asked<'_> {
         if elements.envelope().is_empty() {
             return Ok(None);
         }
-        Page::read(elements.envelope())
-            .map(Some)
-            .ok_or_else(|| self.broken("what stands around the records is no JSON"))
+        Page::read(elements.envelope()).map(Some).map_err(|what| self.broken(&what))
     }
 }
 
 impl Page {
-    fn read(envelope: &[u8]) -> Option<Self> {
+    /// Reads what stands around the records. A number that is there and cannot be read is not the same as none: without it
+    /// the first page would pass for the whole list.
+    fn read(envelope: &[u8]) -> Result<Self, String> {
+        let broken = || "what stands around the records is no JSON".to_owned();
         let mut page = Self::default();
-        for member in Members::of(envelope.trim_ascii()).ok()? {
-            let (key, value) = member.ok()?;
-            match key {
-                b"total_resources" => page.total = value.number(),
-                b"filtered_resources" => page.filtered = value.number(),
-                b"num_of_pages" => page.pages = value.number(),
-                _ => {}
-            }
+        for member in Members::of(envelope.trim_ascii()).map_err(|_| broken())? {
+            let (key, value) = member.map_err(|_| broken())?;
+            let (field, key) = match key {
+                b"total_resources" => (&mut page.total, "total_resources"),
+                b"filtered_resources" => (&mut page.filtered, "filtered_resources"),
+                b"num_of_pages" => (&mut page.pages, "num_of_pages"),
+                _ => continue,
+            };
+            *field = match whole(value) {
+                Some(number) => Some(number),
+                None if value.is_null() => None,
+                None => {
+                    let value = String::from_utf8_lossy(value.bytes());
+                    let value: String = value.chars().filter(|letter| !letter.is_control()).take(40).collect();
+                    return Err(format!("{key} is {value}: no whole number"));
+                }
+            };
         }
-        Some(page)
+        Ok(page)
     }
+}
+
+/// Beyond it a number with a fraction is not exact.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// A whole number, as such, as text, or with a fraction of nothing: releases differ.
+fn whole(value: Raw<'_>) -> Option<u64> {
+    let quoted = value.text();
+    let text = match &quoted {
+        Some(text) => text.trim(),
+        None => std::str::from_utf8(value.bytes()).ok()?,
+    };
+    let exact =
+        || text.parse::<f64>().ok().filter(|number| number.fract() == 0.0 && (0.0..=MAX_EXACT).contains(number));
+    text.parse().ok().or_else(|| exact().map(|number| number as u64))
 }

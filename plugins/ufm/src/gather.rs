@@ -4,10 +4,10 @@
 //! belong to a GUID. [`crate::weave`] decides when all is read.
 
 use crate::config::Config;
-use crate::link::{Kind, System};
 use crate::names;
 use crate::port::{Owner, Port, Unusable};
 use crate::switches::Switches;
+use crate::systems::{Kind, Systems};
 use crate::texts::Texts;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -131,18 +131,10 @@ impl<'c> Gathered<'c> {
     }
 
     /// Lets the list of systems say what owns the ports that do not say it.
-    pub(crate) fn systems(&mut self, systems: &[System]) {
-        let (mut guids, mut names) = (HashMap::new(), HashMap::new());
-        for system in systems {
-            guids.extend(system.guids.iter().map(|&guid| (guid, system.kind)));
-            names.extend(system.name.as_deref().map(|name| (name, system.kind)));
-            if system.kind == Kind::Gateway {
-                self.gateways.extend(&system.guids);
-            }
-        }
+    pub(crate) fn systems(&mut self, systems: &Systems) {
+        self.gateways.extend(systems.gateways());
         for unsure in std::mem::take(&mut self.unsure) {
-            let by_guid = [unsure.port.guid, unsure.system].into_iter().flatten().find_map(|guid| guids.get(&guid));
-            let kind = by_guid.or_else(|| names.get(self.texts.get(unsure.system_name)));
+            let kind = systems.kind([unsure.port.guid, unsure.system], self.texts.get(unsure.system_name));
             match kind {
                 Some(Kind::Host) => {
                     self.ends.extend(unsure.port.guid);

@@ -3,7 +3,7 @@
 //! Owns what UFM says and how it says it: requests, pages, records, identities, and what changed since the last round.
 //! How cables become groups is `topoloom-fabric`'s. Never answers with half a fabric: a list that is cut off, refused or
 //! made of odd records fails the round, and what is in force stays in force. `config` reads what the operator wrote,
-//! `fetch` asks, `port` and `link` read records, `gather` and `weave` make cables of them, `rounds` connects.
+//! `fetch` asks, `port`, `link` and `systems` read records, `gather` and `weave` make cables of them, `rounds` connects.
 
 pub mod config;
 mod fetch;
@@ -13,6 +13,7 @@ mod names;
 mod port;
 mod rounds;
 mod switches;
+mod systems;
 mod texts;
 mod versions;
 mod volcano;

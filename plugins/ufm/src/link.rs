@@ -1,10 +1,10 @@
-//! One link object of `resources/links`, and one system object of `resources/systems`.
+//! One link object of `resources/links`, and what all of them say.
 
 use crate::gather::hash;
 use crate::port::{Text, Unusable, text};
 use std::collections::{HashMap, HashSet};
 use topoloom_fabric::{Guid, is_aggregation_node};
-use topoloom_sdk::json::{Elements, Members, Raw};
+use topoloom_sdk::json::Members;
 
 /// The two ends of a link. Which of them is called the source means nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +42,6 @@ impl Link {
     }
 }
 
-/// More adapters and chips than any system has; beyond it somebody is lying.
-const MAX_GUIDS: usize = 4096;
-
 /// The cables between switches, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Cables {
@@ -70,58 +67,6 @@ impl Cables {
     /// Two ends, and how many cables join them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ([Guid; 2], u32)> + '_ {
         self.count.iter().map(|(&ends, &count)| (ends, count))
-    }
-}
-
-/// What a system is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Host,
-    Switch,
-    /// A gateway or a router.
-    Gateway,
-    Other,
-}
-
-/// A system: its kind, its names, the GUIDs of itself and of its ports.
-#[derive(Debug)]
-pub(crate) struct System {
-    pub(crate) kind: Kind,
-    pub(crate) name: Option<String>,
-    pub(crate) guids: Vec<Guid>,
-}
-
-impl System {
-    pub(crate) fn read(members: &mut Members<'_>) -> Result<Self, Unusable> {
-        let mut system = Self { kind: Kind::Other, name: None, guids: Vec::new() };
-        for member in members {
-            let (key, value) = member.map_err(|_| Unusable::NoObject)?;
-            match key {
-                b"type" => {
-                    system.kind = match text("type", value)?.as_deref().map(str::to_ascii_lowercase).as_deref() {
-                        Some("host" | "computer") => Kind::Host,
-                        Some("switch") => Kind::Switch,
-                        Some("gateway" | "router") => Kind::Gateway,
-                        _ => Kind::Other,
-                    }
-                }
-                b"system_name" => system.name = text("system_name", value)?.map(std::borrow::Cow::into_owned),
-                b"name" | b"guid" | b"system_guid" => system.guid(value),
-                b"ports" => {
-                    let mut ports = Elements::new(value.bytes(), "");
-                    while let Ok(Some(port)) = ports.next() {
-                        system.guid(Raw::new(port));
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(system)
-    }
-
-    fn guid(&mut self, value: Raw<'_>) {
-        let guid = value.text().and_then(|text| Guid::of_port(&text));
-        self.guids.extend(guid.filter(|guid| self.guids.len() < MAX_GUIDS && !self.guids.contains(guid)));
     }
 }
 
@@ -161,17 +106,5 @@ mod tests {
         );
         assert_eq!(link(r#"{"source_guid": 7}"#), Err(Unusable::Field("source_guid")));
         assert_eq!(link("[]"), Err(Unusable::NoObject));
-    }
-
-    #[test]
-    fn a_system_knows_the_guids_of_all_its_adapters() {
-        let mut members = Members::of(
-            br#"{"type": "Host", "name": "a1b2c30000aa0170", "guid": "a1b2c30000aa0170", "system_name": "gpu-a017",
-                "ports": ["a1b2c30000aa0170_1", 3, "a1b2c30000aa0171_1"]}"#,
-        )
-        .unwrap();
-        let system = System::read(&mut members).unwrap();
-        assert_eq!((system.kind, system.name.as_deref()), (Kind::Host, Some("gpu-a017")));
-        assert_eq!(system.guids, [Guid(0xa1b2_c300_00aa_0170), Guid(0xa1b2_c300_00aa_0171)]);
     }
 }

@@ -6,7 +6,8 @@
 use crate::config::{Config, Fabric, Uplinks};
 use crate::fetch::{Answer, Each, Query, Tally, Ufm};
 use crate::gather::{Gathered, Trunks};
-use crate::link::{Cables, Link, System};
+use crate::link::{Cables, Link};
+use crate::systems::Systems;
 use crate::versions::{self, Seen, Versions};
 use crate::weave::weave;
 use std::borrow::Cow;
@@ -103,16 +104,23 @@ fn fetch(config: &Config, fabric: &Asked<'_>) -> Result<Wiring, Failure> {
     let tally = ports(ufm, &query("resources/ports", filter), &mut |members| gathered.port(members))?;
     report(&mut gathered.wiring, "unusable-record", "records of the list of ports are unusable", &tally);
     if gathered.needs_systems() {
-        let mut systems = Vec::new();
-        let take = &mut |members: &mut Members<'_>| System::read(members).map(|system| systems.push(system));
-        optional(ufm, &query("resources/systems", None), take)?;
+        let mut systems = Systems::default();
+        optional(ufm, &query("resources/systems", None), &mut |members| systems.take(members))?;
+        if let Some(what) = systems.overflow() {
+            return Err(too_much(ufm, "resources/systems", what));
+        }
         gathered.systems(&systems);
     }
     gathered.finish();
     if let Some(what) = gathered.overflow() {
-        return Err(Failure::upstream(format!("resources/ports of the endpoint {:?}: {what}", ufm.name())));
+        return Err(too_much(ufm, "resources/ports", what));
     }
-    Ok(weave(gathered, &cables, config, ufm.name()))
+    weave(gathered, &cables, config, ufm.name()).map_err(|what| too_much(ufm, "resources/links", what))
+}
+
+/// A list has more than a guest has room for.
+fn too_much(ufm: &Ufm<'_>, path: &str, what: &str) -> Failure {
+    Failure::upstream(format!("{path} of the endpoint {:?}: {what}", ufm.name()))
 }
 
 /// Reads the list of ports, which every UFM has.

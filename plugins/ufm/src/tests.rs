@@ -4,6 +4,8 @@ mod edges;
 mod fabrics;
 mod mutations;
 mod net;
+mod pages;
+mod quirks;
 mod refusals;
 mod requests;
 mod restarts;

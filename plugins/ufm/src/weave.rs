@@ -7,8 +7,14 @@ use crate::switches::Key;
 use std::collections::{BTreeMap, HashMap};
 use topoloom_fabric::{Link as Cable, SwitchId, Wiring};
 
-/// The wiring of one fabric. `place` tells switches without GUID from those of other fabrics.
-pub(crate) fn weave(gathered: Gathered<'_>, cables: &Cables, config: &Config, place: &str) -> Wiring {
+/// The wiring of one fabric. `place` tells switches without GUID from those of other fabrics. An error: there
+/// is no room for all ends of the cables.
+pub(crate) fn weave(
+    gathered: Gathered<'_>,
+    cables: &Cables,
+    config: &Config,
+    place: &str,
+) -> Result<Wiring, &'static str> {
     let mut loom = Loom { gathered, config, place, ids: HashMap::new(), wiring: Wiring::new() };
     loom.wiring = std::mem::take(&mut loom.gathered.wiring);
     loom.gathered.switches.settle();
@@ -17,8 +23,11 @@ pub(crate) fn weave(gathered: Gathered<'_>, cables: &Cables, config: &Config, pl
     }
     if config.uplinks == Uplinks::Auto {
         loom.adjacent(cables);
+        if loom.gathered.switches.is_full() {
+            return Err("cables have more than 300000 ends");
+        }
     }
-    loom.wiring
+    Ok(loom.wiring)
 }
 
 struct Loom<'g, 'a> {
@@ -137,5 +146,29 @@ impl Loom<'_, '_> {
             is_known || (!are_listed && neighbours.get(&number).is_some_and(|&count| count > 1))
         };
         pairs.retain(|&(a, b), _| a != b && is_switch(a) && is_switch(b));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gather::Trunks;
+    use crate::link::Link;
+    use topoloom_fabric::Guid;
+    use topoloom_sdk::FromJson;
+
+    #[test]
+    fn there_is_an_end_to_what_cables_may_join() {
+        let woven = |count: u64, config: &str| {
+            let mut cables = Cables::default();
+            (1..=count).for_each(|number| {
+                cables.take(&Link { ends: [Guid(number * 2), Guid(number * 2 + 1)], identity: None });
+            });
+            let config = Config::from_json(config).unwrap();
+            weave(Gathered::new(&config, Trunks::Known), &cables, &config, "ufm").map(|_| ())
+        };
+        assert_eq!(woven(149_999, r#"{"endpoint": "ufm"}"#), Ok(()));
+        assert_eq!(woven(150_001, r#"{"endpoint": "ufm"}"#), Err("cables have more than 300000 ends"));
+        assert_eq!(woven(150_001, r#"{"endpoint": "ufm", "uplinks": "off"}"#), Ok(()));
     }
 }

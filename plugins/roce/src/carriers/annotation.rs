@@ -1,11 +1,12 @@
 //! Entries that nodes carry themselves, as the value of one annotation.
 
-use crate::document::{Entry, Rules, Sheet, Speaker};
+use crate::document::{Author, Entry, Rules, Sheet, Speaker};
 use topoloom_sdk::{Column, Packed};
 
 /// The entries of all nodes that have one. A node whose entry cannot be used is reported, and has none.
 pub(crate) fn annotations(column: &Column, names: &Packed, rules: &Rules) -> Sheet {
     let mut sheet = Sheet::default();
+    sheet.by = Author::Nodes;
     for (name, value) in names.iter().zip(column.values()) {
         let Some(value) = value else { continue };
         let added = Entry::parse(value.as_bytes(), Speaker::Node(name), rules).and_then(|entry| sheet.add(name, entry));

@@ -22,8 +22,8 @@ const LONGEST_PAUSE: u64 = 5 * 60 * 1000;
 /// A version is kept from round to round; a longer one is not worth it.
 const MAX_ETAG: usize = 1024;
 
-/// What the service has now. `None`: what it had before.
-pub(crate) fn service(http: Http<'_>, rules: &Rules, known: Option<&Document>) -> Result<Option<Document>, Failure> {
+/// What the service has now. `None`: what it had before, when it had the known version.
+pub(crate) fn service(http: Http<'_>, rules: &Rules, known: Option<&str>) -> Result<Option<Document>, Failure> {
     for _ in 0..=RESTARTS {
         match whole(http, rules, known)? {
             Read::Unchanged => return Ok(None),
@@ -34,11 +34,11 @@ pub(crate) fn service(http: Http<'_>, rules: &Rules, known: Option<&Document>) -
     Err(Failure::upstream(format!("{PATH}: the generation changed between pages in {} attempts", RESTARTS + 1)))
 }
 
-/// What the key of the ConfigMap holds now. `None`: what it held before.
+/// What the key of the ConfigMap holds now. `None`: what it held before, when it had the known version.
 pub(crate) fn config_map(
     http: Http<'_>,
     rules: &Rules,
-    known: Option<&Document>,
+    known: Option<&str>,
     name: &str,
 ) -> Result<Option<Document>, Failure> {
     let Some(response) = get(http, DOCUMENT, "", known, name)? else { return Ok(None) };
@@ -59,7 +59,7 @@ enum Read {
     Changed,
 }
 
-fn whole(http: Http<'_>, rules: &Rules, known: Option<&Document>) -> Result<Read, Failure> {
+fn whole(http: Http<'_>, rules: &Rules, known: Option<&str>) -> Result<Read, Failure> {
     let mut document = Document { complete: true, ..Document::default() };
     let mut first: Option<Page> = None;
     let mut path = format!("{PATH}?limit={LIMIT}");
@@ -94,18 +94,17 @@ fn get(
     http: Http<'_>,
     endpoint: &str,
     path: &str,
-    known: Option<&Document>,
+    known: Option<&str>,
     what: &str,
 ) -> Result<Option<Response>, Failure> {
-    let etag = known.and_then(|known| known.etag.as_deref());
     let mut request = Request::get(endpoint, path).header("accept", "application/json");
-    if let Some(etag) = etag {
+    if let Some(etag) = known {
         request = request.header("if-none-match", etag);
     }
     let response = http.send(&request)?;
     match response.status() {
         200 => Ok(Some(response)),
-        304 if etag.is_some() => Ok(None),
+        304 if known.is_some() => Ok(None),
         300..=399 if response.header("location").is_some_and(|target| is_login(&target)) => {
             let target = response.header("location").unwrap_or_default();
             Err(Failure::Unauthorized(format!(

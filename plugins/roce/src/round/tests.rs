@@ -172,6 +172,30 @@ fn an_unchanged_document_costs_one_request_and_no_answer() {
 }
 
 #[test]
+fn a_quiet_round_looks_into_no_document() {
+    let service =
+        |cluster: Cluster| serve(cluster, "fabric", |_, _| Reply::new(200, body(&units(), "")).header("etag", "same"));
+    let (cluster, _) = service(nodes(&NAMES));
+    let first = round(&cluster, HTTP).unwrap();
+    // The documents behind the header turn into something that nobody can read.
+    let mut state = first.state.clone();
+    let length = |at: usize| u32::from_le_bytes(state[at..at + 4].try_into().unwrap()) as usize;
+    let header = 5 + 4 + length(5);
+    let documents = header + 4..header + 4 + length(header);
+    assert!(documents.len() > 200 && documents.end <= state.len());
+    state[documents].fill(b'x');
+    let (cluster, asked) = service(nodes(&NAMES).at(NOW + 60_000).state(state.clone()));
+    let quiet = round(&cluster, HTTP).unwrap();
+    assert_eq!((quiet.outcome, quiet.state == state, asked.borrow().len()), (Outcome::Unchanged, true, 1));
+    // Who has to look into them asks for them again.
+    let (cluster, asked) = service(nodes(&NAMES[..3]).at(NOW + 60_000).state(state));
+    let looked = round(&cluster, HTTP).unwrap();
+    assert_eq!(groups(&cluster, &looked), ["n1 n2", "n3"]);
+    let tags: Vec<Option<String>> = asked.borrow().iter().map(|(_, tag)| tag.clone()).collect();
+    assert_eq!(tags, [Some("same".to_owned()), None]);
+}
+
+#[test]
 fn nodes_that_changed_are_placed_without_fetching_the_document_again() {
     let service =
         |cluster: Cluster| serve(cluster, "fabric", |_, _| Reply::new(200, body(&units(), "")).header("etag", "same"));
@@ -197,7 +221,7 @@ fn annotations_that_did_not_change_are_not_answered_again() {
 
 #[test]
 fn a_state_of_somebody_else_is_no_state() {
-    for state in [&b"x"[..], b"roce1", b"roce1\x02\0\0\0{}", &[0xff; 100]] {
+    for state in [&b"x"[..], b"roce1\x02\0\0\0{}", b"roce2", b"roce2\x02\0\0\0{}\x02\0\0\0{}", &[0xff; 100]] {
         let cluster = annotated(&[("n1", linked(&[link("rdma0", 1)]))]).state(state.to_vec());
         let answer = round(&cluster, "{}").unwrap();
         assert_eq!(groups(&cluster, &answer), ["n1"]);
@@ -238,6 +262,27 @@ fn what_is_stale_everywhere_still_counts_and_is_reported() {
     let stale = contested(OLD, OLD, OLD);
     assert_eq!(stale[..3], ["h1 n1", "h2", "h3"]);
     assert!(stale[3].starts_with("stale | n1 | "), "{stale:?}");
+}
+
+#[test]
+fn the_map_of_names_is_about_documents_and_not_about_annotations() {
+    let config = r#"{"hostMap": {"a": "b"}}"#;
+    let hears = |switch| linked(&[link("rdma0", switch)]);
+    let cluster = |a: u32, b: u32| annotated(&[("a", hears(a)), ("b", hears(b)), ("c", hears(1)), ("d", hears(2))]);
+    let first = round(&cluster(1, 2), config).unwrap();
+    assert_eq!(groups(&cluster(1, 2), &first), ["a c", "b d"]);
+    // It is the same host in every round, with and without a cable.
+    let same = cluster(1, 2).at(NOW + HOUR).state(first.state.clone());
+    assert_eq!(round(&same, config).unwrap().outcome, Outcome::Unchanged);
+    let dark = annotated(&[("a", linked(&[])), ("b", hears(2)), ("c", hears(1)), ("d", hears(2))]);
+    let dark = dark.at(NOW + HOUR).state(first.state);
+    assert_eq!(groups(&dark, &round(&dark, config).unwrap()), ["a c", "b d"]);
+    // Alone, it is still about itself; a body calls somebody else so.
+    let alone = annotated(&[("a", hears(1))]).node("b", []).node("c", []);
+    assert_eq!(groups(&alone, &round(&alone, config).unwrap()), ["a"]);
+    let (both, _) = serve(alone, "fabric", |_, _| Reply::new(200, body(&[node("a", &[2]), node("c", &[2])], "")));
+    let config = r#"{"hostMap": {"a": "b"}, "carriers": ["http", "annotation"], "endpoint": "f"}"#;
+    assert_eq!(groups(&both, &round(&both, config).unwrap()), ["a", "b c"]);
 }
 
 #[test]

@@ -15,17 +15,36 @@ fn ends(records: &[(&'static str, &'static str)], documents: &[Switch], exclude:
     let records: Vec<Seen> =
         records.iter().map(|(chassis, name)| Seen::new(said(chassis), said(name)).unwrap()).collect();
     let exclude: Vec<Regex> = exclude.iter().map(|text| Regex::new(text).unwrap()).collect();
+    let records: Vec<(Seen, Voice)> = records.into_iter().map(|seen| (seen, Voice::Firm)).collect();
+    led(&records, documents, &exclude)
+}
+
+/// The same for records with who said them: `a`, `b` and so on are nodes, `*` is a document.
+fn told(records: &[(&'static str, &'static str, &'static str)], documents: &[Switch], exclude: &[&str]) -> Vec<String> {
+    let said = |text: &'static str| Some(text).filter(|text| !text.is_empty());
+    let voice = |who: &str| if who == "*" { Voice::Firm } else { Voice::Lone(u32::from(who.as_bytes()[0])) };
+    let record = |&(who, chassis, name): &(_, _, _)| (Seen::new(said(chassis), said(name)).unwrap(), voice(who));
+    let records: Vec<(Seen, Voice)> = records.iter().map(record).collect();
+    let exclude: Vec<Regex> = exclude.iter().map(|text| Regex::new(text).unwrap()).collect();
+    led(&records, documents, &exclude)
+}
+
+fn spoken(records: &[(Seen, Voice)]) -> impl Iterator<Item = (&Seen, Voice)> + Clone {
+    records.iter().map(|(seen, voice)| (seen, *voice))
+}
+
+fn led(records: &[(Seen, Voice)], documents: &[Switch], exclude: &[Regex]) -> Vec<String> {
     let shown = |switches: &Switches| -> Vec<String> {
-        let end = |seen| match switches.end(seen) {
+        let end = |(seen, _): &(Seen, Voice)| match switches.end(seen) {
             End::Switch(at) => switches.all[at].id.clone(),
             End::Excluded => "-".to_owned(),
             End::Nameless(_) => "!".to_owned(),
         };
         records.iter().map(end).collect()
     };
-    let result = shown(&Switches::new(records.iter(), documents.iter(), &exclude));
-    let backwards: Vec<&Seen> = records.iter().rev().collect();
-    assert_eq!(shown(&Switches::new(backwards.into_iter(), documents.iter(), &exclude)), result, "another order");
+    let result = shown(&Switches::new(spoken(records), documents.iter(), exclude));
+    let backwards: Vec<(Seen, Voice)> = records.iter().rev().cloned().collect();
+    assert_eq!(shown(&Switches::new(spoken(&backwards), documents.iter(), exclude)), result, "another order");
     result
 }
 
@@ -93,8 +112,9 @@ fn a_document_may_call_switches_by_chassis_name_or_anything() {
 #[test]
 fn an_identity_of_a_document_finds_the_chassis_that_cables_name() {
     let documents = [declared("leaf1", None), declared("x", Some("leaf2.example"))];
-    let records = [Seen::new(Some(A), Some("leaf1")).unwrap(), Seen::new(Some(B), Some("leaf2")).unwrap()];
-    let switches = Switches::new(records.iter(), documents.iter(), &[]);
+    let seen = |chassis, name| (Seen::new(Some(chassis), Some(name)).unwrap(), Voice::Firm);
+    let records = [seen(A, "leaf1"), seen(B, "leaf2")];
+    let switches = Switches::new(spoken(&records), documents.iter(), &[]);
     let id = |id: &str| switches.all[switches.declared(id).unwrap()].id.clone();
     assert_eq!([id("leaf1"), id("x"), id(A)], [A, B, A]);
     assert_eq!(switches.declared("y"), None);
@@ -109,6 +129,90 @@ fn a_switch_is_left_out_by_any_of_its_names() {
 
 #[test]
 fn the_readable_name_is_the_one_that_says_most() {
-    let records = [Seen::new(Some(A), Some("sonic")).unwrap(), Seen::new(Some(A), Some("leaf1.dc.example")).unwrap()];
-    assert_eq!(Switches::new(records.iter(), [].iter(), &[]).all[0].name, "leaf1.dc.example");
+    let seen = |name, voice| (Seen::new(Some(A), Some(name)).unwrap(), voice);
+    let records = [seen("sonic", Voice::Firm), seen("leaf1.dc.example", Voice::Firm), seen("x", Voice::Lone(1))];
+    assert_eq!(Switches::new(spoken(&records), [].iter(), &[]).all[0].name, "leaf1.dc.example");
+}
+
+const X: &str = "mac:02:00:00:00:00:66";
+const Y: &str = "mac:02:00:00:00:00:67";
+
+#[test]
+fn a_node_alone_does_not_say_where_the_names_of_others_lead() {
+    // One chassis for two names would tie two leaves together, two for one would leave nobody on it.
+    let tied = [("a", "", "leaf1"), ("b", "", "leaf9"), ("x", X, "leaf1"), ("x", X, "leaf9")];
+    assert_eq!(told(&tied, &[], &[]), ["name:leaf1", "name:leaf9", X, X]);
+    let torn = [("a", "", "leaf1"), ("b", "", "leaf1"), ("x", X, "leaf1"), ("x", Y, "leaf1")];
+    assert_eq!(told(&torn, &[], &[]), ["name:leaf1", "name:leaf1", X, Y]);
+    // The same by the long form of a name, and by chassis ids that are words.
+    let long = [("a", "", "leaf1"), ("b", "", "leaf9"), ("x", X, "leaf1.x"), ("x", X, "leaf9.x")];
+    assert_eq!(told(&long, &[], &[]), ["name:leaf1", "name:leaf9", X, X]);
+    let short = [("a", "", "leaf1.dc"), ("b", "", "leaf9.dc"), ("x", X, "leaf1"), ("x", X, "leaf9")];
+    assert_eq!(told(&short, &[], &[]), ["name:leaf1.dc", "name:leaf9.dc", X, X]);
+    let words = [("a", "local:1", "leaf1"), ("b", "local:1", "leaf1"), ("x", X, "leaf1"), ("x", "local:2", "leaf1")];
+    assert_eq!(told(&words, &[], &[])[..3], ["local:1/leaf1", "local:1/leaf1", X]);
+    let named = [("a", "", "leaf1"), ("b", "", "leaf1"), ("x", "local:1", "leaf1"), ("x", "local:2", "leaf1")];
+    assert_eq!(told(&named, &[], &[])[..2], ["name:leaf1", "name:leaf1"]);
+    // A chassis that others hear gets no name from one of them.
+    let heard = [("a", A, ""), ("b", A, ""), ("c", "", "leaf9"), ("x", A, "leaf9")];
+    assert_eq!(told(&heard, &[], &[]), [A, A, "name:leaf9", A]);
+}
+
+#[test]
+fn two_nodes_or_a_document_say_where_a_name_leads_whatever_one_says_against_it() {
+    for more in [&[("x", X, "leaf1")][..], &[("x", X, "leaf1"), ("x", Y, "leaf1"), ("x", "local:1", "leaf1")]] {
+        let with = |records: &[(&'static str, &'static str, &'static str)]| [records, more].concat();
+        assert_eq!(told(&with(&[("c", "", "leaf1"), ("a", A, "leaf1"), ("b", A, "LEAF1")]), &[], &[])[0], A);
+        assert_eq!(told(&with(&[("c", "", "leaf1"), ("*", A, "leaf1")]), &[], &[])[0], A);
+        assert_eq!(told(&with(&[("c", "", "leaf1"), ("a", A, "leaf1")]), &[declared(A, Some("leaf1"))], &[])[0], A);
+        assert_eq!(told(&with(&[("c", "", "leaf1"), ("d", "", "leaf1")]), &[declared("leaf1", None)], &[])[0], "leaf1");
+    }
+    // Two that contradict two are the old case: the name says nothing.
+    let two = [("c", "", "leaf1"), ("a", A, "leaf1"), ("b", A, "leaf1"), ("d", B, "leaf1"), ("e", B, "leaf1")];
+    assert_eq!(told(&two, &[], &[])[0], "!");
+}
+
+#[test]
+fn a_node_alone_keeps_no_long_name_from_being_a_short_one() {
+    let records = [("a", "", "leaf1"), ("b", "", "leaf1"), ("c", "", "leaf1.dc"), ("d", "", "leaf1.dc")];
+    let against = [&records[..], &[("x", "", "leaf1.x")]].concat();
+    assert_eq!(told(&against, &[], &[])[..4], ["name:leaf1"; 4]);
+    assert_eq!(told(&[("a", "", "leaf1"), ("x", "", "leaf1.dc")], &[], &[]), ["name:leaf1"; 2]);
+}
+
+#[test]
+fn a_node_alone_leaves_out_its_own_cables_and_nobody_elses() {
+    let records = [("a", A, "leaf1"), ("b", A, "leaf1"), ("x", A, "mgmt"), ("x", B, "mgmt"), ("x", "", "mgmt")];
+    assert_eq!(told(&records, &[], &["mgmt"]), [A, A, "-", "-", "-"]);
+    assert_eq!(told(&[("a", A, "mgmt"), ("b", A, "mgmt"), ("c", A, "")], &[], &["mgmt"]), ["-", "-", "-"]);
+}
+
+#[test]
+fn a_document_finds_the_chassis_of_a_leaf_with_one_node() {
+    let found = |records: &[(&'static str, &'static str, u32)], id: &str| {
+        let seen = |&(chassis, name, who): &(_, _, _)| {
+            let said = |text: &'static str| Some(text).filter(|text| !text.is_empty());
+            (Seen::new(said(chassis), said(name)).unwrap(), Voice::Lone(who))
+        };
+        let records: Vec<(Seen, Voice)> = records.iter().map(seen).collect();
+        let documents = [declared("leaf1", None), declared("spine1", None)];
+        let switches = Switches::new(spoken(&records), documents.iter(), &[]);
+        switches.all[switches.declared(id).unwrap()].id.clone()
+    };
+    assert_eq!(found(&[(A, "leaf1", 1)], "leaf1"), A);
+    assert_eq!(found(&[(A, "leaf1", 1), ("", "leaf1", 2)], "leaf1"), "leaf1");
+    // A leaf that others hear is not called like a spine because one of them says so.
+    assert_eq!(found(&[(A, "leaf1", 1), (A, "leaf1", 2), (A, "spine1", 3)], "spine1"), "spine1");
+    assert_eq!(found(&[("", "leaf7", 1)], "leaf7"), "name:leaf7");
+}
+
+#[test]
+fn a_name_that_one_node_alone_claims_is_told_where_others_need_it() {
+    let seen = |chassis, name, who| (Seen::new(chassis, Some(name)).unwrap(), Voice::Lone(who));
+    let claim = seen(Some(A), "Leaf1", 7);
+    let unproven = |records: &[(Seen, Voice)]| Switches::new(spoken(records), [].iter(), &[]).unproven;
+    assert!(unproven(std::slice::from_ref(&claim)).is_empty());
+    let told = unproven(&[claim.clone(), seen(None, "leaf1.dc", 8)]);
+    assert!(told.len() == 1 && told[0].0 == 7 && told[0].1.starts_with("\"leaf1\" is "), "{told:?}");
+    assert!(unproven(&[claim, seen(Some(A), "leaf1", 9), seen(None, "leaf1", 8)]).is_empty());
 }

@@ -13,24 +13,6 @@ fn net() -> Net {
     Net::units(&["a", "b"], 2, 8)
 }
 
-/// Number and size of the page that a request asks for.
-fn page(request: &Request) -> Option<(usize, usize)> {
-    let query = request.path_and_query.split_once('?')?.1;
-    let value = |key: &str| {
-        let pair = query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
-        pair.and_then(|text| text.parse::<usize>().ok())
-    };
-    Some((value("page_number")?, value("rpp")?))
-}
-
-/// A list in the form with pages.
-fn paged(list: &[Value], (number, rows): (usize, usize), total: usize) -> String {
-    let data: Vec<&Value> = list.iter().skip((number - 1) * rows).take(rows).collect();
-    json!({"total_resources": total, "filtered_resources": total, "num_of_pages": list.len().div_ceil(rows),
-        "first_index": (number - 1) * rows + 1, "last_index": number * rows, "data": data})
-    .to_string()
-}
-
 fn groups(cluster: &Cluster, config: &str) -> Seen {
     Seen::of(cluster.discover::<Ufm>(config).unwrap(), &NODES)
 }
@@ -91,87 +73,9 @@ fn a_filter_that_is_not_known_is_left_out() {
 }
 
 #[test]
-fn pages_are_read_to_the_last_one() {
-    let net = Net::units(&["a", "b"], 2, 40);
-    let reply = move |request: &Request| {
-        let list = if request.path_and_query.contains("ports") { &net.ports } else { &net.links };
-        match page(request) {
-            Some(page) => Reply::new(200, paged(list, page, list.len())),
-            None => Reply::new(404, ""),
-        }
-    };
-    let (cluster, asked) = recorded(&NODES, reply, Credential::Basic);
-    assert_eq!(groups(&cluster, r#"{"endpoint": "ufm", "pageSize": 200}"#).groups(), set(["a-0 a-1", "b-0 b-1"]));
-    let ports = [1, 2].map(|number| format!("/ufmRest/resources/ports?active=true&page_number={number}&rpp=200"));
-    assert_eq!(asked.borrow()[2..], ports);
-}
-
-#[test]
-fn a_server_that_makes_pages_unasked_is_asked_for_the_others() {
-    let net = net();
-    let reply = move |request: &Request| {
-        let list = if request.path_and_query.contains("ports") { &net.ports } else { &net.links };
-        Reply::new(200, paged(list, page(request).unwrap_or((1, 20)), list.len()))
-    };
-    let (cluster, asked) = recorded(&NODES, reply, Credential::Basic);
-    assert_eq!(groups(&cluster, CONFIG).groups(), set(["a-0 a-1", "b-0 b-1"]));
-    assert_eq!(asked.borrow()[3], "/ufmRest/resources/ports?active=true&page_number=2&rpp=20");
-    assert_eq!(asked.borrow().iter().filter(|path| path.contains("ports")).count(), 4);
-}
-
-/// The message of a round whose list of ports comes in two pages of forty rows, changed on the way.
-fn broken(change: impl Fn(usize, String) -> Reply + 'static) -> String {
-    let net = net();
-    let ports: Vec<Value> = net.ports.into_iter().take(80).chain((0..16).map(|_| json!({}))).collect();
-    let reply = move |request: &Request| match page(request) {
-        Some((number, _)) if request.path_and_query.contains("ports") => {
-            change(number, paged(&ports, (number, 40), ports.len()))
-        }
-        Some(_) => Reply::new(200, "[]"),
-        None => Reply::new(404, ""),
-    };
-    let (cluster, _) = recorded(&NODES, reply, Credential::Basic);
-    let failure = cluster.discover::<Ufm>(r#"{"endpoint": "ufm", "pageSize": 200}"#).map(|_| ()).unwrap_err();
-    let message = upstream(failure);
-    let prefix = "GET /ufmRest/resources/ports of the endpoint \"ufm\": ";
-    message.strip_prefix(prefix).unwrap_or_else(|| panic!("{message}")).to_owned()
-}
-
-#[test]
-fn a_list_that_changes_between_its_pages_is_no_list() {
-    let total = |number: usize, page: String| {
-        let page = if number == 2 { page.replace("\"total_resources\":80", "\"total_resources\":81") } else { page };
-        Reply::new(200, page)
-    };
-    assert_eq!(broken(total), "the list changed while page 2 of 2 was read");
-    let form = |number, page: String| Reply::new(200, if number == 2 { "[]".to_owned() } else { page });
-    assert_eq!(broken(form), "the list changed while page 2 of 2 was read");
-}
-
-#[test]
-fn rows_that_were_announced_have_to_come() {
-    let fewer = |number, page: String| {
-        let mut page: Value = serde_json::from_str(&page).unwrap();
-        if number == 2 {
-            page["data"].as_array_mut().unwrap().pop();
-        }
-        Reply::new(200, page.to_string())
-    };
-    assert_eq!(broken(fewer), "79 records came, 80 were announced");
-    let silent = |_, page: String| Reply::new(200, page.replace("_resources", "_x"));
-    assert_eq!(broken(silent), "pages came without the number of all records");
-    let many = |_, page: String| Reply::new(200, page.replace("\"num_of_pages\":2", "\"num_of_pages\":5000"));
-    assert_eq!(broken(many), "the list has 5000 pages, at most 900 are read; raise pageSize");
-    assert_eq!(broken(|number, page| Reply::new(if number == 2 { 400 } else { 200 }, page)), "status 400");
-    let cut = |number, page: String| Reply::new(200, if number == 2 { page[..99].to_owned() } else { page });
-    assert_eq!(broken(cut), "the document ends in the middle");
-}
-
-#[test]
 fn a_list_has_an_end() {
     let body = format!("[{}{{}}]", "{},".repeat(1_000_000));
-    let reply =
-        move |request: &Request| Reply::new(200, if page(request).is_none() { body.clone() } else { String::new() });
+    let reply = move |_: &Request| Reply::new(200, body.clone());
     let (cluster, _) = recorded(&NODES, reply, Credential::Basic);
     let message = upstream(cluster.discover::<Ufm>(CONFIG).map(|_| ()).unwrap_err());
     assert!(message.ends_with("the list has more than 1000000 records"), "{message}");
@@ -233,6 +137,21 @@ fn systems_are_asked_for_only_where_no_port_says_what_it_is() {
     let (cluster, asked) = recorded(&NODES, reply, Credential::Basic);
     assert_eq!(groups(&cluster, CONFIG).groups(), set(["a-0 a-1", "b-0 b-1"]));
     assert!(asked.borrow().contains(&"/ufmRest/resources/systems".to_owned()));
+}
+
+#[test]
+fn more_systems_than_there_is_room_for_are_a_failure_of_the_ufm() {
+    let systems = format!("[{}{{}}]", "{},".repeat(300_000));
+    let mut net = net();
+    net.ports.iter_mut().for_each(|port| port["description"] = json!("IB Port"));
+    let reply = move |request: &Request| match request.path_and_query.as_str() {
+        path if path.contains("ports") => Reply::new(200, json!(net.ports).to_string()),
+        path if path.contains("systems") => Reply::new(200, systems.clone()),
+        _ => Reply::new(404, ""),
+    };
+    let (cluster, _) = recorded(&NODES, reply, Credential::Basic);
+    let message = upstream(cluster.discover::<Ufm>(CONFIG).map(|_| ()).unwrap_err());
+    assert_eq!(message, "resources/systems of the endpoint \"ufm\": there are more than 300000 systems");
 }
 
 #[test]

@@ -122,10 +122,16 @@ impl Site<'_> {
 
     fn trunks(&mut self, leaves: &[UnitLeaves]) {
         let shape = self.shape;
+        let mut of_pods: Vec<Vec<u32>> = vec![Vec::new(); shape.pods as usize];
+        for (unit, leaves) in (0..).zip(leaves) {
+            if let Some(pod) = of_pods.get_mut(self.pod_of(unit) as usize) {
+                pod.extend(leaves);
+            }
+        }
         for plane in 0..shape.planes {
             let suffix = self.plane_suffix(plane);
             let mut spines = Vec::new();
-            for pod in 0..shape.pods {
+            for (pod, leaves) in (0..).zip(&of_pods) {
                 let pod_spines: Vec<u32> = (0..shape.spines)
                     .map(|number| {
                         let name = format!("spine-p{pod}-{number}{suffix}");
@@ -134,12 +140,8 @@ impl Site<'_> {
                         self.fabric.put_switch(NewSwitch { name, layer, unit, pod, rail, plane, management })
                     })
                     .collect();
-                let units = (0..).zip(leaves).filter(|(unit, _)| self.pod_of(*unit) == pod).map(|(_, leaves)| leaves);
-                let below: Vec<u32> = units
-                    .flatten()
-                    .copied()
-                    .filter(|leaf| self.fabric.switch(*leaf).is_some_and(|leaf| leaf.plane == plane))
-                    .collect();
+                let in_plane = |leaf: &u32| self.fabric.switch(*leaf).is_some_and(|leaf| leaf.plane == plane);
+                let below: Vec<u32> = leaves.iter().copied().filter(in_plane).collect();
                 self.spread(&below, &pod_spines, |_| shape.hosts_per_unit);
                 spines.extend(pod_spines);
             }

@@ -95,6 +95,10 @@ const FIELDS: &[Field] = fields! {
 
 /// Most cables of one fabric. The largest fabric that anyone plans, 16 384 hosts with 8 rails, has 393 216.
 const MOST_LINKS: u64 = 4_000_000;
+/// Most switches of one fabric: ten times those of the largest fabric that anyone plans.
+const MOST_SWITCHES: u64 = 100_000;
+/// Most ports of one fabric, with and without a cable: both ends of as many cables as are allowed, and room to spare.
+const MOST_PORTS: u64 = 10_000_000;
 
 impl Default for Shape {
     /// Four units of eight hosts with four rails in two pods: small enough to read, with every tier.
@@ -161,6 +165,25 @@ impl Shape {
         self.hosts() * u64::from(self.rails) * u64::from(self.planes)
     }
 
+    /// Switches of all tiers, with those for storage.
+    pub fn switches(&self) -> u64 {
+        let [units, rails, pods, spines] = [self.units, self.rails, self.pods, self.spines].map(u64::from);
+        let plane = units * rails + pods * spines + u64::from(self.cores);
+        u64::from(self.planes) * plane + u64::from(self.storage_leaves)
+    }
+
+    /// Cables at most: as many between two tiers as below them, one of every host for storage, three of a service host.
+    fn cables(&self) -> u64 {
+        let storage = if self.storage_leaves > 0 { self.hosts() } else { 0 };
+        self.host_links() * 3 + storage + u64::from(self.service_hosts) * 3
+    }
+
+    /// Ports at most: two of every cable, and those of every switch that have none or lead to its aggregation node.
+    fn ports(&self) -> u64 {
+        let own = u64::from(self.spare_ports) + 2 * u64::from(self.aggregation_nodes);
+        self.cables() * 2 + self.switches() * own
+    }
+
     /// Holds every number against its range and the whole against what fits into memory.
     ///
     /// # Errors
@@ -175,10 +198,20 @@ impl Shape {
         if self.cores > 0 && self.spines == 0 {
             return Err(BadValue::new("cores", &self.cores.to_string(), "0 when there are no spines"));
         }
-        match self.host_links().saturating_mul(3) {
-            0..=MOST_LINKS => Ok(()),
-            links => Err(BadValue::new("shape", &format!("{links} cables"), format!("at most {MOST_LINKS} cables"))),
+        for (count, what, most, made_of) in [
+            (self.cables(), "cables", MOST_LINKS, "units, hosts-per-unit, rails, planes"),
+            (self.switches(), "switches", MOST_SWITCHES, "planes * (units * rails + pods * spines + cores)"),
+            (self.ports(), "ports", MOST_PORTS, "two of every cable, and spare-ports of every switch"),
+        ] {
+            if count > most {
+                return Err(BadValue::new(
+                    "shape",
+                    &format!("{count} {what}"),
+                    format!("at most {most} {what} ({made_of})"),
+                ));
+            }
         }
+        Ok(())
     }
 }
 
@@ -219,6 +252,7 @@ mod tests {
         for shape in [Shape::default(), Shape::large(), Shape { seed: u64::MAX, ..Shape::huge() }] {
             assert_eq!(shape.to_string().parse(), Ok(shape));
         }
+        assert_eq!((Shape::huge().switches(), Shape::huge().cables()), (10_240, 393_216));
         let shape: Shape = "large, units=8,pods=2,host-names=n{index}".parse().unwrap();
         assert_eq!((shape.units, shape.pods, shape.rails), (8, 2, 8));
     }
@@ -231,7 +265,18 @@ mod tests {
             ("units=2,large", "expected name=value, or first a preset"),
             ("units=2,pods=3", "pods: \"3\" is not allowed; expected at most as many pods as units"),
             ("spines=0", "cores: \"2\" is not allowed; expected 0 when there are no spines"),
-            ("units=65536,hosts-per-unit=4096", "cables\" is not allowed; expected at most 4000000 cables"),
+            ("units=65536,hosts-per-unit=4096", "cables\" is not allowed; expected at most 4000000 cables (units"),
+            (
+                "units=65536,hosts-per-unit=1,rails=1,planes=8,pods=4096,spines=4096",
+                "shape: \"134742032 switches\" is not allowed; expected at most 100000 switches (planes * (units",
+            ),
+            ("units=65536,hosts-per-unit=1,rails=2,cores=0,spines=0", "shape: \"131072 switches\" is not allowed"),
+            ("pods=1,planes=8,spines=4096,cores=8192,storage-leaves=4096", "\"102528 switches\" is not allowed"),
+            (
+                "units=65536,hosts-per-unit=1,rails=1,cores=0,pods=8,spines=4096,spare-ports=128",
+                "\"12976128 ports\" is not allowed; expected at most 10000000 ports (two of every cable",
+            ),
+            ("units=10000,hosts-per-unit=33,storage-leaves=1", "shape: \"4290000 cables\" is not allowed"),
         ] {
             let error = text.parse::<Shape>().unwrap_err().to_string();
             assert!(error.contains(says), "{text}: {error}");
