@@ -138,7 +138,7 @@ fn text(shots: &[Shot]) -> String {
             text.push_str("  nothing to report\n");
         }
         for (code, title, findings) in sorted(all) {
-            let _ = writeln!(text, "\n  {title} ({code}, {})", findings.iter().map(|one| weight(one)).sum::<usize>());
+            let _ = writeln!(text, "\n  {title} ({code}, {})", count(&findings));
             for finding in findings {
                 let _ = writeln!(text, "    {}", line(finding));
             }
@@ -149,6 +149,15 @@ fn text(shots: &[Shot]) -> String {
         text.push_str("no entry of the configuration is enabled\n");
     }
     text
+}
+
+/// How many there are: those that are listed, or what the last of very many says.
+fn count(findings: &[&Finding]) -> usize {
+    let said = |finding: &&Finding| {
+        let (_, total) = finding.detail.strip_prefix("and ")?.strip_suffix(" in all")?.rsplit_once(", ")?;
+        total.parse().ok()
+    };
+    findings.iter().find_map(said).unwrap_or_else(|| findings.iter().map(|finding| weight(finding)).sum())
 }
 
 /// For how many hosts it stands.
@@ -191,4 +200,20 @@ fn json(shots: &[Shot]) -> Value {
         })
     });
     json!({"sources": sources.collect::<Vec<_>>()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heading_counts_what_is_not_listed_too() {
+        let finding = |subject, detail: &str| Finding { code: "unmatched-host".into(), subject, detail: detail.into() };
+        let nodes = About::Nodes(["a", "b"].map(Into::into).into());
+        let listed = [finding(nodes, "two"), finding(About::Name("x".into()), "one")];
+        assert_eq!(count(&listed.iter().collect::<Vec<_>>()), 3);
+        let many =
+            [finding(About::Name("x".into()), "one"), finding(About::Source, "and 199 more like these, 1199 in all")];
+        assert_eq!(count(&many.iter().collect::<Vec<_>>()), 1199);
+    }
 }
