@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use serde::Deserialize;
 use serde_json::Value;
 use topoloom_api::HyperNode;
 use topoloom_api::hyper_node::KIND;
@@ -40,7 +39,8 @@ pub(super) struct DeskArgs {
     /// Use this plugin file in place of the entry's own; grants come from the entry's `permissions`
     #[arg(long, value_name = "FILE", requires = "nodes")]
     plugin: Option<PathBuf>,
-    /// Where the keys of Secrets are that entries name: files like `token`, or `username` and `password`
+    /// Where the keys of the Secret are that the entry names: files like `token`, or `username` and `password`. Of several
+    /// Secrets, each in a folder of its name in there
     #[arg(long, value_name = "DIR", requires = "nodes")]
     credentials: Option<PathBuf>,
     /// Write down what endpoints answered, to be replayed; no credential gets into it
@@ -99,7 +99,13 @@ pub(super) async fn rounds(args: &DeskArgs, nodes: &Path, config: &Path, only: O
 /// Whether endpoints are asked, and whether that is written down.
 fn tape(args: &DeskArgs) -> anyhow::Result<Tape> {
     if let Some(path) = &args.record {
-        // Whoever cannot write there should hear of it before anybody is asked. What is there stays until then.
+        // Whoever cannot write there should hear of it before anybody is asked.
+        let is_there = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
+        anyhow::ensure!(
+            !is_there,
+            "--record {}: the file is there already; give another, or remove it",
+            path.display()
+        );
         private::open(path).with_context(|| format!("--record {}", path.display()))?;
         return Ok(Tape::Record(Recorder::default()));
     }
@@ -111,7 +117,7 @@ fn tape(args: &DeskArgs) -> anyhow::Result<Tape> {
 }
 
 fn outside(args: &DeskArgs, tape: Tape) -> Outside {
-    let vault = args.credentials.clone().map_or(Vault::Nothing, Vault::Folder);
+    let vault = args.credentials.clone().map_or(Vault::Nothing, Vault::folder);
     Outside { vault, tape, ..Outside::offline() }
 }
 
@@ -164,28 +170,36 @@ fn report_mistakes(document: &Document) {
 }
 
 fn read_existing(path: &Path) -> anyhow::Result<Vec<Arc<Object>>> {
-    #[derive(Deserialize)]
-    struct List {
-        #[serde(default)]
-        items: Option<Vec<Value>>,
-    }
     let named = || format!("--existing {}", path.display());
     let text = read_bounded(path, MAX_EXISTING).with_context(named)?;
-    let list: List = if text.trim_start().starts_with('{') {
-        serde_json::from_str(&text).with_context(named)?
+    existing_of(&text).with_context(named)
+}
+
+/// Of a list, as `kubectl` prints it, or of objects one after the other, as `discover -o yaml` does.
+fn existing_of(text: &str) -> anyhow::Result<Vec<Arc<Object>>> {
+    let documents: Vec<Value> = if text.trim_start().starts_with('{') {
+        vec![serde_json::from_str(text)?]
     } else {
-        serde_saphyr::from_str(&text).with_context(named)?
+        serde_saphyr::from_multiple(text)?
     };
-    let items = list.items.with_context(|| {
-        format!("--existing {}: not a list; give what `kubectl get hypernodes -o yaml` prints", path.display())
-    })?;
+    let mut items = Vec::new();
+    for mut document in documents {
+        match document.get_mut("items").map(Value::take) {
+            Some(Value::Array(list)) => items.extend(list),
+            None if document.get("kind").and_then(Value::as_str) == Some(KIND) => items.push(document),
+            None if document.is_null() => {}
+            _ => anyhow::bail!(
+                "no list and no {KIND}; give what `kubectl get hypernodes -o yaml` or `topoloom discover -o yaml` prints"
+            ),
+        }
+    }
     let object = |(at, item): (usize, Value)| {
         let kind = item.get("kind").and_then(Value::as_str).unwrap_or(KIND);
         anyhow::ensure!(kind == KIND, "items[{at}] is a {kind}, not a {KIND}");
         let item: HyperNode = serde_json::from_value(item).with_context(|| format!("items[{at}]"))?;
         Ok(Arc::new(convert::object(&item)))
     };
-    items.into_iter().enumerate().map(object).collect::<anyhow::Result<_>>().with_context(named)
+    items.into_iter().enumerate().map(object).collect()
 }
 
 fn read_nodes(path: &Path, store: &mut Store) -> anyhow::Result<()> {
@@ -206,4 +220,27 @@ fn read_nodes(path: &Path, store: &mut Store) -> anyhow::Result<()> {
     }
     store.commit_relist();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn existing_objects_come_as_a_list_or_one_after_the_other() {
+        let object =
+            |name: &str| format!("kind: HyperNode\nmetadata: {{name: {name}}}\nspec: {{tier: 1, members: []}}\n");
+        let names = |text: &str| -> Result<Vec<String>, String> {
+            let objects = existing_of(text).map_err(|error| format!("{error:#}"))?;
+            Ok(objects.iter().map(|object| object.name.to_string()).collect())
+        };
+        assert_eq!(names(&format!("---\n{}---\n{}", object("a"), object("b"))).unwrap(), ["a", "b"]);
+        assert_eq!(names(&object("a")).unwrap(), ["a"]);
+        assert_eq!(names("kind: List\nitems: []\n").unwrap(), [""; 0]);
+        let list = r#"{"items": [{"metadata": {"name": "c"}, "spec": {"tier": 1, "members": []}}]}"#;
+        assert_eq!(names(list).unwrap(), ["c"]);
+        assert_eq!(names("").unwrap(), [""; 0]);
+        assert!(names("kind: Pod\n").unwrap_err().starts_with("no list and no HyperNode"));
+        assert_eq!(names("items: [{kind: Pod}]\n").unwrap_err(), "items[0] is a Pod, not a HyperNode");
+    }
 }

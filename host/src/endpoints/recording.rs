@@ -83,9 +83,14 @@ impl Recording {
     /// # Errors
     /// Where it is no recording.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let recording: Self = serde_json::from_str(text).map_err(|error| format!("it is no recording: {error}"))?;
-        match recording.version {
-            VERSION => Ok(recording),
+        // First the version: another one may have other fields.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let not = |error: serde_json::Error| format!("it is no recording: {error}");
+        match serde_json::from_str::<Versioned>(text).map_err(not)?.version {
+            VERSION => serde_json::from_str(text).map_err(not),
             other => Err(format!("it is a recording of version {other}, this host reads {VERSION}")),
         }
     }
@@ -212,6 +217,13 @@ impl Replay {
                 && exchange.method == asked.method.as_str()
                 && exchange.path == asked.path_and_query
         };
+        let known: Vec<&str> = left.keys().map(String::as_str).collect();
+        if !left.contains_key(source) {
+            return Err(Error::Connect(format!(
+                "the recording has nothing of the source {source}, only of {}; record it again with this configuration",
+                crate::text::line(&known.join(", "), 200)
+            )));
+        }
         let exchanges = left.get_mut(source).map(|source| &mut source.exchanges);
         let found = exchanges.and_then(|exchanges| {
             let at = exchanges.iter().position(is_it)?;
@@ -219,7 +231,7 @@ impl Replay {
         });
         let Some(exchange) = found else {
             return Err(Error::Connect(format!(
-                "the recording has no (further) {} {} of the endpoint {}",
+                "the recording has no (further) {} {} of the endpoint {}; record it again with this configuration",
                 asked.method,
                 crate::text::line(&asked.path_and_query, 200),
                 crate::text::line(&asked.endpoint, 63)
@@ -322,7 +334,7 @@ mod tests {
     #[test]
     fn a_file_of_another_form_is_refused() {
         assert!(Recording::parse("{}").is_err());
-        let later = Recording::parse(r#"{"version": 2, "sources": {}}"#).unwrap_err();
+        let later = Recording::parse(r#"{"version": 2, "plugins": {}}"#).unwrap_err();
         assert_eq!(later, "it is a recording of version 2, this host reads 1");
     }
 }

@@ -259,7 +259,8 @@ impl Server {
                 material.credential(&plan.kinds).map_err(|what| missing(format!("the {}: {what}", slot.name())))?
             }
         };
-        let authorities = bundle.as_deref().into_iter().chain(material.authority()).collect();
+        let own = material.authority().map(|pem| (self.authority_place(), pem));
+        let authorities = bundle.as_deref().map(|pem| (self.bundle_place(), pem)).into_iter().chain(own).collect();
         let trust = tls::Trust { verification: plan.tls.verification, authorities, identity: credential.identity() };
         let tls = if self.bases.iter().any(BaseUrl::is_https) || credential.identity().is_some() {
             tls::settings(&trust).map_err(Error::Connect)?
@@ -286,6 +287,23 @@ impl Server {
         let fresh = Arc::new(Built { material, bundle, credential, client });
         *built = Some(Arc::clone(&fresh));
         Ok(fresh)
+    }
+
+    /// What to call the bundle when something is wrong with it.
+    fn bundle_place(&self) -> String {
+        match &self.bundle {
+            Bundle::System => "the bundle of this system".to_owned(),
+            Bundle::Inline(_) => "`caBundle`".to_owned(),
+            Bundle::Key(slot, key) => format!("`caBundle`: key {key:?} of the {}", slot.name()),
+            Bundle::File(path) => format!("`caBundle`: the file {}", path.display()),
+        }
+    }
+
+    fn authority_place(&self) -> String {
+        match &self.lock {
+            Lock::Secret(slot) => format!("`ca.crt` of the {}", slot.name()),
+            Lock::Open | Lock::Token(_) => "`ca.crt`".to_owned(),
+        }
     }
 
     async fn bundle(&self) -> Result<Option<Vec<u8>>, String> {

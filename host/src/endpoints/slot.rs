@@ -173,7 +173,7 @@ mod tests {
 
     fn slot(folder: &std::path::Path) -> Slot {
         let name = Name { kind: Kind::Secret, namespace: "ns".into(), name: "s".into() };
-        let slot = Slot::new(Vault::Folder(folder.to_owned()), name);
+        let slot = Slot::new(Vault::folder(folder.to_owned()), name);
         slot.uses(&["token"]);
         slot
     }

@@ -15,8 +15,8 @@ use crate::config::endpoint::Verification;
 pub(super) struct Trust<'a> {
     /// Whether the certificate of the other side is checked.
     pub(super) verification: Verification,
-    /// PEM of the authorities that may have signed it; none: those of the system.
-    pub(super) authorities: Vec<&'a [u8]>,
+    /// PEM of the authorities that may have signed it, each with where it is from; none: those of the system.
+    pub(super) authorities: Vec<(String, &'a [u8])>,
     /// What we prove ourselves with.
     pub(super) identity: Option<&'a Identity>,
 }
@@ -47,7 +47,7 @@ pub(super) fn settings(trust: &Trust<'_>) -> Result<ClientConfig, String> {
         .map_err(|_| "`tls.crt` and `tls.key` of the Secret do not fit together".to_owned())
 }
 
-fn roots(authorities: &[&[u8]]) -> Result<RootCertStore, String> {
+fn roots(authorities: &[(String, &[u8])]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     if authorities.is_empty() {
         // What cannot be read of the system's store is as if it were not there; a store of nothing has its own words.
@@ -58,17 +58,15 @@ fn roots(authorities: &[&[u8]]) -> Result<RootCertStore, String> {
         }
         return Ok(roots);
     }
-    for pem in authorities {
+    for (from, pem) in authorities {
         let mut some = false;
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|_| "the bundle of authorities is no PEM".to_owned())?;
-            roots
-                .add(certificate)
-                .map_err(|error| format!("the bundle of authorities has a certificate that is none: {error}"))?;
+            let certificate = certificate.map_err(|_| format!("{from} is no PEM"))?;
+            roots.add(certificate).map_err(|error| format!("{from} has a certificate that is none: {error}"))?;
             some = true;
         }
         if !some {
-            return Err("the bundle of authorities holds no PEM certificate".to_owned());
+            return Err(format!("{from} holds no PEM certificate"));
         }
     }
     Ok(roots)

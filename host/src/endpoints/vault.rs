@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
@@ -81,8 +81,8 @@ pub enum Vault {
         /// Where objects are that name no namespace.
         namespace: Arc<str>,
     },
-    /// In a folder whose files are named like the keys of a Secret, for a desk without a cluster.
-    Folder(PathBuf),
+    /// In a folder, for a desk without a cluster.
+    Folder(Folder),
     /// Nowhere.
     Nothing,
 }
@@ -97,7 +97,40 @@ impl std::fmt::Debug for Vault {
     }
 }
 
+/// A folder whose files are named like the keys of a Secret; or several in one, each named like its Secret.
+#[derive(Clone)]
+pub struct Folder {
+    path: PathBuf,
+    /// Whose the files are that lie in it: they are shown to no endpoint but that of the first Secret that was asked for.
+    owner: Arc<OnceLock<Name>>,
+}
+
+impl Folder {
+    async fn read(&self, name: &Name) -> Found {
+        let own = self.path.join(&name.name);
+        if tokio::fs::metadata(&own).await.is_ok_and(|found| found.is_dir()) {
+            return read_folder(own).await;
+        }
+        let owner = self.owner.get_or_init(|| name.clone());
+        if owner == name {
+            return read_folder(self.path.clone()).await;
+        }
+        Err(format!(
+            "--credentials {}: it holds the {owner}; put the keys of the {name} into the folder {}, and those of the \
+             other into one of its own",
+            self.path.display(),
+            own.display()
+        ))
+    }
+}
+
 impl Vault {
+    /// In this folder.
+    #[must_use]
+    pub fn folder(path: PathBuf) -> Self {
+        Self::Folder(Folder { path, owner: Arc::default() })
+    }
+
     /// The namespace of objects that name none.
     #[must_use]
     pub fn namespace(&self) -> &str {
@@ -117,7 +150,7 @@ impl Vault {
                 Kind::Secret => found(name, secrets(client, name).get_opt(&name.name).await, of_secret),
                 Kind::ConfigMap => found(name, config_maps(client, name).get_opt(&name.name).await, of_config_map),
             },
-            Self::Folder(folder) if name.kind == Kind::Secret => read_folder(folder.clone()).await,
+            Self::Folder(folder) if name.kind == Kind::Secret => folder.read(name).await,
             Self::Folder(_) => {
                 Err(format!("the {name} can be read in a cluster only; at a desk, grant a `file` in its place"))
             }
@@ -233,4 +266,26 @@ async fn read_folder(folder: PathBuf) -> Found {
         return Err(format!("{} has no file named like a key of a Secret, such as `token`", folder.display()));
     }
     Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_folder_is_one_secrets_and_several_have_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |name: &str| Name { kind: Kind::Secret, namespace: String::new(), name: name.into() };
+        let (west, east) = (name("west"), name("east"));
+        let token = |found: Found| found.map(|data| data["token"].reveal().to_vec());
+        std::fs::write(folder.path().join("token"), "of west").unwrap();
+        let vault = Vault::folder(folder.path().to_owned());
+        assert_eq!(token(vault.read(&west).await).unwrap(), b"of west");
+        assert_eq!(token(vault.clone().read(&west).await).unwrap(), b"of west");
+        let refused = vault.read(&east).await.unwrap_err();
+        assert!(refused.contains("it holds the Secret west") && refused.contains("/east"), "{refused}");
+        std::fs::create_dir(folder.path().join("east")).unwrap();
+        std::fs::write(folder.path().join("east/token"), "of east").unwrap();
+        assert_eq!(token(vault.read(&east).await).unwrap(), b"of east");
+    }
 }

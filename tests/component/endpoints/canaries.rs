@@ -76,7 +76,7 @@ async fn no_credential_comes_home_with_a_thief() {
         let recorder = Recorder::default();
         let mut registry = prometheus_client::registry::Registry::default();
         let outside = Outside {
-            vault: Vault::Folder(folder.path().into()),
+            vault: Vault::folder(folder.path().into()),
             tape: Tape::Record(recorder.clone()),
             metrics: Metrics::register(&mut registry),
             ..Outside::offline()

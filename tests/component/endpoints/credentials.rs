@@ -19,7 +19,7 @@ fn secret() -> Option<Credentials> {
 fn folder(keys: &[(&str, &str)]) -> (tempfile::TempDir, Outside) {
     let folder = tempfile::tempdir().unwrap();
     keys.iter().for_each(|(key, value)| write(folder.path(), key, value));
-    let outside = Outside { vault: Vault::Folder(folder.path().to_owned()), ..Outside::offline() };
+    let outside = Outside { vault: Vault::folder(folder.path().to_owned()), ..Outside::offline() };
     (folder, outside)
 }
 

@@ -92,7 +92,7 @@ async fn a_missing_secret_is_the_hosts_word_whatever_the_guest_makes_of_it() {
     let granted = "{fabric: {url: 'https://fabric.example', credentials: {secretRef: {name: s, namespace: ns}}}}";
     let config = "{wants: [{name: fabric, credentials: [bearer]}], fail: true}";
     let empty = tempfile::tempdir().unwrap();
-    let outside = Outside { vault: Vault::Folder(empty.path().into()), ..Outside::offline() };
+    let outside = Outside { vault: Vault::folder(empty.path().into()), ..Outside::offline() };
     let error = round(&revision(granted, config, &outside).await.unwrap()).await.0.unwrap_err();
     assert_eq!(call_reason(&error), Reason::CredentialsMissing, "{error}");
     assert!(error.to_string().starts_with("a credential is missing: "), "{error}");
@@ -110,7 +110,7 @@ async fn what_was_recorded_answers_without_a_server_or_a_secret() {
     std::fs::write(folder.path().join("token"), "canary-recording-7f21").unwrap();
     let recorder = topoloom::endpoints::recording::Recorder::default();
     let live = Outside {
-        vault: Vault::Folder(folder.path().into()),
+        vault: Vault::folder(folder.path().into()),
         tape: Tape::Record(recorder.clone()),
         ..Outside::offline()
     };
