@@ -6,6 +6,7 @@ mod credentials;
 mod faults;
 mod held;
 mod pairs;
+mod passing;
 mod quiet;
 mod rig;
 mod roce;

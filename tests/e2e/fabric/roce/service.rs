@@ -1,15 +1,16 @@
 //! A service of the network team, over TLS and behind a token.
 
 use anyhow::Result;
-use topoloom_simulator::{Coverage, Fabric, Rule, Shape, SharedFabric};
+use topoloom_simulator::{Coverage, Credentials, Fabric, FabricDocument, Rule, Shape, SharedFabric};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{PATIENCE, Scene};
 
+use super::super::passing::{Stand, all_pass, fabric};
 use super::super::rig::{Rig, TOKEN, WHOLE, document};
 use super::rig::{SECRET, entry, service, until_reported};
 
 /// A fault, the reason that the source gives, and a part of its sentence.
-const FAULTS: [(&str, &str, &str); 18] = [
+const FAULTS: [(&str, &str, &str); 23] = [
     ("status:401", "Unauthorized", "401"),
     ("status:403", "Unauthorized", "403"),
     ("status:429:2", "Upstream", "429"),
@@ -23,10 +24,15 @@ const FAULTS: [(&str, &str, &str); 18] = [
     ("wrong-types:50", "Upstream", "entries are unusable, for instance"),
     ("empty-object", "Upstream", "schema is missing"),
     ("slow-headers:10s", "Upstream", "the first byte of the answer took longer than"),
+    ("drip", "Upstream", "took longer than"),
+    ("stall-after-headers", "Upstream", "took longer than"),
     ("stall-in-body", "Upstream", "took longer than"),
+    ("stall-handshake", "Upstream", "the connection took longer than 1s"),
     ("endless", "Upstream", "maxBody"),
     ("bomb:64", "Upstream", "maxBody"),
     ("expired-certificate", "Upstream", "its certificate has expired"),
+    ("wrong-name-certificate", "Upstream", "its certificate is for another name"),
+    ("closed", "Upstream", "TLS with"),
     ("refused", "Upstream", "cannot connect"),
 ];
 
@@ -57,6 +63,21 @@ async fn every_fault_of_the_service_leaves_the_topology_and_says_why() -> Result
     host.stop().await?;
     server.stop().await;
     rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_of_the_service_passes_without_a_word_after_its_pause() -> Result<()> {
+    let mut stands = Vec::new();
+    let patient = ("status:503:20", "Upstream", "");
+    for (number, (fault, reason, _)) in FAULTS.into_iter().chain([patient]).enumerate() {
+        let credentials = Credentials::nobody().token(TOKEN);
+        let server = FabricDocument::builder(fabric(number)?).credentials(credentials).start().await?;
+        let source = format!("roce-{number:02}");
+        let named = format!("- source: {source}\n  discoverer: roce\n");
+        let entry = entry(&server, SECRET, "").replace("- source: roce\n", &named);
+        stands.push(Stand { source, fault, reason, server, entry });
+    }
+    all_pass(stands).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
