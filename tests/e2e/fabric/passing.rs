@@ -78,7 +78,10 @@ impl Stand {
             let last = at.checked_sub(1).and_then(|at| requests.get(at)).filter(|last| last.fault.is_some());
             failed.extend(last.map(|last| last.at));
             let waited = last.map(|last| request.at.duration_since(last.at).unsigned_abs());
-            assert!(waited.is_none_or(|waited| waited >= pause), "{fault}: only {waited:?} of {pause:?}: {requests:#?}");
+            assert!(
+                waited.is_none_or(|waited| waited >= pause),
+                "{fault}: only {waited:?} of {pause:?}: {requests:#?}"
+            );
         }
         if fault.parse::<Rule>()?.fault().is_of_connections() {
             // No request got through, so nothing but the first of the good round is in the record.

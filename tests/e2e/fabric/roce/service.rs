@@ -5,12 +5,14 @@ use topoloom_simulator::{Coverage, Credentials, Fabric, FabricDocument, Rule, Sh
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{PATIENCE, Scene};
 
+use super::super::held::is_held;
 use super::super::passing::{Stand, all_pass, fabric};
+use super::super::quiet::is_as_good;
 use super::super::rig::{Rig, TOKEN, WHOLE, document};
 use super::rig::{SECRET, entry, service, until_reported};
 
 /// A fault, the reason that the source gives, and a part of its sentence.
-const FAULTS: [(&str, &str, &str); 23] = [
+const FAULTS: [(&str, &str, &str); 24] = [
     ("status:401", "Unauthorized", "401"),
     ("status:403", "Unauthorized", "403"),
     ("status:429:2", "Upstream", "429"),
@@ -22,6 +24,8 @@ const FAULTS: [(&str, &str, &str); 23] = [
     ("truncated", "Upstream", "/v1/fabric"),
     ("reset", "Upstream", "broke off"),
     ("wrong-types:50", "Upstream", "entries are unusable, for instance"),
+    // The document is ours, and JSON has no such numbers.
+    ("not-numbers:50", "Upstream", "entries are unusable, for instance"),
     ("empty-object", "Upstream", "schema is missing"),
     ("slow-headers:10s", "Upstream", "the first byte of the answer took longer than"),
     ("drip", "Upstream", "took longer than"),
@@ -109,6 +113,36 @@ async fn a_document_that_did_not_change_is_one_small_request_and_no_write() -> R
     rig.fabric.edit(|fabric| fabric.move_host("gpu-00000", 1))?;
     rig.run("roce").await?;
     rig.until(&[(1, 2), (1, 5), (2, 7)]).await;
+    host.stop().await?;
+    server.stop().await;
+    rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_odd_document_is_as_good_as_any() -> Result<()> {
+    let rig = Rig::new().await?;
+    let server = service(&rig, Coverage::Complete).await?;
+    rig.scene.configure(&document(&[entry(&server, SECRET, "")])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&WHOLE).await;
+    let odd = [("wrong-content-type", None), ("twice", None)];
+    is_as_good(&rig, &host, ("roce", &server), &odd).await?;
+    host.stop().await?;
+    server.stop().await;
+    rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_or_half_document_is_held_and_forgotten_when_it_was_a_mistake() -> Result<()> {
+    // Nodes come before switches in the document and the units one after the other, so half of it is one unit.
+    let rig = Rig::of("units=2,hosts-per-unit=8,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
+    let server = service(&rig, Coverage::Complete).await?;
+    // Nobody is kept for being without links: the guard alone stands between the document and the cluster.
+    rig.scene.configure(&document(&[entry(&server, SECRET, "    downGrace: 0s\n")])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&[(1, 8), (1, 8), (2, 16)]).await;
+    let faults = [("empty-list", ["EmptyResult"].as_slice()), ("half-list", &["TooManyNodesLost", "TooManyDeletions"])];
+    is_held(&rig, ("roce", &server), &faults).await?;
     host.stop().await?;
     server.stop().await;
     rig.scene.plane.stop().await
