@@ -1,5 +1,6 @@
 //! Fabrics: a host, a real control plane, and fabric managers over TLS that are slow, wrong, half-broken or gone.
 
+mod authorities;
 mod canaries;
 mod compat;
 mod credentials;
