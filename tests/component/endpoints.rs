@@ -7,6 +7,7 @@ mod credentials;
 pub(crate) mod guest;
 mod pairs;
 mod ssrf;
+mod tls;
 pub(crate) mod wire;
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! What an operator does with a fabric at a desk, by the real binary: rehearse, look, record, replay, report.
 
 mod errors;
+mod large;
 mod proxies;
 mod recording;
 mod report;

@@ -12,18 +12,18 @@ use super::{denied, endpoints, get, plan, session, text};
 
 const CANARY: &str = "canary-token-5b1f0c7e";
 
-fn secret() -> Option<Credentials> {
+pub(super) fn secret() -> Option<Credentials> {
     Some(Credentials::Secret(SecretRef { name: "fabric".into(), namespace: Some("ns".into()) }))
 }
 
-fn folder(keys: &[(&str, &str)]) -> (tempfile::TempDir, Outside) {
+pub(super) fn folder(keys: &[(&str, &str)]) -> (tempfile::TempDir, Outside) {
     let folder = tempfile::tempdir().unwrap();
     keys.iter().for_each(|(key, value)| write(folder.path(), key, value));
     let outside = Outside { vault: Vault::folder(folder.path().to_owned()), ..Outside::offline() };
     (folder, outside)
 }
 
-fn write(folder: &Path, key: &str, value: &str) {
+pub(super) fn write(folder: &Path, key: &str, value: &str) {
     std::fs::write(folder.join(key), value).unwrap();
 }
 

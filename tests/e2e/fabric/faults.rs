@@ -9,7 +9,7 @@ use topoloom_tests::scene::PATIENCE;
 use super::rig::{Rig, TOKEN, WHOLE, document, entry};
 
 /// A fault, the reason that the source gives, and a part of its sentence.
-const FAULTS: [(&str, &str, &str); 23] = [
+pub(super) const FAULTS: [(&str, &str, &str); 24] = [
     ("slow-headers:10s", "Upstream", "the first byte of the answer took longer than"),
     ("drip:50ms", "Upstream", "out of time"),
     ("stall-after-headers", "Upstream", "out of time"),
@@ -31,6 +31,7 @@ const FAULTS: [(&str, &str, &str); 23] = [
     ("bomb:64", "Upstream", "maxBody"),
     ("expired-certificate", "Upstream", "its certificate has expired"),
     ("untrusted-certificate", "Upstream", "signed by nobody that is trusted"),
+    ("wrong-name-certificate", "Upstream", "its certificate is for another name"),
     ("closed", "Upstream", "TLS with"),
     ("refused", "Upstream", "cannot connect"),
 ];

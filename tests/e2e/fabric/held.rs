@@ -1,7 +1,7 @@
 //! What a fabric manager says in good form and should not be believed at once.
 
 use anyhow::Result;
-use topoloom_simulator::{Credentials, LinkState, Rule, Ufm};
+use topoloom_simulator::{Credentials, LinkState, Rule, Simulator, Ufm};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::PATIENCE;
 
@@ -17,15 +17,22 @@ async fn an_empty_or_half_list_is_held_and_forgotten_when_it_was_a_mistake() -> 
     rig.scene.configure(&document(&[entry("ufm", &[&ufm], "    downGrace: 0s\n")])).await?;
     let host = rig.scene.host().await?;
     rig.until(&[(1, 8), (1, 8), (2, 16)]).await;
+    let faults = [("empty-list", ["EmptyResult"].as_slice()), ("half-list", &["TooManyNodesLost", "TooManyDeletions"])];
+    is_held(&rig, ("ufm", &ufm), &faults).await?;
+    host.stop().await?;
+    ufm.stop().await;
+    rig.scene.plane.stop().await
+}
+
+/// Each of these is held for one of the reasons beside it, and gone with the next good list.
+pub(crate) async fn is_held(rig: &Rig, (source, server): (&str, &Simulator), faults: &[(&str, &[&str])]) -> Result<()> {
     let before = rig.versions().await?;
-    for (fault, reasons) in
-        [("empty-list", ["EmptyResult"].as_slice()), ("half-list", &["TooManyNodesLost", "TooManyDeletions"])]
-    {
+    for (fault, reasons) in faults {
         rig.stir()?;
-        ufm.faults().set(fault.parse::<Rule>()?).await?;
-        rig.run("ufm").await?;
+        server.faults().set(fault.parse::<Rule>()?).await?;
+        rig.run(source).await?;
         eventually(&format!("{fault} is held"), PATIENCE, async || {
-            let status = rig.scene.source("ufm").await.map_err(|error| error.to_string())?.status;
+            let status = rig.scene.source(source).await.map_err(|error| error.to_string())?.status;
             let held = status.conditions.iter().find(|condition| condition.type_ == "Held");
             match held {
                 Some(held) if held.status == "True" && reasons.contains(&held.reason.as_str()) => Ok(()),
@@ -34,15 +41,13 @@ async fn an_empty_or_half_list_is_held_and_forgotten_when_it_was_a_mistake() -> 
         })
         .await;
         assert_eq!(rig.versions().await?, before, "{fault}");
-        ufm.faults().clear().await?;
+        server.faults().clear().await?;
         rig.stir()?;
-        rig.run("ufm").await?;
-        rig.scene.until_state("ufm", "Serving").await;
+        rig.run(source).await?;
+        rig.scene.until_state(source, "Serving").await;
         assert_eq!(rig.versions().await?, before, "{fault}");
     }
-    host.stop().await?;
-    ufm.stop().await;
-    rig.scene.plane.stop().await
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,13 @@
-//! A fabric that does not change costs one small request.
+//! A fabric that does not change costs one small request, and what is only odd about an answer costs nothing.
 
 use anyhow::Result;
 use topoloom_api::names::DESCRIPTION_ANNOTATION;
+use topoloom_simulator::{Rule, Simulator};
 use topoloom_tests::controlplane::eventually;
+use topoloom_tests::host::Host;
 use topoloom_tests::scene::PATIENCE;
 
-use super::rig::{Rig, WHOLE, document, entry};
+use super::rig::{Rig, WHOLE, document, entry, rounds};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unchanged_fabric_is_one_small_request_and_no_write() -> Result<()> {
@@ -73,4 +75,57 @@ async fn the_names_of_switches_are_for_people_and_a_new_one_is_one_write() -> Re
     host.stop().await?;
     ufm.stop().await;
     rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_odd_answer_is_as_good_as_any() -> Result<()> {
+    let rig = Rig::new().await?;
+    let ufm = rig.ufm().await?;
+    rig.scene.configure(&document(&[entry("ufm", &[&ufm], "")])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&WHOLE).await;
+    let odd = [("wrong-content-type", None), ("not-numbers", None), ("twice", Some("duplicate-port"))];
+    is_as_good(&rig, &host, ("ufm", &ufm), &odd).await?;
+    host.stop().await?;
+    ufm.stop().await;
+    rig.scene.plane.stop().await
+}
+
+/// A round over each of these oddities works, writes nothing, and reports what stands beside it.
+pub(crate) async fn is_as_good(
+    rig: &Rig,
+    host: &Host,
+    (source, server): (&str, &Simulator),
+    odd: &[(&str, Option<&str>)],
+) -> Result<()> {
+    let before = rig.scene.plane.requests().await?;
+    for (odd, report) in odd {
+        // What stands still would spare the host the list.
+        rig.stir()?;
+        server.faults().set(odd.parse::<Rule>()?).await?;
+        server.forget_requests();
+        let earlier = rounds(host, source).await?;
+        rig.run(source).await?;
+        let now = eventually(&format!("a round over {odd} is over"), PATIENCE, async || {
+            let now = rounds(host, source).await.map_err(|error| error.to_string())?;
+            if now == earlier { Err(format!("{now:?}")) } else { Ok(now) }
+        })
+        .await;
+        assert_eq!(now.keys().collect::<Vec<_>>(), ["ok"], "{odd}: {:#?}", rig.scene.source(source).await?.status);
+        let requests = server.requests();
+        assert!(requests.iter().any(|request| request.fault.is_some() && request.bytes > 0), "{odd}: {requests:#?}");
+        rig.scene.until_state(source, "Serving").await;
+        rig.scene.until_condition(source, "Discovered", "True", "Ok").await;
+        let Some(report) = report else { continue };
+        eventually(&format!("{report} is reported for {odd}"), PATIENCE, async || {
+            let status = rig.scene.source(source).await.map_err(|error| error.to_string())?.status;
+            let said = serde_json::to_string(&status.diagnostics).map_err(|error| error.to_string())?;
+            if said.contains(report) { Ok(()) } else { Err(said) }
+        })
+        .await;
+    }
+    server.faults().clear().await?;
+    assert_eq!(rig.scene.writes_since(&before).await?, (0, 0));
+    rig.until(&WHOLE).await;
+    Ok(())
 }

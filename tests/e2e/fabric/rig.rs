@@ -1,9 +1,12 @@
 //! A cluster beside a simulated fabric: a Node for every host that computes.
 
-use anyhow::Result;
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
 use serde_json::json;
 use topoloom_simulator::{Credentials, Fabric, HostKind, Shape, SharedFabric, Simulator, Ufm};
 use topoloom_tests::controlplane::eventually;
+use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, Scene};
 
 /// What opens every UFM here, until it is changed.
@@ -130,4 +133,16 @@ pub(crate) fn entry(source: &str, servers: &[&Simulator], config: &str) -> Strin
 /// A whole document.
 pub(crate) fn document(entries: &[String]) -> String {
     format!("networkTopologyDiscovery:\n{}", entries.concat())
+}
+
+/// How many rounds of a source ended in which way, as the host counts them.
+pub(crate) async fn rounds(host: &Host, source: &str) -> Result<BTreeMap<String, u64>> {
+    let metrics = host.get("/metrics").await?;
+    let of = format!("topoloom_rounds_total{{source=\"{source}\",outcome=\"");
+    let mut rounds = BTreeMap::new();
+    for line in metrics.lines().filter_map(|line| line.strip_prefix(&of)) {
+        let (outcome, count) = line.split_once("\"} ").with_context(|| line.to_owned())?;
+        rounds.insert(outcome.to_owned(), count.parse()?);
+    }
+    Ok(rounds)
 }

@@ -1,15 +1,18 @@
 //! A service of the network team, over TLS and behind a token.
 
 use anyhow::Result;
-use topoloom_simulator::{Coverage, Fabric, Rule, Shape, SharedFabric};
+use topoloom_simulator::{Coverage, Credentials, Fabric, FabricDocument, Rule, Shape, SharedFabric};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{PATIENCE, Scene};
 
+use super::super::held::is_held;
+use super::super::passing::{Stand, all_pass, fabric};
+use super::super::quiet::is_as_good;
 use super::super::rig::{Rig, TOKEN, WHOLE, document};
 use super::rig::{SECRET, entry, service, until_reported};
 
 /// A fault, the reason that the source gives, and a part of its sentence.
-const FAULTS: [(&str, &str, &str); 18] = [
+const FAULTS: [(&str, &str, &str); 24] = [
     ("status:401", "Unauthorized", "401"),
     ("status:403", "Unauthorized", "403"),
     ("status:429:2", "Upstream", "429"),
@@ -21,12 +24,19 @@ const FAULTS: [(&str, &str, &str); 18] = [
     ("truncated", "Upstream", "/v1/fabric"),
     ("reset", "Upstream", "broke off"),
     ("wrong-types:50", "Upstream", "entries are unusable, for instance"),
+    // The document is ours, and JSON has no such numbers.
+    ("not-numbers:50", "Upstream", "entries are unusable, for instance"),
     ("empty-object", "Upstream", "schema is missing"),
     ("slow-headers:10s", "Upstream", "the first byte of the answer took longer than"),
+    ("drip", "Upstream", "took longer than"),
+    ("stall-after-headers", "Upstream", "took longer than"),
     ("stall-in-body", "Upstream", "took longer than"),
+    ("stall-handshake", "Upstream", "the connection took longer than 1s"),
     ("endless", "Upstream", "maxBody"),
     ("bomb:64", "Upstream", "maxBody"),
     ("expired-certificate", "Upstream", "its certificate has expired"),
+    ("wrong-name-certificate", "Upstream", "its certificate is for another name"),
+    ("closed", "Upstream", "TLS with"),
     ("refused", "Upstream", "cannot connect"),
 ];
 
@@ -60,6 +70,21 @@ async fn every_fault_of_the_service_leaves_the_topology_and_says_why() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_fault_of_the_service_passes_without_a_word_after_its_pause() -> Result<()> {
+    let mut stands = Vec::new();
+    let patient = ("status:503:20", "Upstream", "");
+    for (number, (fault, reason, _)) in FAULTS.into_iter().chain([patient]).enumerate() {
+        let credentials = Credentials::nobody().token(TOKEN);
+        let server = FabricDocument::builder(fabric(number)?).credentials(credentials).start().await?;
+        let source = format!("roce-{number:02}");
+        let named = format!("- source: {source}\n  discoverer: roce\n");
+        let entry = entry(&server, SECRET, "").replace("- source: roce\n", &named);
+        stands.push(Stand { source, fault, reason, server, entry });
+    }
+    all_pass(stands).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_document_that_did_not_change_is_one_small_request_and_no_write() -> Result<()> {
     let rig = Rig::new().await?;
     let server = service(&rig, Coverage::Complete).await?;
@@ -88,6 +113,36 @@ async fn a_document_that_did_not_change_is_one_small_request_and_no_write() -> R
     rig.fabric.edit(|fabric| fabric.move_host("gpu-00000", 1))?;
     rig.run("roce").await?;
     rig.until(&[(1, 2), (1, 5), (2, 7)]).await;
+    host.stop().await?;
+    server.stop().await;
+    rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_odd_document_is_as_good_as_any() -> Result<()> {
+    let rig = Rig::new().await?;
+    let server = service(&rig, Coverage::Complete).await?;
+    rig.scene.configure(&document(&[entry(&server, SECRET, "")])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&WHOLE).await;
+    let odd = [("wrong-content-type", None), ("twice", None)];
+    is_as_good(&rig, &host, ("roce", &server), &odd).await?;
+    host.stop().await?;
+    server.stop().await;
+    rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_or_half_document_is_held_and_forgotten_when_it_was_a_mistake() -> Result<()> {
+    // Nodes come before switches in the document and the units one after the other, so half of it is one unit.
+    let rig = Rig::of("units=2,hosts-per-unit=8,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
+    let server = service(&rig, Coverage::Complete).await?;
+    // Nobody is kept for being without links: the guard alone stands between the document and the cluster.
+    rig.scene.configure(&document(&[entry(&server, SECRET, "    downGrace: 0s\n")])).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&[(1, 8), (1, 8), (2, 16)]).await;
+    let faults = [("empty-list", ["EmptyResult"].as_slice()), ("half-list", &["TooManyNodesLost", "TooManyDeletions"])];
+    is_held(&rig, ("roce", &server), &faults).await?;
     host.stop().await?;
     server.stop().await;
     rig.scene.plane.stop().await

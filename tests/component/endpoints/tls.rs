@@ -1,0 +1,134 @@
+//! TLS: whom a connection trusts, and under which name.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use topoloom::config::endpoint::{CaBundle, Tls, Verification};
+use topoloom::endpoints::plan::Plan;
+use topoloom::endpoints::{Endpoints, Error};
+use topoloom_simulator::{Authority, Credentials, Fabric, FabricDocument, Fault, Shape, Simulator};
+
+use super::credentials::{folder, secret, write};
+use super::{endpoints, get, text};
+
+const TOKEN: &str = "canary-token-2c9e";
+
+/// A name that only the certificate knows.
+const NAME: &str = "fabric.example";
+
+/// A server with a certificate of this authority.
+async fn server(authority: &Authority) -> Simulator {
+    let fabric =
+        Fabric::generate(&"units=1,hosts-per-unit=2,rails=1,pods=1,spines=0,cores=0".parse::<Shape>().unwrap());
+    let builder = FabricDocument::builder(fabric.unwrap()).credentials(Credentials::nobody().token(TOKEN));
+    let here = SocketAddr::from(([127, 0, 0, 2], 0));
+    builder.tls(authority).name("127.0.0.2").name(NAME).listen(here).start().await.unwrap()
+}
+
+fn authority() -> Authority {
+    Authority::generate().unwrap()
+}
+
+/// An endpoint at the server, with the Secret and this TLS.
+fn plan(server: &Simulator, tls: Tls) -> Plan {
+    Plan { tls, credentials: secret(), ..super::plan(&[&server.url()]) }
+}
+
+fn trusting(bundle: CaBundle) -> Tls {
+    Tls { ca_bundle: Some(bundle), ..Tls::default() }
+}
+
+fn inline(authority: &Authority) -> Tls {
+    trusting(CaBundle::Inline(authority.pem().to_owned()))
+}
+
+/// Asks for the document in a call of its own.
+async fn ask(endpoints: &Arc<Endpoints>) -> Result<(), Error> {
+    let opened = endpoints.session().send(&get("/v1/fabric")).await?;
+    assert_eq!(opened.status(), 200);
+    assert!(text(opened).await?.contains("topoloom.fabric/v1"));
+    Ok(())
+}
+
+/// The same once, with a Secret of these keys.
+async fn once(server: &Simulator, tls: Tls, keys: &[(&str, &str)]) -> Result<(), Error> {
+    let (_folder, outside) = folder(&[&[("token", TOKEN)], keys].concat());
+    ask(&endpoints(plan(server, tls), &outside)).await
+}
+
+/// A refusal before anything was asked, in these words.
+#[track_caller]
+fn refused(answer: Result<(), Error>, words: &str, server: &Simulator, asked: u64) {
+    let Err(Error::Connect(message)) = &answer else { panic!("{words}: {answer:?}") };
+    assert!(message.contains(words), "{message}");
+    assert_eq!(server.counters().requests, asked, "the token was sent to somebody who is not trusted");
+}
+
+const UNKNOWN: &str = "its certificate is signed by nobody that is trusted";
+const OTHER_NAME: &str = "its certificate is for another name; give that one as `serverName`";
+
+#[tokio::test]
+async fn a_bundle_in_a_file_is_read_anew_when_it_changes() {
+    let (ours, others) = (authority(), authority());
+    let server = server(&ours).await;
+    let (files, outside) = folder(&[("token", TOKEN)]);
+    let bundle = files.path().join("bundle.pem");
+    let endpoints = endpoints(plan(&server, trusting(CaBundle::File(bundle))), &outside);
+    refused(ask(&endpoints).await, "the bundle of authorities: ", &server, 0);
+    write(files.path(), "bundle.pem", "no certificate");
+    refused(ask(&endpoints).await, "the bundle of authorities holds no PEM certificate", &server, 0);
+    write(files.path(), "bundle.pem", others.pem());
+    refused(ask(&endpoints).await, UNKNOWN, &server, 0);
+    // More than one may stand in it, as while authorities change.
+    write(files.path(), "bundle.pem", &format!("{}{}", others.pem(), ours.pem()));
+    ask(&endpoints).await.unwrap();
+    // Whom the operator trusts no longer is not trusted by a connection that still stands.
+    write(files.path(), "bundle.pem", others.pem());
+    refused(ask(&endpoints).await, UNKNOWN, &server, 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_secret_may_bring_the_authority_along() {
+    let (ours, others) = (authority(), authority());
+    let server = server(&ours).await;
+    // Nobody else knows it: neither the system nor a bundle.
+    refused(once(&server, Tls::default(), &[]).await, "`caBundle`", &server, 0);
+    refused(once(&server, Tls::default(), &[("ca.crt", others.pem())]).await, UNKNOWN, &server, 0);
+    once(&server, Tls::default(), &[("ca.crt", ours.pem())]).await.unwrap();
+    // Beside a bundle either of them is enough, and neither of them is not.
+    once(&server, inline(&others), &[("ca.crt", ours.pem())]).await.unwrap();
+    once(&server, inline(&ours), &[("ca.crt", others.pem())]).await.unwrap();
+    refused(once(&server, inline(&others), &[("ca.crt", others.pem())]).await, UNKNOWN, &server, 3);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_certificate_must_be_for_the_name_that_is_expected() {
+    let ours = authority();
+    let server = server(&ours).await;
+    let named = |name: &str| Tls { server_name: Some(name.to_owned()), ..inline(&ours) };
+    once(&server, inline(&ours), &[]).await.unwrap();
+    once(&server, named(NAME), &[]).await.unwrap();
+    refused(once(&server, named("wrong.example"), &[]).await, OTHER_NAME, &server, 2);
+    // A certificate that knows nothing of the address.
+    server.faults().set(Fault::WrongNameCertificate).await.unwrap();
+    refused(once(&server, inline(&ours), &[]).await, OTHER_NAME, &server, 2);
+    once(&server, named("elsewhere.invalid"), &[]).await.unwrap();
+    refused(once(&server, named(NAME), &[]).await, OTHER_NAME, &server, 3);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn only_where_the_operator_says_so_nobody_looks_at_the_certificate() {
+    let ours = authority();
+    let server = server(&ours).await;
+    for fault in [Fault::UntrustedCertificate, Fault::ExpiredCertificate, Fault::WrongNameCertificate] {
+        server.faults().set(fault).await.unwrap();
+        let asked = server.counters().requests;
+        refused(once(&server, inline(&ours), &[]).await, "its certificate ", &server, asked);
+        let blind = Tls { verification: Verification::Skipped, ..inline(&ours) };
+        once(&server, blind, &[]).await.unwrap();
+    }
+    server.stop().await;
+}

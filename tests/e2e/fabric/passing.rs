@@ -1,0 +1,142 @@
+//! Faults that pass: nobody says a word to the host, and it comes back; no sooner than it may.
+//!
+//! Each fault has a manager, a fabric and a source of its own, so that all of them wait for their pauses at once.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use futures::future::try_join_all;
+use jiff::Timestamp;
+use topoloom_simulator::{Credentials, Fabric, Fault, Rule, Shape, SharedFabric, Simulator, Ufm};
+
+use super::faults::FAULTS;
+use super::rig::{Rig, TOKEN, document, entry};
+
+/// No source asks again sooner than this after a failure.
+const FLOOR: Duration = Duration::from_secs(10);
+/// The interval of those whom nothing but the interval brings back.
+const INTERVAL: Duration = Duration::from_secs(20);
+/// What may lie between the beginning of a round and its first request, when the machine has much to do. Longer than
+/// [`INTERVAL`] without it must be more than [`FLOOR`].
+const SLACK: Duration = Duration::from_secs(5);
+
+/// One source at a manager of its own, and what will be wrong with it.
+pub(crate) struct Stand {
+    pub(crate) source: String,
+    pub(crate) fault: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) server: Simulator,
+    pub(crate) entry: String,
+}
+
+/// Hosts of one such fabric.
+const HOSTS: i64 = 3;
+
+/// The fabric of the stand with this number: one unit, whose hosts are called like nobody else's.
+pub(crate) fn fabric(number: usize) -> Result<SharedFabric> {
+    let shape = format!(
+        "units=1,hosts-per-unit={HOSTS},rails=2,pods=1,spines=0,cores=0,seed={number},host-names=f{number:02}-{{index:02}}"
+    );
+    Ok(SharedFabric::new(Fabric::generate(&shape.parse::<Shape>()?)?))
+}
+
+impl Stand {
+    /// Whether only the interval brings it back.
+    fn waits_for_the_interval(&self) -> bool {
+        self.reason == "Unauthorized"
+    }
+
+    /// How long its manager must be left alone after a failure.
+    fn pause(&self) -> Result<Duration> {
+        Ok(match self.fault.parse::<Rule>()?.fault() {
+            _ if self.waits_for_the_interval() => INTERVAL - SLACK,
+            Fault::Status { retry_after: Some(seconds), .. } => FLOOR.max(Duration::from_secs(u64::from(*seconds))),
+            _ => FLOOR,
+        })
+    }
+
+    /// The fault comes, a round fails, the fault goes, and a later round works that nobody asked for.
+    async fn fails_and_comes_back(&self, rig: &Rig, before: &[String]) -> Result<()> {
+        let Self { source, fault, server, .. } = self;
+        server.faults().set(fault.parse::<Rule>()?).await?;
+        server.fabric().edit(|fabric| fabric.rename_switch("leaf-su0-r0", "leaf-su0-r0"))?;
+        server.forget_requests();
+        let asked = Timestamp::now();
+        // Where rounds come by themselves anyway, a further one would be one too many in the record.
+        if !self.waits_for_the_interval() {
+            rig.run(source).await?;
+        }
+        let message = rig.scene.until_condition(source, "Discovered", "False", self.reason).await;
+        assert!(message.contains("tried again"), "{fault}: {message}");
+        assert_eq!(rig.versions().await?, before, "{fault}");
+        server.faults().clear().await?;
+        rig.scene.until_condition(source, "Discovered", "True", "Ok").await;
+        rig.scene.until_state(source, "Serving").await;
+        let (pause, requests) = (self.pause()?, server.requests());
+        let mut failed: Vec<Timestamp> = Vec::new();
+        for (at, request) in requests.iter().enumerate() {
+            let last = at.checked_sub(1).and_then(|at| requests.get(at)).filter(|last| last.fault.is_some());
+            failed.extend(last.map(|last| last.at));
+            let waited = last.map(|last| request.at.duration_since(last.at).unsigned_abs());
+            assert!(
+                waited.is_none_or(|waited| waited >= pause),
+                "{fault}: only {waited:?} of {pause:?}: {requests:#?}"
+            );
+        }
+        if fault.parse::<Rule>()?.fault().is_of_connections() {
+            // No request got through, so nothing but the first of the good round is in the record.
+            let first = requests.first().map(|request| request.at.duration_since(asked).unsigned_abs());
+            assert!(first.is_some_and(|first| first >= pause), "{fault}: {first:?} of {pause:?}: {requests:#?}");
+        } else {
+            assert!(!failed.is_empty(), "{fault}: no request met it and was followed by another: {requests:#?}");
+        }
+        Ok(())
+    }
+}
+
+/// The entry of a source that waits for its interval, made of one that does not within any test.
+fn hurried(entry: &str) -> String {
+    entry.replace("  interval: 1h\n", &format!("  interval: {}s\n", INTERVAL.as_secs()))
+}
+
+/// All of them at once, in one cluster.
+pub(crate) async fn all_pass(stands: Vec<Stand>) -> Result<()> {
+    let rig = Rig { scene: topoloom_tests::scene::Scene::new().await?, fabric: fabric(0)? };
+    rig.secret("ufm", &[("token", TOKEN)]).await?;
+    let mut nodes = Vec::new();
+    for stand in &stands {
+        let now = stand.server.fabric().now();
+        nodes.extend(now.hosts().map(|(_, host)| (host.name.clone(), Vec::<(String, String)>::new())));
+    }
+    rig.scene.plane.create_nodes(nodes).await?;
+    let entries = stands.iter().map(|stand| match stand.waits_for_the_interval() {
+        true => hurried(&stand.entry),
+        false => stand.entry.clone(),
+    });
+    rig.scene.configure(&document(&entries.collect::<Vec<_>>())).await?;
+    let host = rig.scene.host().await?;
+    rig.until(&vec![(1, HOSTS); stands.len()]).await;
+    let before = rig.versions().await?;
+    try_join_all(stands.iter().map(|stand| stand.fails_and_comes_back(&rig, &before))).await?;
+    assert_eq!(rig.versions().await?, before);
+    assert!(!host.log().join("\n").contains(TOKEN), "the token stands in the log");
+    host.stop().await?;
+    for stand in stands {
+        stand.server.stop().await;
+    }
+    rig.scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_passes_without_a_word_after_its_pause() -> Result<()> {
+    let mut stands = Vec::new();
+    let patient = ("status:503:20", "Upstream", "");
+    for (number, (fault, reason, _)) in FAULTS.into_iter().chain([patient]).enumerate() {
+        let credentials = Credentials::nobody().token(TOKEN);
+        let server = Ufm::builder(fabric(number)?).credentials(credentials).start().await?;
+        let source = format!("ufm-{number:02}");
+        let entry = entry(&source, &[&server], "");
+        stands.push(Stand { source, fault, reason, server, entry });
+    }
+    all_pass(stands).await
+}
