@@ -93,14 +93,7 @@ fn tree(shots: &[Shot], nodes: bool) -> String {
     for shot in shots {
         let Ok(found) = &shot.result else { continue };
         let numbers = &found.decision.numbers;
-        let _ = writeln!(
-            text,
-            "{}\n{} of {} nodes have a place in {} groups",
-            live::heading(&shot.source, shot),
-            numbers.covered,
-            numbers.total,
-            numbers.groups()
-        );
+        let _ = writeln!(text, "{}\n{}", live::heading(&shot.source, shot), live::coverage(found));
         text.push_str(&forest_text(&leaves(found), nodes));
         for (code, (count, example)) in &numbers.diagnostics {
             let _ = writeln!(text, "  {code} ({count}): {example}");

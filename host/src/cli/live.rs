@@ -15,7 +15,7 @@ use super::ClusterArgs;
 use crate::cluster::{self, Reason, Refusal};
 use crate::config::{Document, Entry, Load, Problem, Standing};
 use crate::delivery::{Delivery, Module, Modules, Sites, Supply};
-use crate::discovery::oneshot::{Compared, ConfigHashes, Prepared, Shot};
+use crate::discovery::oneshot::{Compared, ConfigHashes, Found, Prepared, Shot};
 use crate::discovery::revision::Host;
 use crate::endpoints::Outside;
 use crate::plugin::{Compiler, Digest, Metrics, Runtime};
@@ -254,4 +254,9 @@ pub(super) fn heading(source: &Arc<str>, shot: &Shot) -> String {
         ),
         None => source.to_string(),
     }
+}
+/// How much of the cluster a result places.
+pub(super) fn coverage(found: &Found) -> String {
+    let numbers = &found.decision.numbers;
+    format!("{} of {} nodes have a place in {} groups", numbers.covered, numbers.total, numbers.groups())
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use topoloom_core::topology::{About, Finding};
 
 use super::super::desk::{self, DeskArgs};
-use super::super::live::{Live, heading};
+use super::super::live::{Live, coverage, heading};
 use super::super::{ClusterArgs, print};
 use crate::discovery::oneshot::Shot;
 
@@ -36,7 +36,7 @@ pub(in super::super) struct ReportArgs {
     /// How it is printed
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Exit with 3 when something was found
+    /// Exit with 3 when something was found, or no node has a place
     #[arg(long)]
     exit_code: bool,
 }
@@ -101,12 +101,17 @@ pub(super) async fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
         Output::Text => print::out(&text(&shots)),
         Output::Json => print::out(&format!("{}\n", serde_json::to_string_pretty(&json(&shots))?)),
     }
-    let found = shots.iter().any(|shot| !findings(shot).is_empty());
+    let found = shots.iter().any(|shot| !findings(shot).is_empty() || places_nobody(shot));
     Ok(match (failed, found && args.exit_code) {
         (true, _) => ExitCode::FAILURE,
         (false, true) => ExitCode::from(FOUND),
         (false, false) => ExitCode::SUCCESS,
     })
+}
+
+/// Whether there are nodes and none has a place: whatever the reason, that is not as it should be.
+fn places_nobody(shot: &Shot) -> bool {
+    shot.result.as_ref().is_ok_and(|found| found.decision.numbers.total > 0 && found.decision.numbers.covered == 0)
 }
 
 fn findings(shot: &Shot) -> &[Finding] {
@@ -129,9 +134,14 @@ fn text(shots: &[Shot]) -> String {
     let mut text = String::new();
     for shot in shots {
         let _ = writeln!(text, "{}", heading(&shot.source, shot));
-        if let Err(message) = &shot.result {
-            let _ = writeln!(text, "  no report: {message}");
-            continue;
+        match &shot.result {
+            Ok(found) => {
+                let _ = writeln!(text, "{}", coverage(found));
+            }
+            Err(message) => {
+                let _ = writeln!(text, "  no report: {message}");
+                continue;
+            }
         }
         let all = findings(shot);
         if all.is_empty() {
@@ -196,6 +206,8 @@ fn json(shots: &[Shot]) -> Value {
         json!({
             "source": &*shot.source,
             "error": shot.result.as_ref().err(),
+            "nodes": shot.result.as_ref().ok().map(|found| found.decision.numbers.total),
+            "placed": shot.result.as_ref().ok().map(|found| found.decision.numbers.covered),
             "findings": findings.collect::<Vec<_>>(),
         })
     });
