@@ -318,7 +318,7 @@ impl Server {
             }
             Bundle::File(path) => {
                 let read = document::read(path, MOST_OF_A_BUNDLE).await;
-                let named = |error| format!("the bundle of authorities: {error}");
+                let named = |error| format!("`caBundle`: {error}");
                 read.map(|pem| Some(pem.to_vec())).map_err(named)
             }
         }

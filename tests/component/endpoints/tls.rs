@@ -74,9 +74,9 @@ async fn a_bundle_in_a_file_is_read_anew_when_it_changes() {
     let (files, outside) = folder(&[("token", TOKEN)]);
     let bundle = files.path().join("bundle.pem");
     let endpoints = endpoints(plan(&server, trusting(CaBundle::File(bundle))), &outside);
-    refused(ask(&endpoints).await, "the bundle of authorities: ", &server, 0);
+    refused(ask(&endpoints).await, "`caBundle`: ", &server, 0);
     write(files.path(), "bundle.pem", "no certificate");
-    refused(ask(&endpoints).await, "the bundle of authorities holds no PEM certificate", &server, 0);
+    refused(ask(&endpoints).await, "bundle.pem holds no PEM certificate", &server, 0);
     write(files.path(), "bundle.pem", others.pem());
     refused(ask(&endpoints).await, UNKNOWN, &server, 0);
     // More than one may stand in it, as while authorities change.
