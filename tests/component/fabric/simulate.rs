@@ -34,7 +34,7 @@ async fn a_simulated_fabric_is_discovered_broken_mended_and_ended() {
     // Faults at each of the two servers, by the listener for them.
     let admin = simulated.said("faults, edits");
     let send = async |request: reqwest::RequestBuilder| request.send().await.unwrap().json::<Value>().await.unwrap();
-    assert_eq!(send(client().put(format!("{admin}/faults")).body("html")).await, json!(["html"]));
+    assert_eq!(send(client().put(format!("{admin}/ufm/faults")).body("html")).await, json!(["html"]));
     let end = desk.run(&look("ufm")).await;
     assert!(end.code == Some(1) && end.error.contains("topoloom: source ufm: "), "{end:?}");
     assert!(end.error.contains("a login page, or a proxy"), "{end:?}");

@@ -47,7 +47,7 @@ pub use fault::{Fault, FaultHelp, Rule};
 pub use server::{
     Authority, Builder, ClientCertificate, Counters, Credentials, Faults, Presented, Request, Simulator, Validity,
 };
-pub use standalone::{Options, Running, Transport, run};
+pub use standalone::{Options, Running, Transport, client_name, run};
 pub use ufm::{Filters, Keys, Scheme, Ufm, UfmSettings};
 pub use value::BadValue;
 pub use wire::Layout;

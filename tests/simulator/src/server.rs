@@ -44,19 +44,19 @@ pub(crate) enum Api {
 }
 
 impl Api {
-    /// The path behind the prefix of the API: where rules look.
+    /// The path behind the prefix of the API, with its first slash: where rules look beside the whole path.
     fn local<'a>(&self, path: &'a str) -> &'a str {
         match self {
             Self::Ufm(ufm) => ufm.local(path),
-            Self::Document(_) => path.trim_start_matches('/'),
+            Self::Document(_) => path,
         }
     }
 
     /// Where faults act when a rule does not say.
     fn usual(&self) -> &'static str {
         match self {
-            Self::Ufm(_) => "resources/",
-            Self::Document(_) => "v1/",
+            Self::Ufm(_) => "/resources/",
+            Self::Document(_) => "/v1/",
         }
     }
 
@@ -185,7 +185,7 @@ impl Desk for Core {
             let certificate = certificate.as_deref();
             let asked = Asked { method: &head.method, path, query, headers: &head.headers, certificate };
             let presented = self.api.presented(&asked);
-            let fault = self.board.of_request(self.api.local(path), self.api.usual());
+            let fault = self.board.of_request(path, self.api.local(path), self.api.usual());
             let ticket = self.record.begin(note(&asked, presented.clone(), fault.as_ref()));
             if let Some(Fault::SlowHeaders(pause)) = fault {
                 tokio::time::sleep(pause).await;

@@ -1,6 +1,9 @@
 //! The simulator as a program: what a command line needs to offer all of it.
 
 mod admin;
+mod client;
+
+pub use client::client_name;
 
 use crate::document::FabricDocument;
 use crate::fabric::{Counts, Fabric, Shape, SharedFabric};
@@ -31,7 +34,7 @@ pub struct Options {
     pub users: Vec<(String, String)>,
     /// Tokens, for UFM and as bearer tokens for the fabric document.
     pub tokens: Vec<String>,
-    /// Names to make client certificates for.
+    /// Names to make client certificates for; see [`client_name`].
     pub clients: Vec<String>,
     /// Faults from the start, at both servers.
     pub faults: Vec<Rule>,
@@ -100,6 +103,7 @@ pub async fn run(
     if let Some(address) = options.admin.filter(|address| !address.ip().is_loopback()) {
         return Err(Error::OpenAdmin { address });
     }
+    options.clients.iter().try_for_each(|name| client_name(name).map(drop))?;
     let fabric = SharedFabric::new(Fabric::generate(&options.shape)?);
     let authority = match options.transport {
         Transport::Tls => Some(Authority::generate()?),

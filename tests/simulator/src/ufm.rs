@@ -99,9 +99,9 @@ impl Ufm {
         Self { ports: Ports::new(settings.filters, settings.shuffle), records, settings }
     }
 
-    /// The scheme of a path, and the path behind the prefix.
+    /// The scheme of a path, and the path behind the prefix, with its first slash.
     fn split<'a>(&self, path: &'a str) -> Option<(Scheme, &'a str)> {
-        let behind = |prefix: &str| path.strip_prefix(prefix)?.strip_prefix('/');
+        let behind = |prefix: &str| path.strip_prefix(prefix).filter(|local| local.starts_with('/'));
         self.settings.prefixes.iter().find_map(|(prefix, scheme)| Some((*scheme, behind(prefix)?)))
     }
 
@@ -148,7 +148,7 @@ impl Ufm {
 
     fn route(&self, local: &str, query: &Query, fabric: &Arc<Fabric>, tweak: Tweak) -> Result<Answer, Refusal> {
         let ok = |value: serde_json::Value| Ok(Answer::json(StatusCode::OK, &value));
-        match local {
+        match local.strip_prefix('/').unwrap_or(local) {
             "app/ufm_version" => ok(json!({ "ufm_release_version": RELEASE })),
             "app/versioning" => {
                 let versions = fabric.versions();
@@ -163,7 +163,7 @@ impl Ufm {
             "resources/ports" => self.ports.list(query, fabric, tweak, &self.records),
             "resources/systems" => systems::list(query, fabric, tweak, &self.records),
             "resources/links" => links::list(query, fabric, tweak, &self.records),
-            _ => match local.strip_prefix("resources/ports/") {
+            local => match local.strip_prefix("resources/ports/") {
                 Some(names) => ports::named(&query::decode(names)?, fabric, tweak, &self.records),
                 None => match local.strip_prefix("resources/systems/") {
                     Some(name) => systems::named(&query::decode(name)?, fabric, tweak, &self.records),

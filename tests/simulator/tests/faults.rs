@@ -223,7 +223,7 @@ async fn a_fault_acts_on_its_paths_and_ends_after_its_count() {
     assert_eq!((site.status(PORTS).await, site.status("resources/systems").await), (503, 503));
     assert_eq!(site.status(PORTS).await, 200);
     assert!(site.simulator.faults().active().is_empty());
-    site.simulator.faults().set(Rule::new(Fault::Html).at("app/versioning")).await.unwrap();
+    site.simulator.faults().set(Rule::new(Fault::Html).at("/app/versioning")).await.unwrap();
     assert_eq!(site.status(PORTS).await, 200);
     assert!(site.get("app/versioning").send().await.unwrap().text().await.unwrap().contains("<html>"));
     let counted = with("closed times=1").await;
@@ -231,6 +231,18 @@ async fn a_fault_acts_on_its_paths_and_ends_after_its_count() {
     let url = format!("{}/ufmRestV3/app/versioning", counted.simulator.url());
     assert!(fresh().get(&url).send().await.is_err());
     assert_eq!(fresh().get(&url).send().await.unwrap().status(), 401);
+}
+
+#[tokio::test]
+async fn a_fault_is_placed_by_the_path_that_a_message_shows_or_by_the_one_behind_the_prefix() {
+    for at in ["/ufmRestV3/resources/ports", "/resources/ports"] {
+        let site = with(&format!("status:503 at={at}")).await;
+        assert_eq!((site.status(PORTS).await, site.status("resources/links").await), (503, 200), "{at}");
+    }
+    let other = with("status:503 at=/ufmRestV2/resources/ports").await;
+    assert_eq!(other.status(PORTS).await, 200);
+    let error = other.simulator.faults().set(Rule::new(Fault::Html).at("resources/ports")).await.unwrap_err();
+    assert!(error.to_string().starts_with("at: \"resources/ports\" is not allowed; expected the beginning"), "{error}");
 }
 
 #[tokio::test]

@@ -53,10 +53,10 @@ async fn faults_edits_and_credentials_are_switched_from_outside() {
         let json =
             async |request: reqwest::RequestBuilder| request.send().await.unwrap().json::<Value>().await.unwrap();
         assert_eq!(status("t0ken").await, 200);
-        let rules = json(client.put(admin("faults")).body("status:503 times=1\nhtml at=app/")).await;
-        assert_eq!(rules, json!(["status:503 times=1", "html at=app/"]));
+        let rules = json(client.put(admin("faults")).body("status:503 times=1\nhtml at=/app/")).await;
+        assert_eq!(rules, json!(["status:503 times=1", "html at=/app/"]));
         assert_eq!((status("t0ken").await, status("t0ken").await), (503, 200));
-        assert_eq!(json(client.get(admin("faults"))).await, json!(["html at=app/"]));
+        assert_eq!(json(client.get(admin("ufm/faults"))).await, json!(["html at=/app/"]));
         assert_eq!(json(client.delete(admin("faults"))).await, json!([]));
         let before = json(client.get(admin("fabric"))).await;
         let edits = json!(["cut-host gpu-00000", "rename-switch core-0 c"]).to_string();
@@ -73,6 +73,51 @@ async fn faults_edits_and_credentials_are_switched_from_outside() {
         assert!(requests.contains("Token(..)") && !requests.contains("t0ken"), "{requests}");
     })
     .await;
+}
+
+#[tokio::test]
+async fn faults_meet_both_servers_or_the_one_that_the_path_names() {
+    running(options(), async |seen| {
+        let client = client(Some(&seen.ca), None);
+        let status = async |request: reqwest::RequestBuilder| request.send().await.unwrap().status().as_u16();
+        let statuses = async || {
+            let ufm =
+                client.get(format!("{}/ufmRestV3/resources/links", seen.url)).header("authorization", "Basic t0ken");
+            let document = client.get(format!("{}/v1/fabric", seen.document)).bearer_auth("t0ken");
+            (status(ufm).await, status(document).await)
+        };
+        let put = async |what: &str, rules: &str| {
+            let answer = client.put(format!("{}/{what}", seen.admin)).body(rules.to_owned()).send().await.unwrap();
+            answer.json::<Value>().await.unwrap()
+        };
+        assert_eq!(put("faults", "status:503").await, json!(["status:503"]));
+        assert_eq!(statuses().await, (503, 503));
+        assert_eq!(put("ufm/faults", "").await, json!([]));
+        assert_eq!(statuses().await, (200, 503));
+        assert_eq!(put("document/faults", "status:500").await, json!(["status:500"]));
+        assert_eq!(put("ufm/faults", "status:429").await, json!(["status:429"]));
+        assert_eq!(statuses().await, (429, 500));
+        let both = client.get(format!("{}/faults", seen.admin)).send().await.unwrap().json::<Value>().await.unwrap();
+        assert_eq!(both, json!(["status:429", "status:500"]));
+        // The path of a rule chooses as well.
+        put("faults", "status:404 at=/v1/fabric").await;
+        assert_eq!(statuses().await, (200, 404));
+        // Both come back to their ports.
+        put("faults", "refused").await;
+        client.delete(format!("{}/faults", seen.admin)).send().await.unwrap();
+        assert_eq!(statuses().await, (200, 200));
+        let requests = client.get(format!("{}/requests", seen.admin)).send().await.unwrap().text().await.unwrap();
+        assert!(requests.contains("/v1/fabric") && requests.contains("/ufmRestV3/resources/links"), "{requests}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_client_whose_files_would_lie_elsewhere_is_refused() {
+    let options = Options { clients: vec!["ops".into(), "../x".into()], ..Options::default() };
+    let outcome = run(options, std::future::pending(), |_| panic!("it must not start")).await;
+    let error = outcome.unwrap_err().to_string();
+    assert!(error.starts_with("client: \"../x\" is not allowed; expected 1 to 64"), "{error}");
 }
 
 #[tokio::test]

@@ -16,7 +16,8 @@ use super::super::{print, private};
 #[derive(Debug, Args)]
 #[command(after_long_help = help())]
 pub(in super::super) struct SimulateArgs {
-    /// The fabric, as `units=4,hosts-per-unit=20,rails=8,…`; what is not said has its default (see below)
+    /// The fabric, as `units=4,hosts-per-unit=20,rails=8,…`, or first a preset (`default`, `large`, `huge`) and then what
+    /// differs from it, as `large,units=8`; what is not said has its default (see below)
     #[arg(long, default_value = "", value_name = "SHAPE", value_parser = shape)]
     shape: Shape,
     /// Where the UFM listens; port 0 picks a free one
@@ -25,7 +26,8 @@ pub(in super::super) struct SimulateArgs {
     /// Serve the fabric document (topoloom.fabric/v1) of the same fabric here as well
     #[arg(long, value_name = "IP:PORT")]
     document: Option<SocketAddr>,
-    /// Take faults and edits here, on a loopback address: `curl -X PUT -d html http://…/_simulator/faults`
+    /// Take faults and edits here, on a loopback address: `curl -X PUT -d html http://…/_simulator/faults` is for both
+    /// servers, `…/_simulator/ufm/faults` and `…/_simulator/document/faults` for one
     #[arg(long, value_name = "IP:PORT")]
     admin: Option<SocketAddr>,
     /// A user with its password; without any credential it is admin:123456, as UFM is shipped
@@ -34,8 +36,8 @@ pub(in super::super) struct SimulateArgs {
     /// A token that opens the servers: UFM takes it as `Basic TOKEN`, the fabric document as `Bearer TOKEN`
     #[arg(long, value_name = "TOKEN")]
     token: Vec<String>,
-    /// A name to make a client certificate for; needs --write
-    #[arg(long, value_name = "NAME", requires = "write")]
+    /// A name to make a client certificate for, NAME.crt and NAME.key; needs --write
+    #[arg(long, value_name = "NAME", requires = "write", value_parser = topoloom_simulator::client_name)]
     client: Vec<String>,
     /// Speak plain HTTP in place of TLS
     #[arg(long)]
@@ -70,12 +72,21 @@ fn user(text: &str) -> Result<(String, String), String> {
 /// All parts of a shape, all faults, all edits.
 fn help() -> String {
     let usual = Shape::default().to_string();
-    let mut text = format!("Parts of a shape (default: {usual}):\n");
+    let mut text = String::from("Presets, the first word of a shape:\n");
+    for (name, shape) in Shape::presets() {
+        let (hosts, switches) = (shape.hosts(), shape.switches());
+        let _ = writeln!(text, "  {name:<28} {hosts} hosts with {} rails, {switches} switches", shape.rails);
+    }
+    let _ = writeln!(text, "\nParts of a shape (default: {usual}):");
     for Field { name, range: (low, high), help, .. } in Shape::fields() {
         let most = if *high == u64::MAX { String::new() } else { high.to_string() };
         let _ = writeln!(text, "  {:<28} {help}", format!("{name}={low}..{most}"));
     }
-    text.push_str("\nFaults; behind each may stand `at=/path` and `times=N`:\n");
+    text.push_str(
+        "\nFaults; behind each may stand `times=N` and `at=/PATH`, the beginning of a path: whole, as messages show it\n\
+         (/ufmRestV3/resources/ports, /v1/fabric), or behind any prefix of UFM (/resources/ports); / is every path.\n\
+         Without it they act below /resources/ and /v1/:\n",
+    );
     for fault in Fault::all() {
         let _ = writeln!(text, "  {:<28} {}", fault.usage, fault.help);
     }

@@ -133,6 +133,11 @@ impl Shape {
         Self { units: 512, pods: 32, cores: 2_048, ..Self::large() }
     }
 
+    /// The fabrics that have a name, which may stand first in a shape, for help and documents.
+    pub fn presets() -> [(&'static str, Self); 3] {
+        [("default", Self::default()), ("large", Self::large()), ("huge", Self::huge())]
+    }
+
     /// The numbers with names, ranges and one sentence each, for help and documents.
     pub fn fields() -> &'static [Field] {
         FIELDS
@@ -222,11 +227,11 @@ impl FromStr for Shape {
         let mut shape = Self::default();
         for (place, word) in text.split(',').map(str::trim).filter(|word| !word.is_empty()).enumerate() {
             match (place, word.split_once('=')) {
-                (0, None) if word == "default" => {}
-                (0, None) if word == "large" => shape = Self::large(),
-                (0, None) if word == "huge" => shape = Self::huge(),
-                (_, None) => {
-                    return Err(BadValue::new("shape", word, "name=value, or first a preset: default, large, huge"));
+                (place, None) => {
+                    let preset = Self::presets().into_iter().find(|(name, _)| place == 0 && *name == word);
+                    let names = || Self::presets().map(|(name, _)| name).join(", ");
+                    let expected = || format!("name=value, or first a preset: {}", names());
+                    shape = preset.ok_or_else(|| BadValue::new("shape", word, expected()))?.1;
                 }
                 (_, Some((name, value))) => shape.set(name, value)?,
             }
@@ -253,6 +258,9 @@ mod tests {
             assert_eq!(shape.to_string().parse(), Ok(shape));
         }
         assert_eq!((Shape::huge().switches(), Shape::huge().cables()), (10_240, 393_216));
+        for (name, shape) in Shape::presets() {
+            assert_eq!(name.parse(), Ok(shape));
+        }
         let shape: Shape = "large, units=8,pods=2,host-names=n{index}".parse().unwrap();
         assert_eq!((shape.units, shape.pods, shape.rails), (8, 2, 8));
     }
@@ -262,7 +270,7 @@ mod tests {
         for (text, says) in [
             ("units=0", "units: \"0\" is not allowed; expected a whole number from 1 to 65536"),
             ("rack=1", "shape: \"rack\" is not allowed; expected units, hosts-per-unit"),
-            ("units=2,large", "expected name=value, or first a preset"),
+            ("units=2,large", "expected name=value, or first a preset: default, large, huge"),
             ("units=2,pods=3", "pods: \"3\" is not allowed; expected at most as many pods as units"),
             ("spines=0", "cores: \"2\" is not allowed; expected 0 when there are no spines"),
             ("units=65536,hosts-per-unit=4096", "cables\" is not allowed; expected at most 4000000 cables (units"),

@@ -78,7 +78,10 @@ const HELP: &[EditHelp] = &[
     EditHelp { usage: "mend", help: "Plugs every pulled cable in again, and brings up what is down." },
     EditHelp { usage: "swap <port> <port>", help: "Exchanges the far ends of two cables." },
     EditHelp { usage: "plug <port> <switch>", help: "Plugs the cable of a host's port into another switch." },
-    EditHelp { usage: "stray <host> <switch>", help: "Adds a cable that has no business there." },
+    EditHelp {
+        usage: "stray <host> <switch>",
+        help: "Adds a cable that has no business there; in the document its role is mgmt.",
+    },
     EditHelp { usage: "move-host <host> <unit>", help: "Carries a host to another unit, rail by rail." },
     EditHelp { usage: "remove-host <host>", help: "Takes a host away." },
     EditHelp { usage: "remove-switch <switch>", help: "Takes a switch away." },

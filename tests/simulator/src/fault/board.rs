@@ -22,10 +22,10 @@ impl Board {
         self.rules().clone()
     }
 
-    /// The fault that this request meets: the first rule whose path fits. Counts it.
-    pub(crate) fn of_request(&self, path: &str, usual: &str) -> Option<Fault> {
-        let fits = |rule: &Rule| path.starts_with(rule.at.as_deref().unwrap_or(usual));
-        self.take(|rule| !rule.fault.is_of_connections() && fits(rule))
+    /// The fault that this request meets: the first rule whose path fits. Counts it. `local` is the path behind the
+    /// prefix of the API.
+    pub(crate) fn of_request(&self, path: &str, local: &str, usual: &str) -> Option<Fault> {
+        self.take(|rule| !rule.fault.is_of_connections() && rule.fits(path, local, usual))
     }
 
     /// The fault that this connection meets. Counts it.
@@ -56,15 +56,31 @@ mod tests {
     #[test]
     fn a_counted_rule_ends_by_itself_and_the_next_one_follows() {
         let board = Board::new(vec![Rule::new(Fault::Html).times(2), Rule::new(Fault::EmptyList)]);
-        let met = || board.of_request("resources/ports", "resources/");
+        let met = || board.of_request("/ufmRest/resources/ports", "/resources/ports", "/resources/");
         assert_eq!([met(), met(), met()], [Some(Fault::Html), Some(Fault::Html), Some(Fault::EmptyList)]);
     }
 
     #[test]
     fn a_rule_acts_on_its_paths_only() {
-        let board = Board::new(vec![Rule::new(Fault::Html), Rule::new(Fault::Reset).at("app/versioning")]);
-        assert_eq!(board.of_request("app/ufm_version", "resources/"), None);
-        assert_eq!(board.of_request("app/versioning", "resources/"), Some(Fault::Reset));
+        let board = Board::new(vec![Rule::new(Fault::Html), Rule::new(Fault::Reset).at("/app/versioning")]);
+        let met = |path| board.of_request(path, path, "/resources/");
+        assert_eq!([met("/app/ufm_version"), met("/app/versioning")], [None, Some(Fault::Reset)]);
         assert_eq!(board.of_connection(), None);
+    }
+
+    #[test]
+    fn the_whole_path_is_understood_as_well_as_the_one_behind_the_prefix() {
+        let acts = |at: &str, prefix: &str| {
+            let board = Board::new(vec![Rule::new(Fault::Html).at(at)]);
+            board.of_request(&format!("{prefix}/resources/ports"), "/resources/ports", "/resources/").is_some()
+        };
+        for prefix in ["/ufmRest", "/ufmRestV3", "/site-a/ufm"] {
+            assert!(acts("/resources/ports", prefix) && acts(&format!("{prefix}/resources/po"), prefix), "{prefix}");
+            assert!(
+                !acts("/resources/links", prefix) && !acts(&format!("{prefix}/resources/links"), prefix),
+                "{prefix}"
+            );
+        }
+        assert!(!acts("/ufmRestV3/resources/ports", "/ufmRest"));
     }
 }

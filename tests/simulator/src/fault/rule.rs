@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A fault with its place. Written as `status:429:30 at=resources/ports times=3`.
+/// A fault with its place. Written as `status:429:30 at=/resources/ports times=3`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rule {
@@ -21,8 +21,8 @@ impl Rule {
         Self { fault, at: None, times: None }
     }
 
-    /// Only on paths that begin like this, counted behind the prefix of the API (`app/versioning`); the empty text is
-    /// every path. A fault of connections has no path.
+    /// Only on paths that begin like this: the whole path (`/ufmRestV3/app/versioning`), or the one behind the prefix of
+    /// the API (`/app/versioning`); `/` is every path. A fault of connections has no path.
     pub fn at(mut self, prefix: impl Into<String>) -> Self {
         self.at = Some(prefix.into());
         self
@@ -49,10 +49,27 @@ impl Rule {
             Self { fault, at: Some(at), .. } if fault.is_of_connections() => {
                 Err(BadValue::new("at", at, format!("nothing with {fault}: a connection has no path")))
             }
+            // What no path begins with would never act, and nobody would notice.
+            Self { at: Some(at), .. } if !at.starts_with('/') || at.contains(['?', '#']) => {
+                Err(BadValue::new("at", at, PATH))
+            }
             _ => Ok(()),
         }
     }
+
+    /// Whether it acts on a request of this path; `local` is the path behind the prefix of the API, and `usual` is where
+    /// faults act that do not say.
+    pub(super) fn fits(&self, path: &str, local: &str, usual: &str) -> bool {
+        match self.at.as_deref() {
+            Some(at) => path.starts_with(at) || local.starts_with(at),
+            None => local.starts_with(usual),
+        }
+    }
 }
+
+/// What `at=` takes.
+const PATH: &str = "the beginning of a path, with its first slash and without a query: /ufmRestV3/resources/ports, \
+/resources/ports behind any prefix of UFM, /v1/fabric";
 
 impl From<Fault> for Rule {
     fn from(fault: Fault) -> Self {
@@ -68,9 +85,9 @@ impl FromStr for Rule {
         let mut rule = Self::new(words.next().unwrap_or_default().parse()?);
         for word in words {
             match word.split_once('=') {
-                Some(("at", prefix)) => rule.at = Some(prefix.trim_start_matches('/').to_owned()),
+                Some(("at", prefix)) => rule.at = Some(prefix.to_owned()),
                 Some(("times", times)) => rule.times = Some(number("times", times, 1..=u64::from(u32::MAX))? as u32),
-                _ => return Err(BadValue::new("fault", word, "at=<path> or times=<number> after a fault")),
+                _ => return Err(BadValue::new("fault", word, "at=/<path> or times=<number> after a fault")),
             }
         }
         rule.check()?;
@@ -106,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_rule_is_read_as_it_is_written() {
-        for text in ["html", "status:429:30 at=resources/ports times=3", "empty-list at=", "closed times=2"] {
+        for text in ["html", "status:429:30 at=/resources/ports times=3", "empty-list at=/", "closed times=2"] {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
         }
     }
@@ -115,9 +132,12 @@ mod tests {
     fn a_rule_that_cannot_be_says_why() {
         for (text, says) in [
             ("refused times=3", "times: \"3\" is not allowed; expected nothing with refused"),
-            ("expired-certificate at=app", "at: \"app\" is not allowed; expected nothing with expired-certificate"),
+            ("expired-certificate at=/app", "at: \"/app\" is not allowed; expected nothing with expired-certificate"),
             ("html times=0", "times: \"0\" is not allowed"),
-            ("html often", "fault: \"often\" is not allowed; expected at=<path> or times=<number>"),
+            ("html often", "fault: \"often\" is not allowed; expected at=/<path> or times=<number>"),
+            ("html at=foo", "at: \"foo\" is not allowed; expected the beginning of a path, with its first slash"),
+            ("html at=", "at: \"\" is not allowed; expected the beginning of a path"),
+            ("html at=/v1/fabric?limit=1", "at: \"/v1/fabric?limit=1\" is not allowed; expected the beginning"),
             ("", "fault: \"\" is not allowed"),
         ] {
             let error = text.parse::<Rule>().unwrap_err().to_string();

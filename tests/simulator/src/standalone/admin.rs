@@ -13,7 +13,9 @@
 //! | `GET /_simulator/requests` | what was asked, without credentials |
 //! | `PUT /_simulator/credentials` | accepts these from now on and no others |
 //!
-//! `/_simulator/document/faults` and `/_simulator/document/requests` are those of the fabric-document server.
+//! This is about both servers. `/_simulator/ufm/faults` and `/_simulator/ufm/requests` are those of the UFM alone,
+//! `/_simulator/document/faults` and `/_simulator/document/requests` those of the fabric-document server. A rule that
+//! counts does so at each of them.
 
 use crate::Error;
 use crate::fabric::{Edit, SharedFabric};
@@ -113,16 +115,19 @@ fn bad(message: impl ToString) -> Refusal {
 impl Panel {
     async fn route(&self, method: &Method, path: &str, body: &str) -> Result<Answer, Refusal> {
         let path = path.strip_prefix("/_simulator/").unwrap_or_default();
-        let (server, what) = match path.strip_prefix("document/") {
-            Some(what) => (self.document.as_ref(), what),
-            None => (Some(&self.ufm), path),
+        let (servers, what): (Vec<&Switched>, _) = match path.split_once('/') {
+            Some(("ufm", what)) => (vec![&self.ufm], what),
+            Some(("document", what)) => (self.document.iter().collect(), what),
+            _ => (self.servers().collect(), path),
         };
-        let server = server.ok_or((StatusCode::NOT_FOUND, "there is no fabric-document server".to_owned()))?;
+        if servers.is_empty() {
+            return Err((StatusCode::NOT_FOUND, "there is no fabric-document server".to_owned()));
+        }
         match (method.as_str(), what) {
-            ("GET", "faults") => Ok(show(&server.faults.active())),
-            ("PUT", "faults") => switch(&server.faults, list(body)?).await,
-            ("DELETE", "faults") => switch(&server.faults, Vec::new()).await,
-            ("GET", "requests") => Ok(show(&requests(&server.record))),
+            ("GET", "faults") => Ok(active(&servers)),
+            ("PUT", "faults") => switch(&servers, &list(body)?).await,
+            ("DELETE", "faults") => switch(&servers, &[]).await,
+            ("GET", "requests") => Ok(show(&requests(&servers))),
             ("GET", "fabric") => Ok(self.fabric()),
             ("POST", "edits") => self.edit(&list::<Edit>(body)?),
             ("PUT", "credentials") => self.credentials(body),
@@ -131,6 +136,10 @@ impl Panel {
             }
             _ => Err((StatusCode::NOT_FOUND, "known are faults, requests, fabric, edits and credentials".to_owned())),
         }
+    }
+
+    fn servers(&self) -> impl Iterator<Item = &Switched> {
+        [Some(&self.ufm), self.document.as_ref()].into_iter().flatten()
     }
 
     fn fabric(&self) -> Answer {
@@ -153,10 +162,7 @@ impl Panel {
         // The error of the parser would quote what it has read.
         let shape = "expected {\"users\": [{\"user\", \"password\"}], \"tokens\": [], \"certificates\": []}";
         let credentials: Credentials = serde_json::from_str(body).map_err(|_| bad(shape))?;
-        [Some(&self.ufm), self.document.as_ref()]
-            .into_iter()
-            .flatten()
-            .for_each(|server| (server.credentials)(credentials.clone()));
+        self.servers().for_each(|server| (server.credentials)(credentials.clone()));
         Ok(show(&json!({})))
     }
 }
@@ -165,15 +171,30 @@ fn show(value: &impl serde::Serialize) -> Answer {
     Answer::json(StatusCode::OK, value)
 }
 
-async fn switch(faults: &Faults, rules: Vec<Rule>) -> Result<Answer, Refusal> {
-    faults.set_all(rules).await.map_err(|error| match error {
-        Error::Value(error) => bad(error),
-        other => (StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
-    })?;
-    Ok(show(&faults.active()))
+/// The rules in force at any of the servers, each once.
+fn active(servers: &[&Switched]) -> Answer {
+    let mut rules: Vec<Rule> = Vec::new();
+    for rule in servers.iter().flat_map(|server| server.faults.active()) {
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+    show(&rules)
 }
 
-fn requests(record: &Record) -> Vec<serde_json::Value> {
+async fn switch(servers: &[&Switched], rules: &[Rule]) -> Result<Answer, Refusal> {
+    // A rule that cannot be is refused by the first server, before anything has changed.
+    for server in servers {
+        server.faults.set_all(rules.to_vec()).await.map_err(|error| match error {
+            Error::Value(error) => bad(error),
+            other => (StatusCode::INTERNAL_SERVER_ERROR, other.to_string()),
+        })?;
+    }
+    Ok(active(servers))
+}
+
+/// What the servers were asked, oldest first.
+fn requests(servers: &[&Switched]) -> Vec<serde_json::Value> {
     let one = |request: crate::Request| {
         json!({
             "at": request.at.to_string(),
@@ -187,7 +208,9 @@ fn requests(record: &Record) -> Vec<serde_json::Value> {
             "ended": request.ended,
         })
     };
-    record.requests().into_iter().map(one).collect()
+    let mut requests: Vec<_> = servers.iter().flat_map(|server| server.record.requests()).collect();
+    requests.sort_by_key(|request| request.at);
+    requests.into_iter().map(one).collect()
 }
 
 /// Reads a JSON list, or an item per line.
