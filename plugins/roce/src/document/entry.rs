@@ -2,7 +2,7 @@
 
 use super::{MAX_ENTRY, MAX_LINKS, Role, Rules, SCHEMA, State};
 use crate::chassis::{self, Seen};
-use crate::lldp::{self, Heard};
+use crate::lldp::{self, Duty, Heard};
 use crate::time;
 use std::collections::BTreeMap;
 use topoloom_sdk::json::Value;
@@ -159,7 +159,11 @@ impl Cables<'_> {
             Some(Value::Object(fields)) => {
                 let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
                 let chassis = text_of("switch.chassis", field("chassis"))?;
-                Seen::new(chassis, text_of("switch.name", field("name"))?)?
+                let seen = Seen::new(chassis, text_of("switch.name", field("name"))?)?;
+                if let Some(fault) = chassis.and_then(chassis::fault) {
+                    self.note("bad-link", by_name(interface, &fault));
+                }
+                seen
             }
             Some(other) => return Err(format!("switch is {}, a mapping is expected", other.kind())),
         };
@@ -186,6 +190,11 @@ impl Cables<'_> {
         let mut neighbours = lldp::read(output)?;
         let is_empty = neighbours.is_empty();
         neighbours.retain(|neighbour| self.rules.takes_interface(&neighbour.interface));
+        for neighbour in neighbours.iter().filter(|neighbour| neighbour.duty != Duty::Station) {
+            if let Some(fault) = &neighbour.fault {
+                self.note("bad-link", by_name(&neighbour.interface, fault));
+            }
+        }
         for (interface, heard) in lldp::decide(neighbours, self.rules.protocols) {
             chassis::text("the name of an interface", &interface)?;
             self.heard.push((interface, State::Up, heard));
@@ -251,6 +260,11 @@ impl Cables<'_> {
         let notes = self.notes.into_iter().map(|(code, texts)| (code, sentence(code, &texts.join("; ")))).collect();
         (links, notes)
     }
+}
+
+/// What is said of a cable that counts although the chassis id of its switch is none.
+fn by_name(interface: &str, fault: &str) -> String {
+    format!("{interface}: {fault}; the switch goes by its name alone")
 }
 
 /// The detail of a note.
