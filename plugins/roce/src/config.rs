@@ -42,6 +42,16 @@ impl FromJson for Config {
 }
 
 impl Config {
+    /// The carriers that are on, as messages name them.
+    pub(crate) fn carriers(&self) -> String {
+        let carriers = [
+            (!self.endpoints.is_empty()).then(|| "the service".to_owned()),
+            self.annotation.as_ref().map(|key| format!("annotation {key}")),
+            self.config_map.as_ref().map(|_| self.config_map_name()),
+        ];
+        carriers.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
     /// The ConfigMap as messages name it.
     pub(crate) fn config_map_name(&self) -> String {
         self.config_map.as_ref().map_or_else(String::new, |map| {

@@ -4,11 +4,14 @@ use super::{MAX_ENTRY, MAX_LINKS, Role, Rules, SCHEMA, State};
 use crate::chassis::{self, Seen};
 use crate::lldp::{self, Duty, Heard};
 use crate::time;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use topoloom_sdk::json::Value;
 
 /// Interfaces that an entry may call up.
 const MAX_INTERFACES: usize = 256;
+/// Names in a sentence.
+const MAX_NAMED: usize = 4;
 
 /// What a node says about its cables, after the rules.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +24,17 @@ pub(crate) struct Entry {
     pub(crate) links: Vec<Link>,
     /// What was dropped or looks odd: code and sentence, each code once.
     pub(crate) notes: Vec<(&'static str, String)>,
+    /// Links that the configuration leaves out.
+    pub(crate) left_out: LeftOut,
+}
+
+/// Links of entries that the configuration leaves out, by its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    /// By their interface.
+    pub(crate) interfaces: u64,
+    /// By their role.
+    pub(crate) roles: u64,
 }
 
 /// One cable.
@@ -78,15 +92,24 @@ impl Entry {
             Some(other) => return Err(format!("observedAt is {}, a time in a string is expected", other.kind())),
             None => return Err("observedAt is missing".to_owned()),
         };
-        let mut cables = Cables { rules, heard: Vec::new(), notes: BTreeMap::new() };
+        let mut cables = Cables {
+            rules,
+            heard: Vec::new(),
+            notes: BTreeMap::new(),
+            interfaces: BTreeSet::new(),
+            roles: BTreeSet::new(),
+            left_out: LeftOut::default(),
+            unplugged: 0,
+        };
         match (field("links"), field("lldpcli")) {
             (Some(links), _) => cables.links(links)?,
             (None, Some(output)) => cables.lldpcli(output)?,
             (None, None) => return Err("neither links nor lldpcli is there".to_owned()),
         }
         cables.silent(field("upInterfaces"))?;
+        let left_out = cables.left_out;
         let (links, notes) = cables.finish();
-        Ok(Self { node, observed, links, notes })
+        Ok(Self { node, observed, links, notes, left_out })
     }
 }
 
@@ -106,11 +129,47 @@ struct Cables<'a> {
     rules: &'a Rules,
     heard: Vec<(String, State, Heard)>,
     notes: BTreeMap<&'static str, Vec<String>>,
+    /// Interfaces that are left out, by the name that they have, and roles.
+    interfaces: BTreeSet<String>,
+    roles: BTreeSet<&'static str>,
+    left_out: LeftOut,
+    /// Links that are down and say nothing of their other end.
+    unplugged: u64,
 }
 
 impl Cables<'_> {
     fn note(&mut self, code: &'static str, text: String) {
         self.notes.entry(code).or_default().push(text);
+    }
+
+    /// Whether an interface counts; one that does not is counted.
+    fn takes_interface(&mut self, interface: &str) -> bool {
+        let is_taken = self.rules.takes_interface(interface);
+        if !is_taken {
+            self.left_out.interfaces += 1;
+            self.interfaces.insert(interface.to_owned());
+        }
+        is_taken
+    }
+
+    /// Why no link is left, where nothing else says it.
+    fn nothing(&self) -> String {
+        let named = |count: u64, key: &str, names: Vec<&str>| {
+            let more = if names.len() > MAX_NAMED { ", …" } else { "" };
+            let names = names.get(..MAX_NAMED).unwrap_or(&names).join(", ");
+            (count > 0).then(|| format!("{count} left out by `{key}` ({names}{more})"))
+        };
+        let interfaces = self.interfaces.iter().map(String::as_str).collect();
+        let parts = [
+            named(self.left_out.interfaces, "interfaces", interfaces),
+            named(self.left_out.roles, "roles", self.roles.iter().copied().collect()),
+            (self.unplugged > 0).then(|| format!("{} down, with no switch", self.unplugged)),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        match self.left_out.interfaces + self.left_out.roles + self.unplugged {
+            0 => "the entry has no link".to_owned(),
+            all => format!("no link counts, of {all} in the entry: {}", parts.join(", ")),
+        }
     }
 
     fn links(&mut self, links: &Value) -> Result<(), String> {
@@ -141,7 +200,12 @@ impl Cables<'_> {
             Some(word) => Role::parse(word)
                 .ok_or_else(|| format!("role is {word:?}, one of compute, storage and mgmt is expected"))?,
         };
-        if !self.rules.roles.contains(&role) || !self.rules.takes_interface(interface) {
+        if !self.rules.roles.contains(&role) {
+            self.left_out.roles += 1;
+            self.roles.insert(role.word());
+            return Ok(());
+        }
+        if !self.takes_interface(interface) {
             return Ok(());
         }
         let state = match field("up") {
@@ -151,8 +215,9 @@ impl Cables<'_> {
         };
         let switch = match field("switch") {
             None | Some(Value::Null) => {
-                if state == State::Up {
-                    self.note("no-neighbour", interface.to_owned());
+                match state {
+                    State::Up => self.note("no-neighbour", interface.to_owned()),
+                    State::Down => self.unplugged += 1,
                 }
                 return Ok(());
             }
@@ -184,12 +249,14 @@ impl Cables<'_> {
             }
             other => other,
         };
+        let mut neighbours = lldp::read(output)?;
         if !self.rules.roles.contains(&Role::Compute) {
+            self.left_out.roles += neighbours.len() as u64;
+            self.roles.insert(Role::Compute.word());
             return Ok(());
         }
-        let mut neighbours = lldp::read(output)?;
         let is_empty = neighbours.is_empty();
-        neighbours.retain(|neighbour| self.rules.takes_interface(&neighbour.interface));
+        neighbours.retain(|neighbour| self.takes_interface(&neighbour.interface));
         for neighbour in neighbours.iter().filter(|neighbour| neighbour.duty != Duty::Station) {
             if let Some(fault) = &neighbour.fault {
                 self.note("bad-link", by_name(&neighbour.interface, fault));
@@ -256,6 +323,9 @@ impl Cables<'_> {
                 Some((_, Heard::Nothing(code, why))) => self.note(code, format!("{interface}: {why}")),
                 None => {}
             }
+        }
+        if links.is_empty() && self.notes.is_empty() {
+            self.note("unused-entry", self.nothing());
         }
         let notes = self.notes.into_iter().map(|(code, texts)| (code, sentence(code, &texts.join("; ")))).collect();
         (links, notes)

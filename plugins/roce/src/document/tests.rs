@@ -291,7 +291,7 @@ fn entries_of_a_body_that_are_wrong_are_counted_and_named() {
     let (_, sheet) = body(text).unwrap();
     assert_eq!((sheet.hosts.len(), sheet.switches.len(), sheet.bad), (1, 0, 6));
     let subjects: Vec<&str> = sheet.notes.iter().map(|note| note.subject.as_str()).collect();
-    assert_eq!(subjects, ["n1", "nodes[1]", "nodes[2]", "switches[0]", "switches[1]", "switches[2]"]);
+    assert_eq!(subjects, ["n1", "nodes[1]", "nodes[2]", "n2", "switches[0]", "switches[1]", "switches[2]"]);
 }
 
 #[test]
