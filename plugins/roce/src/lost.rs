@@ -68,7 +68,7 @@ fn an_entry_of_which_no_link_counts_says_why() {
             "no link counts, of 1 in the entry: 1 left out by `interfaces` (lo)",
         ),
         (
-            linked(&[storage.clone()]),
+            linked(std::slice::from_ref(&storage)),
             "{}",
             format!("{START} the only link is left out by `roles`"),
             "no link counts, of 1 in the entry: 1 left out by `roles` (storage)",

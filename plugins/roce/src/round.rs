@@ -97,7 +97,7 @@ fn longest_rest(config: &Config) -> u64 {
 fn ask(config: &Config, input: &Input<'_>, kept: &Header) -> Result<(Option<Document>, Option<Document>), Failure> {
     let service = match config.endpoints.is_empty() {
         true => None,
-        false => carriers::service(input.http, &config.rules, kept.service.as_deref())?,
+        false => carriers::service(input.http, &config.rules, kept.service.as_deref(), &config.service_path())?,
     };
     let config_map = match &config.config_map {
         None => None,
