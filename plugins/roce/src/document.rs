@@ -7,10 +7,12 @@
 
 mod body;
 mod entry;
+mod left_out;
 mod switch;
 
 pub(crate) use body::{Page, page};
-pub(crate) use entry::{Entry, LeftOut, Speaker};
+pub(crate) use entry::{Entry, Speaker};
+pub(crate) use left_out::LeftOut;
 
 use crate::chassis::Seen;
 use crate::lldp::Protocols;

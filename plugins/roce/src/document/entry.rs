@@ -1,17 +1,15 @@
 //! The entry of one node: its cables, as a list of links or as the output of lldpcli.
 
+use super::left_out::{LeftOut, Unused};
 use super::{MAX_ENTRY, MAX_LINKS, Role, Rules, SCHEMA, State};
 use crate::chassis::{self, Seen};
 use crate::lldp::{self, Duty, Heard};
 use crate::time;
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use topoloom_sdk::json::Value;
 
 /// Interfaces that an entry may call up.
 const MAX_INTERFACES: usize = 256;
-/// Names in a sentence.
-const MAX_NAMED: usize = 4;
 
 /// What a node says about its cables, after the rules.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,15 +24,6 @@ pub(crate) struct Entry {
     pub(crate) notes: Vec<(&'static str, String)>,
     /// Links that the configuration leaves out.
     pub(crate) left_out: LeftOut,
-}
-
-/// Links of entries that the configuration leaves out, by its key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct LeftOut {
-    /// By their interface.
-    pub(crate) interfaces: u64,
-    /// By their role.
-    pub(crate) roles: u64,
 }
 
 /// One cable.
@@ -92,22 +81,14 @@ impl Entry {
             Some(other) => return Err(format!("observedAt is {}, a time in a string is expected", other.kind())),
             None => return Err("observedAt is missing".to_owned()),
         };
-        let mut cables = Cables {
-            rules,
-            heard: Vec::new(),
-            notes: BTreeMap::new(),
-            interfaces: BTreeSet::new(),
-            roles: BTreeSet::new(),
-            left_out: LeftOut::default(),
-            unplugged: 0,
-        };
+        let mut cables = Cables { rules, heard: Vec::new(), notes: BTreeMap::new(), unused: Unused::default() };
         match (field("links"), field("lldpcli")) {
             (Some(links), _) => cables.links(links)?,
             (None, Some(output)) => cables.lldpcli(output)?,
             (None, None) => return Err("neither links nor lldpcli is there".to_owned()),
         }
         cables.silent(field("upInterfaces"))?;
-        let left_out = cables.left_out;
+        let left_out = cables.unused.count;
         let (links, notes) = cables.finish();
         Ok(Self { node, observed, links, notes, left_out })
     }
@@ -129,12 +110,7 @@ struct Cables<'a> {
     rules: &'a Rules,
     heard: Vec<(String, State, Heard)>,
     notes: BTreeMap<&'static str, Vec<String>>,
-    /// Interfaces that are left out, by the name that they have, and roles.
-    interfaces: BTreeSet<String>,
-    roles: BTreeSet<&'static str>,
-    left_out: LeftOut,
-    /// Links that are down and say nothing of their other end.
-    unplugged: u64,
+    unused: Unused,
 }
 
 impl Cables<'_> {
@@ -146,30 +122,9 @@ impl Cables<'_> {
     fn takes_interface(&mut self, interface: &str) -> bool {
         let is_taken = self.rules.takes_interface(interface);
         if !is_taken {
-            self.left_out.interfaces += 1;
-            self.interfaces.insert(interface.to_owned());
+            self.unused.interface(interface);
         }
         is_taken
-    }
-
-    /// Why no link is left, where nothing else says it.
-    fn nothing(&self) -> String {
-        let named = |count: u64, key: &str, names: Vec<&str>| {
-            let more = if names.len() > MAX_NAMED { ", …" } else { "" };
-            let names = names.get(..MAX_NAMED).unwrap_or(&names).join(", ");
-            (count > 0).then(|| format!("{count} left out by `{key}` ({names}{more})"))
-        };
-        let interfaces = self.interfaces.iter().map(String::as_str).collect();
-        let parts = [
-            named(self.left_out.interfaces, "interfaces", interfaces),
-            named(self.left_out.roles, "roles", self.roles.iter().copied().collect()),
-            (self.unplugged > 0).then(|| format!("{} down, with no switch", self.unplugged)),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        match self.left_out.interfaces + self.left_out.roles + self.unplugged {
-            0 => "the entry has no link".to_owned(),
-            all => format!("no link counts, of {all} in the entry: {}", parts.join(", ")),
-        }
     }
 
     fn links(&mut self, links: &Value) -> Result<(), String> {
@@ -201,8 +156,7 @@ impl Cables<'_> {
                 .ok_or_else(|| format!("role is {word:?}, one of compute, storage and mgmt is expected"))?,
         };
         if !self.rules.roles.contains(&role) {
-            self.left_out.roles += 1;
-            self.roles.insert(role.word());
+            self.unused.role(role, 1);
             return Ok(());
         }
         if !self.takes_interface(interface) {
@@ -217,7 +171,7 @@ impl Cables<'_> {
             None | Some(Value::Null) => {
                 match state {
                     State::Up => self.note("no-neighbour", interface.to_owned()),
-                    State::Down => self.unplugged += 1,
+                    State::Down => self.unused.unplugged += 1,
                 }
                 return Ok(());
             }
@@ -251,8 +205,7 @@ impl Cables<'_> {
         };
         let mut neighbours = lldp::read(output)?;
         if !self.rules.roles.contains(&Role::Compute) {
-            self.left_out.roles += neighbours.len() as u64;
-            self.roles.insert(Role::Compute.word());
+            self.unused.role(Role::Compute, neighbours.len());
             return Ok(());
         }
         let is_empty = neighbours.is_empty();
@@ -325,7 +278,7 @@ impl Cables<'_> {
             }
         }
         if links.is_empty() && self.notes.is_empty() {
-            self.note("unused-entry", self.nothing());
+            self.note("unused-entry", self.unused.sentence());
         }
         let notes = self.notes.into_iter().map(|(code, texts)| (code, sentence(code, &texts.join("; ")))).collect();
         (links, notes)
