@@ -34,6 +34,7 @@
 //! | `unmatched-host`, `ambiguous-host` | a host that is no Node, or could be several | host |
 //! | `duplicate-host` | a second host on one Node | Node |
 //! | `unnamed-host` | ports of machines without a name that no Node lists | source |
+//! | `no-links` | no Node has a link that counts, and where they all went | source |
 //!
 //! Of each code the first thousand come one by one, and one more says how many there are in all. Records that a discoverer
 //! left out ([`Wiring::skip`]) and notes on the configuration follow, under codes of its own.
@@ -69,4 +70,4 @@ pub use reader::{Note, Reader};
 pub use settings::{Down, Known, Rewrite, Settings, Tiers};
 pub use state::{Part, State};
 pub use volcano::volcano;
-pub use wiring::{HostId, Link, LinkState, SwitchId, Wiring};
+pub use wiring::{HostId, IGNORED, Link, LinkState, NAMELESS, SwitchId, Wiring};

@@ -61,6 +61,8 @@ pub(crate) struct Round<'a> {
     pub(crate) floors: Vec<Floor>,
     /// Hosts that were dark for too long.
     pub(crate) dropped: Vec<u32>,
+    /// How many Nodes the cluster has.
+    pub(crate) nodes: u32,
 }
 
 /// Places all hosts. Pure: the same arguments give the same outcome, whatever the order of the records was.
@@ -85,7 +87,7 @@ pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Inpu
     let mut taken = HashSet::from([ROOT.to_owned()]);
     let floors = tree::grow(&switches, settings, &past, (&present, recall), &mut taken);
     let counts = count(&hosts);
-    let round = Round { settings, wiring, hosts, present, switches, names, floors, dropped };
+    let round = Round { settings, wiring, hosts, present, switches, names, floors, dropped, nodes: known.rows() };
     let topology = answer::write(&round);
     let nodes = round.hosts.nodes(&known.names);
     let mut next = memory::remember(&round.switches.identities, &round.floors, &round.hosts.keys(), &nodes);

@@ -4,6 +4,7 @@
 //! works but may surprise. The discoverers of fabrics share it, so that they report the same mistake in the same words.
 
 mod duration;
+mod names;
 
 use regex_lite::Regex;
 use std::time::Duration;

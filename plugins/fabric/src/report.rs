@@ -7,6 +7,7 @@
 mod absent;
 mod hosts;
 mod links;
+mod nothing;
 mod tiers;
 
 use topoloom_sdk::{Subject, TopologyBuilder};
@@ -32,6 +33,7 @@ pub(crate) fn write(round: &Round<'_>, written: &Written, topology: &mut Topolog
     tiers::split(round, written, topology);
     hosts::dropped(round, topology);
     hosts::unmatched(round, topology);
+    nothing::left(round, topology);
     for skipped in &round.wiring.skipped {
         let example =
             if skipped.example.is_empty() { String::new() } else { format!(", for instance {}", skipped.example) };

@@ -1,6 +1,7 @@
 //! What an operator can say about grouping and names, the same for every fabric.
 
 mod read;
+mod replace;
 
 use regex_lite::Regex;
 use std::time::Duration;

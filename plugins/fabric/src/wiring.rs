@@ -14,6 +14,11 @@ use crate::interned::{self, Interned};
 /// Identities and names beyond this are cut: a group's identity has to fit into 512 bytes.
 const MAX_TEXT: usize = 256;
 
+/// A reason for [`Wiring::leave_out`]: the port has neither a name nor a GUID, for the operator took the name out.
+pub const IGNORED: &str = "of hosts that `ignoreHosts` leaves out";
+/// A reason for [`Wiring::leave_out`]: the port has neither a name nor a GUID.
+pub const NAMELESS: &str = "of machines without a name";
+
 /// A host of the fabric, by the name that the fabric gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub(crate) u32);
@@ -117,6 +122,8 @@ pub struct Wiring {
     pub(crate) guids: Vec<(u32, Guid)>,
     pub(crate) adjacent: Vec<(u32, u32, u32)>,
     pub(crate) skipped: Vec<Skipped>,
+    /// Links that the discoverer left out on purpose, and how many: what is said where nothing is left.
+    pub(crate) left_out: Vec<(String, u64)>,
     pub(crate) partial: bool,
 }
 
@@ -213,6 +220,16 @@ impl Wiring {
         }
     }
 
+    /// Counts links of hosts that the operator does not want, or that cannot be anybody's. `reason` ends the sentence "so
+    /// many links are …". It is said only where no Node has a link that counts: a filter that does its work is no news.
+    pub fn leave_out(&mut self, reason: &str, count: u64) {
+        if let Some((_, known)) = self.left_out.iter_mut().find(|(known, _)| known == reason) {
+            *known = known.saturating_add(count);
+        } else if count > 0 {
+            self.left_out.push((bounded(reason).into_owned(), count));
+        }
+    }
+
     /// The wiring is not everything there is: the answer only adds.
     pub fn partial(&mut self) {
         self.partial = true;
@@ -263,6 +280,9 @@ impl Wiring {
         }
         for skipped in &other.skipped {
             self.skip_many(&skipped.code, &skipped.meaning, &skipped.example, skipped.count);
+        }
+        for (reason, count) in &other.left_out {
+            self.leave_out(reason, *count);
         }
         self.partial |= other.partial;
     }

@@ -40,14 +40,16 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Cleans what was said. An error says what is wrong with it.
+    /// Cleans what was said. An error says what is wrong with it. A chassis id with a [`fault`] counts as absent.
     pub(crate) fn new(chassis: Option<&str>, name: Option<&str>) -> Result<Self, String> {
         let name = name.map(|name| text("a switch name", name)).transpose()?;
         let chassis = chassis.map(|chassis| text("a chassis id", chassis)).transpose()?;
-        let seen =
-            Self { chassis: chassis.and_then(clean), name: name.filter(|name| !name.is_empty()).map(str::to_owned) };
+        let fault = chassis.and_then(fault);
+        let chassis = chassis.filter(|_| fault.is_none()).and_then(clean);
+        let seen = Self { chassis, name: name.filter(|name| !name.is_empty()).map(str::to_owned) };
         if seen.chassis.is_none() && seen.name.is_none() {
-            return Err("the switch has neither a name nor a usable chassis id".to_owned());
+            let nothing = || "the switch has neither a name nor a usable chassis id".to_owned();
+            return Err(fault.unwrap_or_else(nothing));
         }
         Ok(seen)
     }
@@ -74,6 +76,30 @@ pub(crate) fn text<'a>(what: &str, text: &'a str) -> Result<&'a str, String> {
         return Err(format!("{what} holds a control character: {text:?}"));
     }
     Ok(text)
+}
+
+/// What is wrong with a chassis id that means to be a MAC address and is none: an octet too few would be a switch of its
+/// own.
+pub(crate) fn fault(chassis: &str) -> Option<String> {
+    let chassis = chassis.trim();
+    let value = match chassis.split_once(':') {
+        Some((kind, value)) if kind.eq_ignore_ascii_case("mac") => value.trim(),
+        _ if looks_like_mac(chassis) => chassis,
+        _ => return None,
+    };
+    (!value.is_empty() && mac(value).is_none()).then(|| {
+        format!(
+            "chassis {chassis:?} is no MAC address: six pairs of hexadecimal digits are expected, \
+             such as \"mac:7c:8c:09:aa:bb:01\""
+        )
+    })
+}
+
+/// Pairs with colons between them and no type before them. A word such as `AB:1234` may be anything.
+fn looks_like_mac(chassis: &str) -> bool {
+    let is_pair = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let starts_as_one = chassis.split(':').next().is_some_and(|first| !is_kind(first));
+    starts_as_one && (4..=7).contains(&chassis.split(':').count()) && chassis.split(':').all(is_pair)
 }
 
 /// The form in which chassis ids are compared. `None`: empty, or an address that stands for none.
@@ -128,6 +154,40 @@ mod tests {
             "mac:7c8c09aabb01",
         ] {
             assert_eq!(clean(text).as_deref(), Some("mac:7c:8c:09:aa:bb:01"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mac_address_of_five_octets_or_with_a_letter_too_far_is_none() {
+        for text in [
+            "mac:7c:8c:09:aa:bb",
+            "mac:7c:8c:09:aa:bb:0g",
+            "MAC:7c8c09aabb011",
+            "mac:leaf-7",
+            "7c:8c:09:aa:bb",
+            "7c:8c:09:aa:bb:0g",
+        ] {
+            let why = Seen::new(Some(text), None).unwrap_err();
+            assert!(why.contains(text) && why.contains("\"mac:7c:8c:09:aa:bb:01\""), "{why}");
+            let named = Seen::new(Some(text), Some("leaf")).unwrap();
+            assert_eq!((named.chassis, named.name.as_deref()), (None, Some("leaf")), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_ids_are_no_mac_addresses_and_are_taken() {
+        for text in [
+            "7c8c.09aa.bb01",
+            "7c-8c-09-aa-bb-01",
+            "local:7c:8c",
+            "ifname:Ethernet1",
+            "AB:1234",
+            "fe80::1",
+            "7c:8c:09:aa:bb:01:02:03",
+            "mac:",
+            "123456789012",
+        ] {
+            assert_eq!(fault(text), None, "{text}");
         }
     }
 

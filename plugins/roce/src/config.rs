@@ -4,6 +4,7 @@
 mod place;
 mod read;
 
+use crate::carriers::fetch::PATH;
 use crate::document::Rules;
 use regex_lite::Regex;
 use topoloom_fabric::Settings;
@@ -42,6 +43,28 @@ impl FromJson for Config {
 }
 
 impl Config {
+    /// The carriers that are on, as messages name them.
+    pub(crate) fn carriers(&self) -> String {
+        let carriers = [
+            (!self.endpoints.is_empty()).then(|| "the service".to_owned()),
+            self.annotation.as_ref().map(|key| format!("annotation {key}")),
+            self.config_map.as_ref().map(|_| self.config_map_name()),
+        ];
+        carriers.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
+    /// The path of the document as messages name it. Members of a pair that have different ones may be either.
+    pub(crate) fn service_path(&self) -> String {
+        let base = |url: &String| {
+            let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+            rest.split_once('/').map_or_else(String::new, |(_, path)| format!("/{path}"))
+        };
+        let mut bases: Vec<String> = self.endpoints.iter().map(base).collect();
+        bases.dedup();
+        let paths: Vec<String> = bases.iter().map(|base| format!("{base}{PATH}")).collect();
+        paths.join(" or ")
+    }
+
     /// The ConfigMap as messages name it.
     pub(crate) fn config_map_name(&self) -> String {
         self.config_map.as_ref().map_or_else(String::new, |map| {

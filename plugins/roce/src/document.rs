@@ -7,10 +7,12 @@
 
 mod body;
 mod entry;
+mod left_out;
 mod switch;
 
 pub(crate) use body::{Page, page};
 pub(crate) use entry::{Entry, Speaker};
+pub(crate) use left_out::LeftOut;
 
 use crate::chassis::Seen;
 use crate::lldp::Protocols;
@@ -62,6 +64,15 @@ impl Role {
     pub(crate) const ALL: [(&'static str, Self); 3] =
         [("compute", Self::Compute), ("storage", Self::Storage), ("mgmt", Self::Mgmt)];
 
+    /// The word for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Storage => "storage",
+            Self::Mgmt => "mgmt",
+        }
+    }
+
     /// The role of a word.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == word).map(|(_, role)| role)
@@ -95,6 +106,9 @@ pub(crate) struct Sheet {
     pub(crate) more_notes: usize,
     /// Entries of nodes or switches that could not be used at all.
     pub(crate) bad: usize,
+    /// Links that the configuration leaves out.
+    #[serde(default)]
+    pub(crate) left_out: LeftOut,
     #[serde(skip)]
     index: HashMap<Seen, u32>,
     #[serde(skip)]
@@ -175,6 +189,8 @@ impl Sheet {
         if self.hosts.len() >= MAX_HOSTS {
             return Err(format!("more than {MAX_HOSTS} nodes"));
         }
+        self.left_out.interfaces += entry.left_out.interfaces;
+        self.left_out.roles += entry.left_out.roles;
         let links = entry.links.into_iter().map(|link| {
             let ends = Ends(self.number(link.switch), self.port(link.interface), self.port(link.port));
             Cable(ends, link.state)

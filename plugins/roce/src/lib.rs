@@ -26,6 +26,8 @@ mod collector;
 #[cfg(test)]
 mod fabrics;
 #[cfg(test)]
+mod lost;
+#[cfg(test)]
 mod mutations;
 
 use carriers::fetch::{DOCUMENT, FABRIC, PATH};

@@ -19,6 +19,8 @@ pub(crate) struct Neighbour {
     pub(crate) via: Via,
     /// Who it says it is, or why it cannot be told.
     pub(crate) switch: Result<Seen, String>,
+    /// What is wrong with its chassis id where its name is enough.
+    pub(crate) fault: Option<String>,
     /// Its port; may be empty.
     pub(crate) port: String,
     /// What it says it does.
@@ -85,14 +87,18 @@ pub(crate) fn read(output: &Value) -> Result<Vec<Neighbour>, String> {
     let Value::Object(_) = output else { return Err(format!("lldpcli is {}, not its output", output.kind())) };
     let Some(lldp) = get(output, "lldp") else { return Err("lldpcli has no key \"lldp\"".to_owned()) };
     let mut neighbours = Vec::new();
-    for interfaces in list(lldp).iter().filter_map(|lldp| get(lldp, "interface")) {
-        for item in list(interfaces) {
-            let Value::Object(entries) = item else { continue };
+    for lldp in list(lldp) {
+        entries("lldpcli.lldp", lldp)?;
+        for item in get(lldp, "interface").map(list).unwrap_or_default() {
+            let entries = entries("lldpcli.lldp.interface", item)?;
             match get(item, "name").and_then(|name| if is_text(name) { text(name) } else { None }) {
                 Some(name) => add(name, item, &mut neighbours),
                 None => {
                     for (name, values) in entries {
-                        list(values).iter().for_each(|value| add(name, value, &mut neighbours));
+                        for value in list(values) {
+                            self::entries(&format!("lldpcli.lldp.interface.{name}"), value)?;
+                            add(name, value, &mut neighbours);
+                        }
                     }
                 }
             }
@@ -102,6 +108,14 @@ pub(crate) fn read(output: &Value) -> Result<Vec<Neighbour>, String> {
         return Err(format!("lldpcli lists {} neighbours, at most {MAX_NEIGHBOURS} are allowed", neighbours.len()));
     }
     Ok(neighbours)
+}
+
+/// The keys of an object. What is none is no output of lldpcli, and says nothing about neighbours.
+fn entries<'a>(path: &str, value: &'a Value) -> Result<&'a [(String, Value)], String> {
+    match value {
+        Value::Object(entries) => Ok(entries),
+        other => Err(format!("{path} is {}, an object or a list of objects is expected", other.kind())),
+    }
 }
 
 /// Decides what each interface hears, in the order of interfaces.
@@ -173,12 +187,22 @@ fn add(interface: &str, entry: &Value, neighbours: &mut Vec<Neighbour>) {
     let port = get(entry, "port").and_then(port).unwrap_or_default();
     let mut push = |name: Option<&str>, value: &Value| {
         if neighbours.len() <= MAX_NEIGHBOURS {
-            let (switch, duty) = (switch(name, value), duty(value));
-            neighbours.push(Neighbour { interface: interface.to_owned(), via, switch, port: port.clone(), duty });
+            let ((switch, fault), duty) = (switch(name, value), duty(value));
+            neighbours.push(Neighbour {
+                interface: interface.to_owned(),
+                via,
+                switch,
+                fault,
+                port: port.clone(),
+                duty,
+            });
         }
     };
     for chassis in list(chassis) {
-        let Value::Object(entries) = chassis else { continue };
+        let Value::Object(entries) = chassis else {
+            push(None, chassis);
+            continue;
+        };
         if is_chassis(chassis) {
             push(None, chassis);
             continue;
@@ -196,13 +220,19 @@ fn is_chassis(value: &Value) -> bool {
     has_id || entries.iter().any(|(_, value)| is_text(value))
 }
 
-fn switch(name: Option<&str>, chassis: &Value) -> Result<Seen, String> {
-    let name = name.or_else(|| get(chassis, "name").and_then(text));
-    let id = get(chassis, "id").and_then(|id| list(id).first()).and_then(|id| {
+/// Who a chassis says it is, and what is wrong with its id where its name is enough.
+fn switch(name: Option<&str>, value: &Value) -> (Result<Seen, String>, Option<String>) {
+    if !matches!(value, Value::Object(_)) {
+        return (Err(format!("chassis is {}, an object is expected", value.kind())), None);
+    }
+    let name = name.or_else(|| get(value, "name").and_then(text));
+    let id = get(value, "id").and_then(|id| list(id).first()).and_then(|id| {
         let kind = get(id, "type").and_then(text).unwrap_or_default();
         Some(format!("{kind}:{}", get(id, "value").and_then(text)?))
     });
-    Seen::new(id.as_deref(), name)
+    let switch = Seen::new(id.as_deref(), name);
+    let fault = id.as_deref().and_then(chassis::fault).filter(|_| switch.is_ok());
+    (switch, fault)
 }
 
 /// The port of a neighbour: its id, else its description. A text that is none of ours to keep is no port.

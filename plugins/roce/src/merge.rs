@@ -4,6 +4,10 @@
 //! leads to. Names that lead nowhere, or where a better one of the same carrier leads, stay as they are: the grouping
 //! tells them.
 
+mod unsaid;
+
+pub(crate) use unsaid::{sentence, unsaid};
+
 use crate::document::{Author, Host, Sheet};
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap};

@@ -4,7 +4,7 @@ use crate::carriers::{self, Document};
 use crate::config::Config;
 use crate::document::{Author, Cable, Ends, Sheet, State as Traffic, Switch};
 use crate::kept::{self, Documents, Header};
-use crate::merge::{Age, Chosen, Merged, Names, merge};
+use crate::merge::{self, Age, Chosen, Merged, Names, merge};
 use crate::reports::{self, Reports};
 use crate::switches::{End, Switches, Voice};
 use std::borrow::Cow;
@@ -56,6 +56,11 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
     let mut wiring = wire(config, &sheets, &merged, &names, &mut reports);
     if documents.into_iter().flatten().any(|document: &Document| !document.complete) {
         wiring.partial();
+    } else {
+        // A document that only adds says nothing about those that it does not mention.
+        let unsaid = merge::unsaid(&sheets, &names, &columns.names, &config.settings.rewrite);
+        let detail = merge::sentence(&unsaid, &config.carriers());
+        unsaid.iter().for_each(|node| reports.add("no-entry", node, &detail));
     }
     let mut outcome = place(&wiring, &settings(config, &names), &State::from_bytes(kept.grouping).memory, input);
     let mut diagnostics = reports.finish(input.nodes);
@@ -92,7 +97,7 @@ fn longest_rest(config: &Config) -> u64 {
 fn ask(config: &Config, input: &Input<'_>, kept: &Header) -> Result<(Option<Document>, Option<Document>), Failure> {
     let service = match config.endpoints.is_empty() {
         true => None,
-        false => carriers::service(input.http, &config.rules, kept.service.as_deref())?,
+        false => carriers::service(input.http, &config.rules, kept.service.as_deref(), &config.service_path())?,
     };
     let config_map = match &config.config_map {
         None => None,
@@ -198,6 +203,7 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'
             None => wiring.host(&host.node),
         };
         let text = |number: u32| entries.ports.get(number as usize).map_or("", String::as_str);
+        let mut excluded = 0;
         for Cable(Ends(seen, port, far), traffic) in &host.links {
             let state = match traffic {
                 Traffic::Up => LinkState::Up,
@@ -210,10 +216,23 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'
                         wiring.link(id, *switch, link);
                     }
                 }
-                Some(End::Nameless(why)) => reports.add("unknown-switch", node, &format!("{}: {why}", link.port)),
-                Some(End::Excluded) | None => {}
+                Some(End::Nameless(why)) => {
+                    wiring.leave_out("to switches that cannot be told from others", 1);
+                    reports.add("unknown-switch", node, &format!("{}: {why}", link.port));
+                }
+                Some(End::Excluded) => excluded += 1,
+                None => {}
             }
         }
+        wiring.leave_out("left out by `switches.exclude`", excluded);
+        if excluded > 0 && excluded == host.links.len() as u64 {
+            let why = format!("no link counts, of {excluded} in the entry: all left out by `switches.exclude`");
+            reports.add("unused-entry", node, &why);
+        }
+    }
+    for sheet in sheets {
+        wiring.leave_out("left out by `interfaces`", sheet.left_out.interfaces);
+        wiring.leave_out("left out by `roles`", sheet.left_out.roles);
     }
     uplinks(declared, &switches, &ids, &mut wiring);
     wiring

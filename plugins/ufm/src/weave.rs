@@ -5,7 +5,7 @@ use crate::gather::{Gathered, HostPort, quoted};
 use crate::link::Cables;
 use crate::switches::Key;
 use std::collections::{BTreeMap, HashMap};
-use topoloom_fabric::{Link as Cable, SwitchId, Wiring};
+use topoloom_fabric::{IGNORED, Link as Cable, NAMELESS, SwitchId, Wiring};
 
 /// The wiring of one fabric. `place` tells switches without GUID from those of other fabrics. An error: there
 /// is no room for all ends of the cables.
@@ -60,6 +60,7 @@ impl Loom<'_, '_> {
         let text = |number: u32| self.gathered.texts.get(number);
         let words = [port.adapter, port.dname, leaf_name].map(|number| Some(text(number)).filter(|t| !t.is_empty()));
         if !self.config.ports.admit(words) {
+            self.wiring.leave_out("left out by `ports`", 1);
             return self.wiring.bears_hosts(switch);
         }
         let cable =
@@ -67,7 +68,10 @@ impl Loom<'_, '_> {
         match (port.host, port.guid) {
             (0, Some(guid)) if port.is_ignored => self.wiring.ignored(guid, switch, cable),
             (0, Some(guid)) => self.wiring.nameless(guid, switch, cable),
-            (0, None) => self.wiring.bears_hosts(switch),
+            (0, None) => {
+                self.wiring.leave_out(if port.is_ignored { IGNORED } else { NAMELESS }, 1);
+                self.wiring.bears_hosts(switch);
+            }
             (host, guid) => {
                 let host = self.wiring.host(text(host));
                 self.wiring.link(host, switch, cable);

@@ -2,7 +2,7 @@
 
 use topoloom_sdk::json::Value;
 
-use super::{Down, Rewrite, Settings};
+use super::{Down, Rewrite, Settings, replace};
 use crate::reader::Reader;
 
 /// The limit of the HyperNode's definition.
@@ -35,7 +35,7 @@ impl Settings {
             "hostmap" => self.host_map = reader.text_map(key, value),
             "rewrite" => self.rewrite = read_rewrite(reader, key, value),
             "ignorehosts" => self.ignore_hosts = reader.regexes(key, value),
-            "guidannotation" => self.guid_annotation = reader.text(key, value).filter(|text| !text.is_empty()),
+            "guidannotation" => self.guid_annotation = reader.annotation(key, value),
             _ => return Known::No,
         }
         Known::Yes
@@ -124,7 +124,13 @@ fn read_rule(reader: &mut Reader, path: &str, value: &Value) -> Option<Rewrite> 
         }
     }
     match (regex, replace) {
-        (Some(regex), Some(replace)) => Some(Rewrite { regex, replace }),
+        (Some(regex), Some(replace)) => match replace::fault(&regex, &replace) {
+            None => Some(Rewrite { regex, replace }),
+            Some(fault) => {
+                reader.problem(&format!("{path}.replace"), fault);
+                None
+            }
+        },
         (None, _) => {
             reader.problem(path, "regex is missing".to_owned());
             None

@@ -39,7 +39,8 @@ fn every_key_is_read_in_any_case() {
 fn every_mistake_is_told_with_its_place() {
     let problems = read(
         r#"{"similarity": 1, "tierNames": ["a", "a", ""], "downGrace": 5, "includeDown": 3, "root": 7,
-            "hostMap": ["x"], "rewrite": [{"regex": "("}, {"regex": "a"}, 4], "ignoreHosts": "["}"#,
+            "hostMap": ["x"], "rewrite": [{"regex": "("}, {"regex": "a"}, 4, {"regex": "a", "replace": "$1"}],
+            "ignoreHosts": "[", "guidAnnotation": "a b"}"#,
     )
     .unwrap_err();
     let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
@@ -54,7 +55,9 @@ fn every_mistake_is_told_with_its_place() {
         "rewrite[0].regex",
         "rewrite[1]",
         "rewrite[2]",
+        "rewrite[3].replace",
         "ignoreHosts",
+        "guidAnnotation",
     ];
     assert_eq!(paths, expected, "{problems:?}");
 }

@@ -19,6 +19,7 @@ fn wiring() -> Wiring {
     wiring.bears_hosts(spine);
     wiring.level(spine, 16);
     wiring.skip_many("no-peer", "ports without a peer", "x", u64::MAX);
+    wiring.leave_out("left out by ports", 3);
     wiring.partial();
     wiring
 }

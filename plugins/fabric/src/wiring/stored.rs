@@ -39,6 +39,11 @@ impl Wiring {
             [&skipped.code, &skipped.meaning, &skipped.example].into_iter().for_each(|text| writer.text(text));
             writer.number(skipped.count);
         }
+        writer.number(self.left_out.len() as u64);
+        for (reason, count) in &self.left_out {
+            writer.text(reason);
+            writer.number(*count);
+        }
         writer.number(u64::from(self.partial));
     }
 
@@ -76,6 +81,9 @@ impl Wiring {
         for _ in 0..reader.count()? {
             let [code, meaning, example] = [reader.text()?, reader.text()?, reader.text()?].map(str::to_owned);
             wiring.skipped.push(Skipped { code, meaning, example, count: reader.number()? });
+        }
+        for _ in 0..reader.count()? {
+            wiring.left_out.push((reader.text()?.to_owned(), reader.number()?));
         }
         wiring.partial = reader.below(2)? == 1;
         Some(wiring)

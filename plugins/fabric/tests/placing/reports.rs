@@ -1,6 +1,6 @@
 use crate::fabric::{EIGHT_RAILS, Shape, drawn};
 use crate::round::{cluster, first, kept, reports, round};
-use topoloom_fabric::{Link, Note, Settings};
+use topoloom_fabric::{Guid, Link, Note, Settings, Wiring};
 use topoloom_sdk::Subject;
 
 #[test]
@@ -83,4 +83,34 @@ fn reports_come_in_the_same_order_whatever_the_order_of_the_records_was() {
     for seed in 0..5 {
         assert_eq!(first(&cluster, &fabric.shuffled(seed).wiring()).topology, wanted);
     }
+}
+
+#[test]
+fn where_no_node_has_a_link_it_is_said_where_they_all_went() {
+    let cluster = cluster(&["a1", "a2"]);
+    let said = |wiring: &Wiring| reports(&cluster, &first(&cluster, wiring), "no-links");
+    let start = "source | no Node has a link that counts:";
+    assert_eq!(said(&Wiring::new()), [format!("{start} the source lists no usable link of a host")]);
+    assert!(said(&drawn("a1: l1").wiring()).is_empty(), "one Node with a link is enough");
+    let mut wiring = Wiring::new();
+    wiring.leave_out("left out by `ports`", 767);
+    wiring.leave_out("left out by `ports`", 1);
+    assert_eq!(said(&wiring), [format!("{start} all 768 links are left out by `ports`")]);
+    let leaf = wiring.switch("l1", "");
+    let [node, login] = ["a1", "login"].map(|name| wiring.host(name));
+    wiring.link(node, leaf, Link::down("mlx5_0"));
+    wiring.link(login, leaf, Link { count: 3, ..Link::up("mlx5_0") });
+    wiring.ignored(Guid(1), leaf, Link::up("mlx5_0"));
+    wiring.nameless(Guid(2), leaf, Link::up("mlx5_0"));
+    let all = "of 774 links are 768 left out by `ports`, 1 of hosts that `ignoreHosts` leaves out, \
+               1 of machines without a name, 1 down, 3 of hosts that are no Nodes";
+    assert_eq!(said(&wiring), [format!("{start} {all}")]);
+    wiring.link(node, leaf, Link::up("mlx5_1"));
+    assert!(said(&wiring).is_empty());
+}
+
+#[test]
+fn a_cluster_without_nodes_misses_nobody() {
+    let cluster = cluster::<&str>(&[]);
+    assert!(reports(&cluster, &first(&cluster, &Wiring::new()), "no-links").is_empty());
 }

@@ -3,7 +3,7 @@
 use super::Document;
 use crate::document::{Page, Rules, Sheet, page};
 use topoloom_sdk::http::{Http, Request, Response};
-use topoloom_sdk::{Failure, UpstreamFailure};
+use topoloom_sdk::{Credential, Failure, UpstreamFailure};
 
 /// The endpoint of the service.
 pub(crate) const FABRIC: &str = "fabric";
@@ -23,15 +23,20 @@ const LONGEST_PAUSE: u64 = 5 * 60 * 1000;
 const MAX_ETAG: usize = 1024;
 
 /// What the service has now. `None`: what it had before, when it had the known version.
-pub(crate) fn service(http: Http<'_>, rules: &Rules, known: Option<&str>) -> Result<Option<Document>, Failure> {
+pub(crate) fn service(
+    http: Http<'_>,
+    rules: &Rules,
+    known: Option<&str>,
+    name: &str,
+) -> Result<Option<Document>, Failure> {
     for _ in 0..=RESTARTS {
-        match whole(http, rules, known)? {
+        match whole(http, rules, known, name)? {
             Read::Unchanged => return Ok(None),
-            Read::Document(document) => return document.checked(PATH).map(Some),
+            Read::Document(document) => return document.checked(name).map(Some),
             Read::Changed => {}
         }
     }
-    Err(Failure::upstream(format!("{PATH}: the generation changed between pages in {} attempts", RESTARTS + 1)))
+    Err(Failure::upstream(format!("{name}: the generation changed between pages in {} attempts", RESTARTS + 1)))
 }
 
 /// What the key of the ConfigMap holds now. `None`: what it held before, when it had the known version.
@@ -59,34 +64,34 @@ enum Read {
     Changed,
 }
 
-fn whole(http: Http<'_>, rules: &Rules, known: Option<&str>) -> Result<Read, Failure> {
+fn whole(http: Http<'_>, rules: &Rules, known: Option<&str>, name: &str) -> Result<Read, Failure> {
     let mut document = Document { complete: true, ..Document::default() };
     let mut first: Option<Page> = None;
     let mut path = format!("{PATH}?limit={LIMIT}");
     for _ in 0..MAX_PAGES {
-        let Some(response) = get(http, FABRIC, &path, known.filter(|_| first.is_none()), PATH)? else {
+        let Some(response) = get(http, FABRIC, &path, known.filter(|_| first.is_none()), name)? else {
             return Ok(Read::Unchanged);
         };
         if first.is_none() {
             document.etag = etag(&response);
         }
-        let page = body(response, rules, &mut document.sheet, PATH)?;
+        let page = body(response, rules, &mut document.sheet, name)?;
         document.complete &= page.complete;
         if first.as_ref().is_some_and(|first| first.generation != page.generation) {
             return Ok(Read::Changed);
         }
         let Some(next) = page.next.clone() else { return Ok(Read::Document(Box::new(document))) };
         if page.generation.is_none() {
-            return Err(Failure::upstream(format!("{PATH}: a document with pages needs a generation")));
+            return Err(Failure::upstream(format!("{name}: a document with pages needs a generation")));
         }
         let following = format!("{PATH}?limit={LIMIT}&cursor={}", encoded(&next));
         if following == path {
-            return Err(Failure::upstream(format!("{PATH}: the page behind cursor {next:?} points to itself")));
+            return Err(Failure::upstream(format!("{name}: the page behind cursor {next:?} points to itself")));
         }
         path = following;
         first.get_or_insert(page);
     }
-    Err(Failure::upstream(format!("{PATH}: more than {MAX_PAGES} pages of {LIMIT} nodes")))
+    Err(Failure::upstream(format!("{name}: more than {MAX_PAGES} pages of {LIMIT} nodes")))
 }
 
 /// One request. `None`: what is known is what there is.
@@ -113,10 +118,33 @@ fn get(
             )))
         }
         status @ 200..=299 => Err(Failure::upstream(format!("{what}: status {status}, 200 is expected"))),
+        status @ (401 | 403) if endpoint == FABRIC => {
+            let words = refused(status, http.credential_of(endpoint).unwrap_or(Credential::None));
+            Err(Failure::Unauthorized(format!("{what}: status {status}: {words}")))
+        }
+        404 if endpoint == FABRIC => Err(Failure::upstream(format!(
+            "{what}: status 404: nobody serves the document there; endpoint is the URL before {PATH}"
+        ))),
         _ => match response.success() {
             Err(failure) => Err(explained(failure, what)),
             Ok(_) => Err(Failure::upstream(format!("{what}: an answer that is none"))),
         },
+    }
+}
+
+/// What to do about a request that the service refuses.
+fn refused(status: u16, credential: Credential) -> &'static str {
+    match (status, credential) {
+        (403, Credential::None) => "a request without credential may not read this; name a Secret under `credentials`",
+        (403, _) => "whoever the credential stands for may not read this; give it the right to",
+        (_, Credential::None) => {
+            "no credential is given and the service asks for one; name a Secret under `credentials`"
+        }
+        (_, Credential::Token | Credential::Bearer) => {
+            "the token is refused: it may be revoked or expired; put a new one into the Secret"
+        }
+        (_, Credential::Basic) => "user and password are refused; correct them in the Secret",
+        (_, Credential::Mtls) => "the client certificate is refused: it may be expired; put a new one into the Secret",
     }
 }
 

@@ -114,7 +114,7 @@ impl Reading {
                 self.tls.insecure_skip_verify = self.reader.flag(key, value).unwrap_or(false);
             }
             "cabundle" => self.tls.ca_bundle = self.ca_bundle(key, value),
-            "servername" => self.tls.server_name = self.checked(key, value, place::object_name),
+            "servername" => self.tls.server_name = self.reader.host_name(key, value),
             "compat" if is_empty(value) => {}
             "compat" => {
                 let shown = self.reader.show(value);

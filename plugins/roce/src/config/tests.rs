@@ -88,6 +88,14 @@ fn surprises_are_noted() {
 }
 
 #[test]
+fn a_name_on_a_certificate_is_a_host_name_or_an_address() {
+    assert_eq!(good(r#"{"endpoint": "a", "serverName": "10.0.0.1"}"#).tls.server_name.as_deref(), Some("10.0.0.1"));
+    let told = problems(r#"{"endpoint": "a", "serverName": "foo bar", "guidAnnotation": "a b"}"#);
+    assert!(told[0].starts_with("serverName: \"foo bar\" is no host name and no IP address"), "{told:?}");
+    assert!(told[1].starts_with("guidAnnotation: \"a b\" is no key of an annotation"), "{told:?}");
+}
+
+#[test]
 fn every_mistake_is_told_at_once_with_its_place() {
     let problems = problems(
         r#"{"carriers": ["gnmi", "http", "http", "configMap"], "endpoints": ["ftp://a", "https://u:p@b", "c?d", ""],

@@ -1,8 +1,9 @@
 //! The entry of one node: its cables, as a list of links or as the output of lldpcli.
 
+use super::left_out::{LeftOut, Unused};
 use super::{MAX_ENTRY, MAX_LINKS, Role, Rules, SCHEMA, State};
 use crate::chassis::{self, Seen};
-use crate::lldp::{self, Heard};
+use crate::lldp::{self, Duty, Heard};
 use crate::time;
 use std::collections::BTreeMap;
 use topoloom_sdk::json::Value;
@@ -21,6 +22,8 @@ pub(crate) struct Entry {
     pub(crate) links: Vec<Link>,
     /// What was dropped or looks odd: code and sentence, each code once.
     pub(crate) notes: Vec<(&'static str, String)>,
+    /// Links that the configuration leaves out.
+    pub(crate) left_out: LeftOut,
 }
 
 /// One cable.
@@ -78,15 +81,16 @@ impl Entry {
             Some(other) => return Err(format!("observedAt is {}, a time in a string is expected", other.kind())),
             None => return Err("observedAt is missing".to_owned()),
         };
-        let mut cables = Cables { rules, heard: Vec::new(), notes: BTreeMap::new() };
+        let mut cables = Cables { rules, heard: Vec::new(), notes: BTreeMap::new(), unused: Unused::default() };
         match (field("links"), field("lldpcli")) {
             (Some(links), _) => cables.links(links)?,
             (None, Some(output)) => cables.lldpcli(output)?,
             (None, None) => return Err("neither links nor lldpcli is there".to_owned()),
         }
         cables.silent(field("upInterfaces"))?;
+        let left_out = cables.unused.count;
         let (links, notes) = cables.finish();
-        Ok(Self { node, observed, links, notes })
+        Ok(Self { node, observed, links, notes, left_out })
     }
 }
 
@@ -106,11 +110,21 @@ struct Cables<'a> {
     rules: &'a Rules,
     heard: Vec<(String, State, Heard)>,
     notes: BTreeMap<&'static str, Vec<String>>,
+    unused: Unused,
 }
 
 impl Cables<'_> {
     fn note(&mut self, code: &'static str, text: String) {
         self.notes.entry(code).or_default().push(text);
+    }
+
+    /// Whether an interface counts; one that does not is counted.
+    fn takes_interface(&mut self, interface: &str) -> bool {
+        let is_taken = self.rules.takes_interface(interface);
+        if !is_taken {
+            self.unused.interface(interface);
+        }
+        is_taken
     }
 
     fn links(&mut self, links: &Value) -> Result<(), String> {
@@ -141,7 +155,11 @@ impl Cables<'_> {
             Some(word) => Role::parse(word)
                 .ok_or_else(|| format!("role is {word:?}, one of compute, storage and mgmt is expected"))?,
         };
-        if !self.rules.roles.contains(&role) || !self.rules.takes_interface(interface) {
+        if !self.rules.roles.contains(&role) {
+            self.unused.role(role, 1);
+            return Ok(());
+        }
+        if !self.takes_interface(interface) {
             return Ok(());
         }
         let state = match field("up") {
@@ -151,15 +169,20 @@ impl Cables<'_> {
         };
         let switch = match field("switch") {
             None | Some(Value::Null) => {
-                if state == State::Up {
-                    self.note("no-neighbour", interface.to_owned());
+                match state {
+                    State::Up => self.note("no-neighbour", interface.to_owned()),
+                    State::Down => self.unused.unplugged += 1,
                 }
                 return Ok(());
             }
             Some(Value::Object(fields)) => {
                 let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
                 let chassis = text_of("switch.chassis", field("chassis"))?;
-                Seen::new(chassis, text_of("switch.name", field("name"))?)?
+                let seen = Seen::new(chassis, text_of("switch.name", field("name"))?)?;
+                if let Some(fault) = chassis.and_then(chassis::fault) {
+                    self.note("bad-link", by_name(interface, &fault));
+                }
+                seen
             }
             Some(other) => return Err(format!("switch is {}, a mapping is expected", other.kind())),
         };
@@ -180,12 +203,18 @@ impl Cables<'_> {
             }
             other => other,
         };
+        let mut neighbours = lldp::read(output)?;
         if !self.rules.roles.contains(&Role::Compute) {
+            self.unused.role(Role::Compute, neighbours.len());
             return Ok(());
         }
-        let mut neighbours = lldp::read(output)?;
         let is_empty = neighbours.is_empty();
-        neighbours.retain(|neighbour| self.rules.takes_interface(&neighbour.interface));
+        neighbours.retain(|neighbour| self.takes_interface(&neighbour.interface));
+        for neighbour in neighbours.iter().filter(|neighbour| neighbour.duty != Duty::Station) {
+            if let Some(fault) = &neighbour.fault {
+                self.note("bad-link", by_name(&neighbour.interface, fault));
+            }
+        }
         for (interface, heard) in lldp::decide(neighbours, self.rules.protocols) {
             chassis::text("the name of an interface", &interface)?;
             self.heard.push((interface, State::Up, heard));
@@ -248,9 +277,17 @@ impl Cables<'_> {
                 None => {}
             }
         }
+        if links.is_empty() && self.notes.is_empty() {
+            self.note("unused-entry", self.unused.sentence());
+        }
         let notes = self.notes.into_iter().map(|(code, texts)| (code, sentence(code, &texts.join("; ")))).collect();
         (links, notes)
     }
+}
+
+/// What is said of a cable that counts although the chassis id of its switch is none.
+fn by_name(interface: &str, fault: &str) -> String {
+    format!("{interface}: {fault}; the switch goes by its name alone")
 }
 
 /// The detail of a note.

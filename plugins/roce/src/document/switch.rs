@@ -32,7 +32,7 @@ impl Switch {
             Some(value) => Some(
                 number(value)
                     .filter(|level| (1..=MAX_LEVEL).contains(level))
-                    .ok_or_else(|| format!("switch {id}: level is not a number from 1 to {MAX_LEVEL}"))?,
+                    .ok_or_else(|| format!("switch {id}: level is {}, 1 to {MAX_LEVEL} is expected", show(value)))?,
             ),
         };
         let uplinks = match field("uplinks") {
@@ -58,7 +58,7 @@ fn uplink(value: &Value) -> Result<(String, u32), String> {
         None | Some(Value::Null) => 1,
         Some(value) => number(value)
             .filter(|count| (1..=MAX_COUNT).contains(count))
-            .ok_or_else(|| format!("count is not a number from 1 to {MAX_COUNT}"))?,
+            .ok_or_else(|| format!("count is {}, 1 to {MAX_COUNT} is expected", show(value)))?,
     };
     Ok((identity("to", field("to"))?, count))
 }
@@ -66,7 +66,9 @@ fn uplink(value: &Value) -> Result<(String, u32), String> {
 /// An identity in the form in which cables name it.
 fn identity(what: &str, value: Option<&Value>) -> Result<String, String> {
     let Some(Value::String(text)) = value else { return Err(format!("{what} is missing or no string")) };
-    let seen = Seen::new(Some(text), None).map_err(|_| format!("{what} is {text:?}: that is no identity"))?;
+    let none = || "that is no identity".to_owned();
+    let seen = Seen::new(Some(text), None)
+        .map_err(|_| format!("{what} is {text:?}: {}", chassis::fault(text).unwrap_or_else(none)))?;
     Ok(seen.chassis.unwrap_or_default())
 }
 
@@ -74,5 +76,14 @@ fn number(value: &Value) -> Option<u32> {
     match value {
         Value::Number(text) => text.parse().ok(),
         _ => None,
+    }
+}
+
+/// A value as a message quotes it.
+fn show(value: &Value) -> String {
+    match value {
+        Value::Number(number) => number.clone(),
+        Value::String(text) => format!("{text:?}"),
+        other => other.kind().to_owned(),
     }
 }

@@ -135,6 +135,75 @@ fn a_link_that_is_up_without_neighbour_is_reported() {
 }
 
 #[test]
+fn a_chassis_id_that_is_no_mac_address_is_reported_and_the_name_counts() {
+    for chassis in ["mac:7c:8c:09:aa:bb", "mac:7c:8c:09:aa:bb:0g", "7c:8c:09:aa:bb"] {
+        let why = format!(
+            "chassis {chassis:?} is no MAC address: six pairs of hexadecimal digits are expected, \
+             such as \"mac:7c:8c:09:aa:bb:01\""
+        );
+        let list = format!(r#"[{{"if": "a", "switch": {{"name": "leaf1", "chassis": "{chassis}"}}}}]"#);
+        let named = [r#"a "leaf1"  Up"#, &format!("! bad-link a: {why}; the switch goes by its name alone")];
+        assert_eq!(shown(&links(&list), &rules()), named);
+        let list = format!(r#"[{{"if": "a", "switch": {{"chassis": "{chassis}"}}}}]"#);
+        assert_eq!(shown(&links(&list), &rules()), [format!("! bad-link links[0]: {why}")]);
+    }
+    let lldpcli = |name: &str| {
+        format!(
+            r#"{{"schema": "topoloom.fabric/v1", "observedAt": "2026-03-04T05:06:07Z", "lldpcli": {{"lldp": [{{"interface":
+            [{{"name": "a", "chassis": [{{"id": [{{"type": "mac", "value": "7c:8c:09"}}]{name}}}]}}]}}]}}}}"#
+        )
+    };
+    let named = shown(&lldpcli(r#", "name": [{"value": "leaf1"}]"#), &rules());
+    assert!(
+        named[0] == r#"a "leaf1"  Up"# && named[1].starts_with("! bad-link a: chassis \"mac:7c:8c:09\""),
+        "{named:?}"
+    );
+    let nameless = shown(&lldpcli(""), &rules());
+    assert!(nameless.len() == 1 && nameless[0].starts_with("! bad-link a: chassis \"mac:7c:8c:09\""), "{nameless:?}");
+}
+
+#[test]
+fn an_output_of_another_shape_is_refused_with_the_field_and_what_was_found() {
+    let own = |lldpcli: &str| {
+        let text = format!(
+            r#"{{"schema": "topoloom.fabric/v1", "observedAt": "2026-03-04T05:06:07Z", "lldpcli": {lldpcli}}}"#
+        );
+        Entry::parse(text.as_bytes(), Speaker::Node("n1"), &rules())
+    };
+    for (lldpcli, why) in [
+        (r#"{"lldp": 7}"#, "lldpcli.lldp is a number"),
+        (r#"{"lldp": [true]}"#, "lldpcli.lldp is a boolean"),
+        (r#"{"lldp": {"interface": 7}}"#, "lldpcli.lldp.interface is a number"),
+        (r#"{"lldp": [{"interface": [7]}]}"#, "lldpcli.lldp.interface is a number"),
+        (r#"{"lldp": {"interface": {"rdma0": 7}}}"#, "lldpcli.lldp.interface.rdma0 is a number"),
+    ] {
+        let expected = format!("{why}, an object or a list of objects is expected");
+        assert_eq!(own(lldpcli).map(|_| ()), Err(expected), "{lldpcli}");
+    }
+    for nobody in ["{\"lldp\": {}}", "{\"lldp\": []}", "{\"lldp\": [{}]}", "{\"lldp\": {\"interface\": []}}"] {
+        let notes = own(nobody).unwrap().notes;
+        assert_eq!(notes.iter().map(|(code, _)| *code).collect::<Vec<_>>(), ["no-neighbour"], "{nobody}");
+    }
+    let chassis = own(r#"{"lldp": {"interface": {"rdma0": {"chassis": 7}}}}"#).unwrap();
+    assert_eq!(chassis.notes, [("bad-link", "rdma0: chassis is a number, an object is expected".to_owned())]);
+}
+
+#[test]
+fn a_level_or_a_count_out_of_range_is_refused_with_its_value_and_the_range() {
+    for (fields, why) in [
+        (r#""level": 17"#, "level is 17, 1 to 16 is expected"),
+        (r#""level": "1""#, "level is \"1\", 1 to 16 is expected"),
+        (r#""uplinks": [{"to": "b", "count": 0}]"#, "uplinks[0]: count is 0, 1 to 65535 is expected"),
+        (r#""uplinks": [{"to": "b", "count": 65536}]"#, "uplinks[0]: count is 65536, 1 to 65535 is expected"),
+    ] {
+        let text = format!(r#"{{"id": "a", {fields}}}"#);
+        assert_eq!(Switch::parse(text.as_bytes()).map(|_| ()), Err(format!("switch a: {why}")));
+    }
+    let why = Switch::parse(br#"{"id": "mac:7c:8c"}"#).map(|_| ()).unwrap_err();
+    assert!(why.starts_with("id is \"mac:7c:8c\": chassis \"mac:7c:8c\" is no MAC address"), "{why}");
+}
+
+#[test]
 fn an_interface_that_names_two_switches_counts_for_neither() {
     let list = format!(
         r#"[{{"if": "a", "switch": {LEAF}}}, {{"if": "a", "switch": {{"name": "leaf2"}}}}, {{"if": "b", "switch": {LEAF}}},
@@ -222,7 +291,7 @@ fn entries_of_a_body_that_are_wrong_are_counted_and_named() {
     let (_, sheet) = body(text).unwrap();
     assert_eq!((sheet.hosts.len(), sheet.switches.len(), sheet.bad), (1, 0, 6));
     let subjects: Vec<&str> = sheet.notes.iter().map(|note| note.subject.as_str()).collect();
-    assert_eq!(subjects, ["n1", "nodes[1]", "nodes[2]", "switches[0]", "switches[1]", "switches[2]"]);
+    assert_eq!(subjects, ["n1", "nodes[1]", "nodes[2]", "n2", "switches[0]", "switches[1]", "switches[2]"]);
 }
 
 #[test]

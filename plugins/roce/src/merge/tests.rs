@@ -1,14 +1,14 @@
 //! Which entry of a node counts, and which Node a name leads to.
 
 use super::*;
-use crate::document::Entry;
+use crate::document::{Entry, LeftOut};
 
 const MAX_AGE: u64 = 1000;
 
 fn sheet(hosts: &[(&str, u64)]) -> Sheet {
     let mut sheet = Sheet::default();
     for &(node, observed) in hosts {
-        let entry = Entry { node: None, observed, links: Vec::new(), notes: Vec::new() };
+        let entry = Entry { node: None, observed, links: Vec::new(), notes: Vec::new(), left_out: LeftOut::default() };
         sheet.add(node, entry).unwrap();
     }
     sheet

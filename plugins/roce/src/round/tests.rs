@@ -319,6 +319,30 @@ fn refused_credentials_have_their_own_word() {
 }
 
 #[test]
+fn a_refusal_names_the_whole_path_and_says_what_to_do() {
+    let said = |status: u16, config: &str| {
+        let (cluster, _) = serve(nodes(&NAMES), "fabric", move |_, _| Reply::new(status, ""));
+        match round(&cluster, config).unwrap_err() {
+            Failure::Unauthorized(why) => why,
+            Failure::Upstream(failure) => failure.message,
+            other => panic!("{other:?}"),
+        }
+    };
+    let site = r#"{"endpoint": "https://fabric.example/site/a"}"#;
+    assert_eq!(
+        said(401, site),
+        "/site/a/v1/fabric: status 401: the token is refused: it may be revoked or expired; put a new one into the Secret"
+    );
+    assert!(said(403, HTTP).starts_with("/v1/fabric: status 403: whoever the credential stands for may not read this"));
+    assert_eq!(
+        said(404, site),
+        "/site/a/v1/fabric: status 404: nobody serves the document there; endpoint is the URL before /v1/fabric"
+    );
+    assert_eq!(said(304, site), "/site/a/v1/fabric: status 304 to a request that did not ask for it");
+    assert!(said(500, r#"{"endpoints": ["a/x", "b/y"]}"#).starts_with("/x/v1/fabric or /y/v1/fabric: status 500"));
+}
+
+#[test]
 fn a_service_that_is_busy_says_how_long_and_is_believed_up_to_five_minutes() {
     for (status, asked, expected) in [(429, "7", Some(7000)), (503, "3600", Some(300_000)), (503, "soon", None)] {
         let Failure::Upstream(failure) = failure(move || Reply::new(status, "").header("retry-after", asked)) else {

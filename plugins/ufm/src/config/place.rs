@@ -13,8 +13,8 @@ const ENDPOINT: &str = "ufm";
 #[derive(Debug, Clone, Default)]
 pub(super) struct Place {
     pub(super) name: Option<String>,
-    /// Whether a key that names URLs was there, good or bad.
-    pub(super) placed: bool,
+    /// The key that names URLs, good or bad ones.
+    pub(super) placed: Option<String>,
     urls: Vec<String>,
     prefix: Option<String>,
     auth: Option<Auth>,
@@ -28,12 +28,12 @@ impl Place {
     pub(super) fn take(&mut self, key: &str, path: &str, value: &Value, reader: &mut Reader) -> bool {
         match lower(key).as_str() {
             "endpoint" => {
-                self.placed = true;
+                self.once(key, path, reader);
                 let text = reader.text(path, value).map(|text| (path.to_owned(), text));
                 urls(reader, text.into_iter().collect(), &mut self.urls);
             }
             "endpoints" => {
-                self.placed = true;
+                self.once(key, path, reader);
                 let texts = reader.texts(path, value);
                 if texts.is_empty() && !matches!(value, Value::Array(list) if !list.is_empty()) {
                     reader.problem(path, "the list is empty; at least one URL is expected".to_owned());
@@ -52,11 +52,21 @@ impl Place {
                 }
                 self.ca_bundle = bundle;
             }
-            "servername" => self.server_name = reader.text(path, value).filter(|name| !name.trim().is_empty()),
+            "servername" => self.server_name = reader.host_name(path, value),
             "insecureskipverify" => self.insecure = Some(insecure(reader, path, value)),
             _ => return false,
         }
         true
+    }
+
+    /// One key names the URLs: members of a pair and fabrics of their own are two different things.
+    fn once(&mut self, key: &str, path: &str, reader: &mut Reader) {
+        match &self.placed {
+            Some(other) => {
+                reader.problem(path, format!("{other} is there too: write all URLs of the pair into endpoints"))
+            }
+            None => self.placed = Some(key.to_owned()),
+        }
     }
 
     /// The fabric, with what the top says where this says nothing.

@@ -183,14 +183,17 @@ fn fabrics(reader: &mut Reader, top: &Place, listed: Option<(&str, &Value)>) -> 
         None | Some((_, Value::Null)) => &[],
         Some((_, one)) => std::slice::from_ref(one),
     };
-    if !top.placed && list.is_empty() {
+    if top.placed.is_none() && list.is_empty() {
         reader.problem("endpoint", "missing: the URL of the UFM, such as \"https://ufm.example.org\"".to_owned());
     }
     let mut fabrics: Vec<Fabric> = Vec::new();
-    if top.placed {
+    let key = listed.map_or("", |(key, _)| key);
+    if let Some(other) = &top.placed {
+        if !list.is_empty() {
+            reader.problem(key, format!("{other} is there too: write each UFM into {key}, and nothing beside it"));
+        }
         fabrics.push(top.clone().fabric(1, top));
     }
-    let key = listed.map_or("", |(key, _)| key);
     for (index, item) in list.iter().enumerate() {
         let path = format!("{key}[{index}]");
         let Some(place) = fabric(reader, &path, item) else { continue };
@@ -228,7 +231,7 @@ fn fabric(reader: &mut Reader, path: &str, value: &Value) -> Option<Place> {
             _ => reader.unknown(&path),
         }
     }
-    if !place.placed {
+    if place.placed.is_none() {
         reader.problem(path, "endpoint is missing".to_owned());
     }
     Some(place)

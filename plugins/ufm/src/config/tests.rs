@@ -50,12 +50,14 @@ fn every_mistake_is_reported_at_once_with_its_place() {
         "endpoint": 7.5, "endpoints": [], "auth": "kerberos", "apiPrefix": "no/slash", "caBundle": "text",
         "ports": {"include": ["("], "exclude": [{}]}, "maxUnusable": 101, "uplinks": "up", "pageSize": 10,
         "compat": "slurm", "similarity": 2, "downGrace": "1 day", "includeDown": "maybe",
+        "serverName": "foo bar", "rewrite": {"regex": "^a", "replace": "$1"}, "guidAnnotation": "a b",
         "fabrics": [{"name": "A"}, {"endpoint": "x", "name": "ufm"}, 3]
     }"#;
     let paths: Vec<String> = problems(text).iter().map(|line| line.split(": ").next().unwrap().to_owned()).collect();
     assert_eq!(
         paths,
         [
+            "endpoints",
             "endpoints",
             "auth",
             "apiPrefix",
@@ -69,6 +71,10 @@ fn every_mistake_is_reported_at_once_with_its_place() {
             "similarity",
             "downGrace",
             "includeDown",
+            "serverName",
+            "rewrite[0].replace",
+            "guidAnnotation",
+            "fabrics",
             "fabrics[0].name",
             "fabrics[0]",
             "fabrics[1]",
@@ -121,7 +127,7 @@ fn surprises_are_noted() {
 #[test]
 fn further_fabrics_take_what_they_do_not_say_from_the_top() {
     let config = config(
-        r#"{"endpoint": "a", "auth": "token", "serverName": "ufm", "fabrics": [
+        r#"{"auth": "token", "serverName": "ufm", "fabrics": [{"endpoint": "a"},
             {"endpoints": ["b", "c"]}, {"name": "site-2", "endpoint": "d", "auth": "basic", "apiPrefix": "/x"}]}"#,
     );
     let shown: Vec<String> = config
@@ -138,9 +144,27 @@ fn further_fabrics_take_what_they_do_not_say_from_the_top() {
         ]
     );
     assert_eq!(
-        problems(r#"{"endpoint": "a", "fabrics": [{"endpoint": "a"}]}"#),
-        ["fabrics[0]: another fabric has the same URL"]
+        problems(r#"{"fabrics": [{"endpoint": "a"}, {"endpoint": "a"}]}"#),
+        ["fabrics[1]: another fabric has the same URL"]
     );
+}
+
+#[test]
+fn one_key_says_where_a_ufm_is() {
+    let pair = "is there too: write all URLs of the pair into endpoints";
+    let list = "is there too: write each UFM into fabrics, and nothing beside it";
+    for (text, expected) in [
+        (r#"{"endpoint": "a", "endpoints": ["b"]}"#, [format!("endpoints: endpoint {pair}")]),
+        (r#"{"endpoints": ["b"], "Endpoint": "a"}"#, [format!("Endpoint: endpoints {pair}")]),
+        (r#"{"endpoint": "a", "fabrics": [{"endpoint": "b"}]}"#, [format!("fabrics: endpoint {list}")]),
+        (r#"{"fabrics": [{"endpoint": "b"}], "endpoints": ["a"]}"#, [format!("fabrics: endpoints {list}")]),
+        (r#"{"fabrics": [{"endpoint": "a", "endpoints": ["b"]}]}"#, [format!("fabrics[0].endpoints: endpoint {pair}")]),
+    ] {
+        assert_eq!(problems(text), expected);
+    }
+    for text in [r#"{"endpoint": "a", "fabrics": null}"#, r#"{"endpoint": "a", "fabrics": []}"#] {
+        assert_eq!(urls(text), ["https://a"]);
+    }
 }
 
 #[test]

@@ -314,3 +314,27 @@ fn ports_that_are_down_count_where_that_is_asked_for() {
     let answer = cluster.discover::<Ufm>(r#"{"endpoint": "ufm", "includeDown": true}"#).unwrap();
     assert_eq!(Seen::of(answer, &NODES).groups(), set(["a-0 a-1 a-2", "b-0 b-1 b-2"]));
 }
+
+#[test]
+fn where_filters_or_an_empty_list_leave_nothing_it_is_said() {
+    let mut net = Net::units(&["a", "b"], 3, 2);
+    for (config, why) in [
+        (r#"{"endpoint": "ufm", "ports": {"include": ["^mlx6"]}}"#, "all 12 links are left out by `ports`"),
+        (r#"{"endpoint": "ufm", "ignoreHosts": "-"}"#, "all 12 links are of hosts that `ignoreHosts` leaves out"),
+    ] {
+        for with_guids in [true, false] {
+            if !with_guids {
+                net.ports.iter_mut().filter_map(|port| port.as_object_mut()).for_each(|port| {
+                    port.retain(|key, _| key != "guid" && key != "name");
+                });
+            }
+            let seen = Seen::of(net.cluster(NODES).discover::<Ufm>(config).unwrap(), &NODES);
+            assert_eq!(seen.groups(), [].into());
+            assert_eq!(seen.report("no-links").unwrap(), format!("no Node has a link that counts: {why}"));
+        }
+    }
+    let empty = Net::default().round(&NODES);
+    let none = "no Node has a link that counts: the source lists no usable link of a host";
+    assert_eq!(empty.report("no-links").unwrap(), none);
+    assert_eq!(two_units().round(&NODES).codes(), [].into());
+}

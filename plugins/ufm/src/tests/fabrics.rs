@@ -9,7 +9,7 @@ use topoloom_sdk::testing::{Cluster, Reply};
 use topoloom_sdk::{Credential, Failure, Outcome};
 
 const NODES: [&str; 4] = ["a-0", "a-1", "b-0", "b-1"];
-const CONFIG: &str = r#"{"endpoint": "one", "fabrics": [{"endpoint": "two"}]}"#;
+const CONFIG: &str = r#"{"fabrics": [{"endpoint": "one"}, {"endpoint": "two"}]}"#;
 
 struct Planes {
     /// Which requests came, as endpoint and path.

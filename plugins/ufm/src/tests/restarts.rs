@@ -96,10 +96,10 @@ fn what_is_kept_is_named_and_not_for_ever() {
         Seen::of(cluster.discover::<Ufm>(CONFIG).unwrap(), &NODES)
     };
     let first = round(HOUR, &[]);
-    assert_eq!(first.codes(), ["kept-uplinks", "kept-while-down"].into());
+    assert_eq!(first.codes(), ["kept-uplinks", "kept-while-down", "no-links"].into());
     assert!(first.report("kept-uplinks").unwrap().starts_with("2 groups without a link upward; kept in group"));
     let last = round(26 * HOUR, &first.answer.state);
-    assert_eq!((last.topology().groups.len(), last.codes()), (0, ["dropped-while-down"].into()));
+    assert_eq!((last.topology().groups.len(), last.codes()), (0, ["dropped-while-down", "no-links"].into()));
 }
 
 #[test]
