@@ -51,8 +51,11 @@ enum Output {
 const FOUND: u8 = 3;
 
 /// The codes of the discoverers for fabrics, in the order in which somebody walks through a hall, and what they mean:
-/// cables, what is heard on them, hosts, names, and at last what could not be read. Others follow by their own names.
-const TITLES: [(&str, &str); 27] = [
+/// what leaves nothing to look at, cables, what is heard on them, hosts, names, and at last what could not be read. Others follow by their own names.
+const TITLES: [(&str, &str); 31] = [
+    ("no-links", "No Node has a link that counts"),
+    ("no-entry", "Nodes that nobody speaks of"),
+    ("unused-entry", "Nodes whose entry has no link that counts"),
     ("miscabled-host", "Hosts with a cable into another unit"),
     ("shared-leaf", "Leaf switches that serve more than one unit"),
     ("dead-links", "Hosts with dead links"),
@@ -61,6 +64,7 @@ const TITLES: [(&str, &str); 27] = [
     ("not-a-switch", "Links whose neighbour is no switch"),
     ("not-lldp", "Links whose neighbour speaks another protocol than LLDP"),
     ("unknown-switch", "Links to switches without a usable identity"),
+    ("unproven-name", "Names of switches that one Node alone vouches for"),
     ("kept-while-down", "Hosts without a live link, kept where they were"),
     ("dropped-while-down", "Hosts without a live link for too long, no longer placed"),
     ("kept-uplinks", "Groups without a live uplink, kept where they were"),
