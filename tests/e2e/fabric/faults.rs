@@ -1,5 +1,4 @@
-//! Everything that can be wrong with a fabric manager: the topology stays as it is, the source says why, and it passes
-//! by itself.
+//! What is wrong with a fabric manager beyond the table of [`super::passing`].
 
 use anyhow::Result;
 use topoloom_simulator::{Credentials, Rule, Ufm};
@@ -7,65 +6,6 @@ use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::PATIENCE;
 
 use super::rig::{Rig, TOKEN, WHOLE, document, entry};
-
-/// A fault, the reason that the source gives, and a part of its sentence.
-pub(super) const FAULTS: [(&str, &str, &str); 24] = [
-    ("slow-headers:10s", "Upstream", "the first byte of the answer took longer than"),
-    ("drip:50ms", "Upstream", "out of time"),
-    ("stall-after-headers", "Upstream", "out of time"),
-    ("stall-in-body", "Upstream", "out of time"),
-    ("stall-handshake", "Upstream", "the connection took longer than 1s"),
-    ("status:401", "Unauthorized", "the token is refused"),
-    ("status:403", "Unauthorized", "403"),
-    ("status:429:2", "Upstream", "429"),
-    ("status:500", "Upstream", "500"),
-    ("status:503:2", "Upstream", "503"),
-    ("html", "Upstream", "a login page, or a proxy"),
-    ("redirect:/login", "Unauthorized", "a login page"),
-    ("redirect:https://elsewhere.example/x", "Upstream", "elsewhere.example"),
-    ("truncated", "Upstream", "ends in the middle"),
-    ("reset", "Upstream", "broke off"),
-    ("wrong-types:50", "Upstream", "are unusable, more than 5 %"),
-    ("empty-object", "Upstream", "where a list is expected"),
-    ("endless", "Upstream", "maxBody"),
-    ("bomb:64", "Upstream", "maxBody"),
-    ("expired-certificate", "Upstream", "its certificate has expired"),
-    ("untrusted-certificate", "Upstream", "signed by nobody that is trusted"),
-    ("wrong-name-certificate", "Upstream", "its certificate is for another name"),
-    ("closed", "Upstream", "TLS with"),
-    ("refused", "Upstream", "cannot connect"),
-];
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_fault_leaves_the_topology_says_why_and_passes() -> Result<()> {
-    let rig = Rig::new().await?;
-    let ufm = rig.ufm().await?;
-    rig.scene.configure(&document(&[entry("ufm", &[&ufm], "")])).await?;
-    let host = rig.scene.host().await?;
-    rig.until(&WHOLE).await;
-    let before = rig.versions().await?;
-    for (fault, reason, words) in FAULTS {
-        // Counters that stand still would spare the host the list, and with it the fault.
-        rig.stir()?;
-        ufm.faults().set(fault.parse::<Rule>()?).await?;
-        rig.run("ufm").await?;
-        let message = rig.scene.until_condition("ufm", "Discovered", "False", reason).await;
-        assert!(message.contains(words), "{fault}: {message}");
-        assert!(!message.contains(TOKEN), "{fault}: {message}");
-        assert_eq!(rig.versions().await?, before, "{fault}");
-        let stale = rig.scene.until_condition("ufm", "Stale", "True", reason).await;
-        assert!(stale.contains("the last good topology stays in force"), "{fault}: {stale}");
-        ufm.faults().clear().await?;
-        rig.run("ufm").await?;
-        rig.scene.until_condition("ufm", "Discovered", "True", "Ok").await;
-        assert_eq!(rig.versions().await?, before, "{fault}");
-    }
-    let log = host.log().join("\n");
-    assert!(!log.contains(TOKEN), "the token stands in the log");
-    host.stop().await?;
-    ufm.stop().await;
-    rig.scene.plane.stop().await
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_passes_is_tried_again_by_itself_and_not_too_soon() -> Result<()> {
