@@ -29,6 +29,7 @@ pub(super) struct Guest {
     pub(super) sent: usize,
     /// HTTP requests.
     pub(super) requests: usize,
+    looks: usize,
 }
 
 /// A host function does not go on: the call ends here, with this limit.
@@ -54,7 +55,7 @@ impl Guest {
         table.set_max_capacity(limiter.limits().handles);
         let session = inputs.endpoints.session();
         let met = LimitSet::default();
-        Self { limiter, voice, limits, table, inputs, session, met, received: 0, sent: 0, requests: 0 }
+        Self { limiter, voice, limits, table, inputs, session, met, received: 0, sent: 0, requests: 0, looks: 0 }
     }
 
     /// The guest is about to get so many bytes. Asked before they are copied: the engine does not limit this direction.
@@ -85,7 +86,18 @@ impl Guest {
     /// The guest sends one more HTTP request.
     pub(super) fn request(&mut self) -> Result<(), Exceeded> {
         self.requests += 1;
-        let (requests, limit) = (self.requests, self.limits.requests);
+        self.asked()
+    }
+
+    /// The guest asks for one more kind of credential, for which a Secret may be read.
+    pub(super) fn look(&mut self) -> Result<(), Exceeded> {
+        self.looks += 1;
+        self.asked()
+    }
+
+    /// Both are bounded together.
+    fn asked(&self) -> Result<(), Exceeded> {
+        let (requests, limit) = (self.requests + self.looks, self.limits.requests);
         if requests <= limit {
             return Ok(());
         }

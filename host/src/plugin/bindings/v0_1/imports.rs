@@ -228,8 +228,7 @@ impl http::Host for Guest {
     }
 
     async fn credential_of(&mut self, endpoint: String) -> wasmtime::Result<Result<types::Credential, http::Error>> {
-        // It may read a Secret.
-        self.request()?;
+        self.look()?;
         self.take(endpoint.len());
         match self.session.credential(&endpoint).await {
             Ok(kind) => Ok(Ok(credential(kind))),
