@@ -6,8 +6,11 @@ WASM := wasm32-unknown-unknown
 # Built without optimisation: it runs for a second and would be compiled for minutes.
 DENY_VERSION := 0.20.2
 DENY := $(TARGET_DIR)/tools/bin/cargo-deny
+# How long `make soak` lasts, and how often it plays each failover after that.
+MINUTES ?= 20
+FAULTS ?= 50
 
-.PHONY: help setup bins controlplane build demo test lint bench
+.PHONY: help setup bins controlplane build image demo test lint bench soak
 
 help: ## Show the verbs
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -27,6 +30,9 @@ controlplane: bins
 
 build: setup ## Build the host with its plugins (release)
 	cargo build --release -p topoloom
+
+image: controlplane ## Build and start the OCI image in target/image; VERIFY=1 twice, PLATFORM=amd64 or arm64 only
+	@$(TARGET_DIR)/debug/image $(if $(VERIFY),--verify) $(if $(PLATFORM),--platform $(PLATFORM))
 
 demo: setup ## Show everything on a real API server on this machine
 	@echo "topoloom: building the host, the plugins and the demo (a few minutes the first time)"
@@ -53,3 +59,7 @@ $(DENY):
 bench: controlplane ## Print the measured table, side by side with what it is compared to
 	cargo build --release --workspace --bin topoloom
 	cargo bench --workspace --bench bench --bench placing
+
+soak: controlplane ## Live through MINUTES=20 of trouble, then play each failover FAULTS=50 times
+	$(TARGET_DIR)/debug/soak $(MINUTES)
+	TOPOLOOM_FAULTS=$(FAULTS) cargo test --workspace --test e2e -- failover:: --nocapture --test-threads 1

@@ -73,10 +73,13 @@ fn check_target() -> Result<(), Box<dyn Error>> {
     .into())
 }
 
-/// Where guests are built, shared by all profiles and feature sets of the host: beside the directory of the profile.
-/// `OUT_DIR` is `<target>/[<triple>/]<profile>/build/<package>-<hash>/out`.
+/// Where guests are built, shared by all targets, profiles and feature sets of the host: beside the directory of the
+/// profile or the target. `OUT_DIR` is `<target>/[<triple>/]<profile>/build/<package>-<hash>/out`.
 fn guests_dir(out: &Path) -> PathBuf {
-    out.ancestors().nth(4).unwrap_or(out).join("guests")
+    let above = out.ancestors().nth(4).unwrap_or(out);
+    let is_of_target = env::var_os("TARGET").is_some_and(|target| above.file_name() == Some(&target));
+    let all = if is_of_target { above.parent() } else { None };
+    all.unwrap_or(above).join("guests")
 }
 
 fn compile(workspace: &Path, guests: &Path, package: &str) -> Result<PathBuf, Box<dyn Error>> {
@@ -96,6 +99,7 @@ fn compile(workspace: &Path, guests: &Path, package: &str) -> Result<PathBuf, Bo
             command.env_remove(name);
         }
     }
+    command.env("CARGO_ENCODED_RUSTFLAGS", without_places(workspace).join("\u{1f}"));
     let output = command.output()?;
     if !output.status.success() {
         return Err(format!("the plugin {package} does not build:\n{}", String::from_utf8_lossy(&output.stderr))
@@ -103,6 +107,15 @@ fn compile(workspace: &Path, guests: &Path, package: &str) -> Result<PathBuf, Bo
             .into());
     }
     Ok(guests.join(TARGET).join("guest").join(format!("{}.wasm", package.replace('-', "_"))))
+}
+
+/// Flags of rustc by which the guest, whose panics name source files, is the same wherever it is built: only its digest
+/// says which plugin it is. The last that fits counts.
+fn without_places(workspace: &Path) -> Vec<String> {
+    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+    let cargo = env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
+    let places = cargo.iter().map(|cargo| (cargo.as_path(), "/cargo")).chain([(workspace, "/topoloom")]);
+    places.map(|(place, name)| format!("--remap-path-prefix={}={name}", place.display())).collect()
 }
 
 /// `CARGO_HOME` and `CARGO_NET_*` say where crates are and stay; so does `RUSTUP_TOOLCHAIN`.

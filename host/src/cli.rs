@@ -3,27 +3,40 @@
 //! Answers go to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or failed with one
 //! sentence, 2 the words of the call are wrong, 3 (`plan --exit-code`) there is something to write.
 
+mod admin;
+mod config;
 mod crd;
+mod debug;
 mod desk;
 mod discover;
 mod explain;
 mod fabric;
+mod host_args;
 mod live;
+mod options;
 mod plan;
 mod plugin;
+mod preflight;
 mod print;
 mod private;
+mod read_only;
 mod run;
 mod source;
+mod status;
 mod tree;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::cluster;
 use crate::config::Location;
+use crate::log;
+pub use options::reference::reference;
+use options::values::{config_map, namespace, release, server};
+use options::{Given, Outside, Reading};
 
 /// Discovers how a Kubernetes cluster is wired and keeps it as HyperNode objects.
 #[derive(Debug, Parser)]
@@ -38,7 +51,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Watch the cluster and keep its HyperNodes, until stopped
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Discover from a file of nodes: the same pipeline without a cluster
     Discover(discover::DiscoverArgs),
     /// Show the topology that is in force, with counts, drift and problems
@@ -58,6 +71,22 @@ enum Verb {
     /// Report on the cabling of fabrics
     #[command(subcommand)]
     Fabric(fabric::FabricVerb),
+    /// Check options files and discovery documents before a cluster sees them
+    #[command(subcommand)]
+    Config(config::ConfigVerb),
+    /// Check everything that a host needs: rights, definitions, configuration, leases, admission, other writers
+    ///
+    /// Give it the flags that `run` gets. The rights that it asks for are those of whoever calls it: in the pod the host's
+    /// own. From elsewhere --service-account asks for those of another, which needs create on subjectaccessreviews. It
+    /// changes nothing, and reads no Secret.
+    Preflight(preflight::PreflightArgs),
+    /// Show who leads, the replicas, each source and what waits for a person; reads only
+    Status(status::StatusArgs),
+    /// End all writes of every replica but those of leases, or let them go on
+    ReadOnly(read_only::ReadOnlyArgs),
+    /// Look into a running host: its state in one document, and what it logs
+    #[command(subcommand)]
+    Debug(debug::DebugVerb),
     /// Print the CustomResourceDefinitions, to be piped into kubectl apply --server-side -f -
     Crd,
     /// Print a completion script for a shell
@@ -69,9 +98,9 @@ enum Verb {
 
 /// How much is logged, and how.
 #[derive(Debug, Clone, Args)]
-struct LogArgs {
+pub struct LogArgs {
     /// What is logged: a level (error, warn, info, debug, trace) or directives such as info,topoloom::topology=debug
-    #[arg(long, global = true, env = "TOPOLOOM_LOG", default_value = "info", value_name = "FILTER", value_parser = filter)]
+    #[arg(long, global = true, env = "TOPOLOOM_LOG", default_value = "info", value_name = "FILTER", value_parser = log::check)]
     log: String,
     /// How it is written
     #[arg(long, global = true, env = "TOPOLOOM_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
@@ -90,20 +119,34 @@ pub struct ClusterArgs {
     /// The kubeconfig; default: KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount
     #[arg(long, env = "TOPOLOOM_KUBECONFIG", value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// The URL of the API server, in place of the one in the kubeconfig
+    #[arg(long, env = "TOPOLOOM_MASTER", value_name = "URL", value_parser = server)]
+    master: Option<http::Uri>,
     /// The context in the kubeconfig
     #[arg(long, env = "TOPOLOOM_CONTEXT", value_name = "NAME")]
     context: Option<String>,
-    /// The namespace of the configuration
-    #[arg(long, env = crate::config::location::NAMESPACE_VARIABLE, value_name = "NAME")]
+    /// Our own namespace, where the configuration is; default: KUBE_POD_NAMESPACE, volcano-system
+    #[arg(long, env = crate::config::location::NAMESPACE_VARIABLE, value_name = "NAME", value_parser = namespace)]
     namespace: Option<String>,
-    /// The Helm release that the ConfigMap is named after: RELEASE-controller-configmap
-    #[arg(long, env = crate::config::location::RELEASE_VARIABLE, value_name = "RELEASE")]
+    /// The Helm release that the ConfigMap is named after, RELEASE-controller-configmap; default: HELM_RELEASE_NAME, volcano
+    #[arg(long, env = crate::config::location::RELEASE_VARIABLE, value_name = "RELEASE", value_parser = release)]
     release: Option<String>,
+    /// The ConfigMap of the configuration, wherever it is and whatever its name
+    #[arg(long, env = "TOPOLOOM_CONFIG_MAP", value_name = "[NAMESPACE/]NAME", value_parser = config_map)]
+    config_map: Option<String>,
 }
 
 impl ClusterArgs {
+    /// Where the configuration is.
     fn location(&self) -> Location {
-        Location::from_environment(self.namespace.as_deref(), self.release.as_deref())
+        let usual = Location::from_environment(self.namespace.as_deref(), self.release.as_deref());
+        let named = self.config_map.as_deref().and_then(|text| Location::parse(text, &usual.namespace).ok());
+        named.unwrap_or(usual)
+    }
+
+    /// Our own namespace: leases, and the modules that are kept.
+    fn own_namespace(&self) -> String {
+        Location::from_environment(self.namespace.as_deref(), None).namespace
     }
 
     async fn connect(&self) -> anyhow::Result<kube::Client> {
@@ -111,21 +154,41 @@ impl ClusterArgs {
     }
 
     async fn connection(&self) -> anyhow::Result<cluster::Connection> {
-        Ok(cluster::connect(self.kubeconfig.as_deref(), self.context.as_deref()).await?)
+        Ok(cluster::connect(self.kubeconfig.as_deref(), self.context.as_deref(), self.master.as_ref()).await?)
     }
+}
+
+/// The whole command line. Every flag of `run` has a variable, named by one rule.
+fn command() -> Command {
+    let variable = |arg: clap::Arg| match arg.get_long().map(options::flags::variable) {
+        // Only in the help: what it holds is read in one place, with all other layers.
+        Some(name) => arg.env(name).hide_env_values(true),
+        None => arg,
+    };
+    let volcanos = |arg: clap::Arg| arg.help_heading(options::VOLCANOS);
+    Cli::command().mut_subcommand(options::flags::VERB, |run| {
+        run.mut_args(variable).mut_arg("kubeconfig", volcanos).mut_arg("master", volcanos)
+    })
 }
 
 /// Parses the arguments and does what they say.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let outside = Outside { variables: variables.collect(), read: &read_options };
+    let ended = match options::read(&command(), &arguments, &outside) {
+        Reading::Usage(error) => return usage(&error),
+        Reading::Run(read) => start_run(&read.0, read.1),
+        Reading::Other => {
+            let matches = command().try_get_matches_from(&arguments);
+            match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+                Ok(cli) => start(cli),
+                Err(error) => return usage(&error),
+            }
         }
     };
-    match start(cli) {
+    match ended {
         Ok(_) if print::failed() => ExitCode::FAILURE,
         Ok(code) => code,
         Err(error) => {
@@ -135,69 +198,88 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    init_log(&cli.log)?;
+fn usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// An options file. A ConfigMap holds no larger one.
+fn read_options(path: &Path) -> Result<String, String> {
+    let bytes = plugin::read_bounded(path, crate::config::MAX_BYTES as u64).map_err(|error| chain(&error))?;
+    String::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())
+}
+
+/// `run`, if nothing is wrong with what it was told: it says so before it writes a log, or talks to anybody.
+fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode> {
+    let (log, args) = (LogArgs::from_arg_matches(matches)?, run::RunArgs::from_arg_matches(matches)?);
+    let log = args.log(log, &given);
+    let told = args.settle(run::Depth::Files, &mut given);
+    if !given.mistakes().is_empty() {
+        given.mistakes().iter().for_each(|mistake| print::error(&format!("topoloom: {mistake}")));
+        anyhow::bail!("not started, since {} of what it was told cannot be meant", count(given.mistakes().len()));
+    }
+    let log = prepare(&log)?;
+    given.warnings().iter().for_each(|warning| tracing::warn!(option = warning, "an option is worth a look"));
+    let runtime = runtime()?;
+    let code = runtime.block_on(run::run(told, log))?;
+    run::last_words(&runtime);
+    Ok(code)
+}
+
+/// A number of mistakes in words.
+fn count(mistakes: usize) -> String {
+    if mistakes == 1 { "one thing".to_owned() } else { format!("{mistakes} things") }
+}
+
+/// What every verb needs.
+fn prepare(args: &LogArgs) -> anyhow::Result<log::Control> {
+    let format = match args.log_format {
+        LogFormat::Text => log::Format::Text,
+        LogFormat::Json => log::Format::Json,
+    };
+    let log = log::start(&args.log, format)?;
     // Whoever needs TLS finds the one provider; a second installation is no failure.
     let _ = rustls::crypto::ring::default_provider().install_default();
     if let Err(error) = private::memory() {
         tracing::warn!(%error, "a crash may leave a core, with the Secrets that are in it");
     }
+    Ok(log)
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+}
+
+fn start(cli: Cli) -> anyhow::Result<ExitCode> {
+    prepare(&cli.log)?;
     match cli.verb {
         Verb::Crd => crd::print(),
+        Verb::Config(verb) => config::run(verb),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "topoloom", &mut script);
+            clap_complete::generate(shell, &mut command(), "topoloom", &mut script);
             print::out(&String::from_utf8_lossy(&script));
             Ok(ExitCode::SUCCESS)
         }
-        verb => {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-            runtime.block_on(async {
-                match verb {
-                    Verb::Run(args) => run::run(args).await,
-                    Verb::Discover(args) => discover::run(args).await,
-                    Verb::Tree(args) => tree::run(args).await,
-                    Verb::Plan(args) => plan::run(args).await,
-                    Verb::Explain(args) => explain::run(args).await,
-                    Verb::Confirm(args) => source::confirm(args).await,
-                    Verb::Source(verb) => source::run(verb).await,
-                    Verb::Plugin(verb) => plugin::run(verb).await,
-                    Verb::Fabric(verb) => fabric::run(verb).await,
-                    Verb::Crd | Verb::Completions { .. } => Ok(ExitCode::SUCCESS),
-                }
-            })
-        }
+        verb => runtime()?.block_on(async {
+            match verb {
+                Verb::Discover(args) => discover::run(args).await,
+                Verb::Tree(args) => tree::run(args).await,
+                Verb::Plan(args) => plan::run(args).await,
+                Verb::Explain(args) => explain::run(args).await,
+                Verb::Confirm(args) => source::confirm(args).await,
+                Verb::Source(verb) => source::run(verb).await,
+                Verb::Plugin(verb) => plugin::run(verb).await,
+                Verb::Fabric(verb) => fabric::run(verb).await,
+                Verb::Preflight(args) => preflight::run(args).await,
+                Verb::Status(args) => status::run(args).await,
+                Verb::ReadOnly(args) => read_only::run(args).await,
+                Verb::Debug(verb) => debug::run(verb).await,
+                // Done above, or with its layers.
+                Verb::Run(_) | Verb::Crd | Verb::Config(_) | Verb::Completions { .. } => Ok(ExitCode::SUCCESS),
+            }
+        }),
     }
-}
-
-/// A filter for the log. A lone word that is no level would be taken for the name of a module, and nothing be logged.
-fn filter(text: &str) -> Result<String, String> {
-    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    let is_level = |word: &str| LEVELS.iter().any(|level| word.eq_ignore_ascii_case(level));
-    let lone = text.split(',').map(str::trim).filter(|part| !part.contains(['=', ':', '[']) && !part.is_empty());
-    match lone.into_iter().find(|word| !is_level(word)) {
-        Some(word) => Err(format!("{word:?} is no level; give one of {}, or TARGET=LEVEL", LEVELS.join(", "))),
-        None => {
-            tracing_subscriber::EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
-        }
-    }
-}
-
-fn init_log(args: &LogArgs) -> anyhow::Result<()> {
-    use std::io::IsTerminal;
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_new(&args.log)
-        .map_err(|error| anyhow::anyhow!("--log {:?}: {error}; give a level or TARGET=LEVEL directives", args.log))?;
-    // A request that fails is told by whoever sent it, with what it means; the client's own lines say less, and quote
-    // whole answers that it does not understand, Secrets among them: nobody can switch those on.
-    let quiet = "kube_client::client=off".parse().ok();
-    let filter = quiet.into_iter().fold(filter, EnvFilter::add_directive);
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match args.log_format {
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).init(),
-        LogFormat::Json => builder.json().flatten_event(true).init(),
-    }
-    Ok(())
 }
 
 /// An error with its causes, each part once.
@@ -217,6 +299,6 @@ mod tests {
 
     #[test]
     fn the_flags_are_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -1,13 +1,28 @@
 //! The edge to the API server: how we connect, and what its refusals mean.
 //!
-//! Owns the client's settings and [`Refusal`], the one reading of an API error in this program. Never decides what to
+//! Owns the client's settings, the [`gate`] that writes go through, what is counted of requests, and [`Refusal`], the one reading of an API error in this program. Never decides what to
 //! write. A refusal carries a word for metrics and conditions, a sentence for a person (with the missing RBAC rule where
 //! that is the reason), and whether and when it makes sense to try again.
 
+pub mod access;
 pub mod client;
 pub mod events;
+pub mod gate;
+pub mod leases;
+pub mod pause;
+pub mod rate;
 pub mod refusal;
+pub mod requests;
 pub mod single;
+pub mod writers;
 
 pub use client::{ConnectError, Connection, connect};
 pub use refusal::{Reason, Refusal};
+
+/// Which of several replicas this is: the name of the pod, which is its host name. It stands in the identity of leases, in
+/// the user agent of requests, so that an audit log tells replicas apart, and in Events.
+#[must_use]
+pub fn instance() -> String {
+    let given = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
+    given.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}

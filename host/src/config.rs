@@ -9,8 +9,11 @@
 //! | [`location`] | which ConfigMap and key; the four outcomes of looking there |
 //! | [`document`] | the list of entries, and what stands for a source |
 //! | [`entry`] | one entry, every field typed, with its hashes |
+//! | [`options_file`] | the options file of `run`: flags by name |
+//! | [`sort`] | which of both a file holds, for `config check` |
 //! | [`declaration`] | `plugin.yaml`, which travels beside a module |
 //! | [`plugin`], [`permissions`], [`endpoint`], [`tuning`] | the parts of an entry |
+//! | [`references`] | what entries refer to in the cluster |
 //! | [`duration`], [`size`] | Go durations and Kubernetes quantities |
 //! | `yaml` | YAML 1.1 as a tree that knows its lines |
 //! | `read` | typed reading of that tree, collecting all problems at once |
@@ -31,10 +34,13 @@ pub mod endpoint;
 pub mod entry;
 mod error;
 pub mod location;
+pub mod options_file;
 pub mod permissions;
 pub mod plugin;
-mod read;
+pub(crate) mod read;
+pub mod references;
 pub mod size;
+pub mod sort;
 #[cfg(test)]
 mod tests;
 pub mod tuning;
@@ -46,6 +52,7 @@ pub use error::{Error, Problem};
 pub use location::{Load, Location};
 pub use permissions::Permissions;
 pub use plugin::{PluginOrigin, PluginRef};
+pub use references::References;
 pub use tuning::{Limits, Profile, Safety};
 
 /// Largest document, in bytes: the API server stores no larger ConfigMap.

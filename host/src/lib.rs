@@ -7,11 +7,13 @@
 //! |---|---|
 //! | [`cli`] | the command line: flags to typed options, one file per verb |
 //! | [`manager`] | the process: tasks, configuration, health, metrics, the admin server |
+//! | [`log`] | the log, turned up and down while it runs |
 //! | [`config`] | the document in the ConfigMap |
 //! | [`cluster`] | connecting to the API server and reading its refusals |
 //! | [`discovery`] | nodes, rounds, supervisors, reports |
 //! | [`topology`] | HyperNodes: observed, written, counted |
 //! | [`plugin`] | the sandbox |
+//! | [`work`] | keys that wait for work, and the workers that take them |
 
 pub mod cli;
 pub mod cluster;
@@ -19,7 +21,9 @@ pub mod config;
 pub mod delivery;
 pub mod discovery;
 pub mod endpoints;
+pub mod log;
 pub mod manager;
 pub mod plugin;
 mod text;
 pub mod topology;
+pub mod work;

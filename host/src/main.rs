@@ -4,6 +4,11 @@ use std::process::ExitCode;
 
 use topoloom::plugin::compile_child;
 
+/// The allocator of musl has one lock for all threads, and gives little back. Elsewhere the one of the system is good.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).take(1).collect();
     match arguments.first() {

@@ -1,234 +1,475 @@
-//! The process: which tasks there are, who starts first, who stops last.
+//! The process: which controllers there are, who may write, who starts first and who stops last.
 //!
 //! Owns every task by name; one that ends early ends the process with that name, since a host without one of its parts
-//! would look alive and do nothing. Stopping goes the other way round: sources finish the writes that are under way,
-//! then the watches end.
+//! would look alive and do nothing.
+//!
+//! # From start to stop
+//!
+//! 1. Servers listen, so that a wrong address ends the process before anything else happens.
+//! 2. Elections begin, one per group of controllers, on a thread of their own.
+//! 3. Controllers are initialised in the order of their names, and run: those that write wait for their lease.
+//! 4. A signal, a lost lease or a task that ended begins the end: controllers stop in reverse order, each when the one
+//!    after it has finished its work, all of them within the drain timeout. Then leases are given back, so that the next
+//!    holder never meets a write of ours, and last of all the servers end.
 
 pub mod admin;
 pub mod config_watch;
+pub mod controller;
+pub mod debug;
+pub mod election;
 pub mod health;
+pub mod hypernode;
 pub mod metrics;
+pub mod options;
+pub mod server;
 pub mod sources;
+pub mod tasks;
+pub mod tls;
 pub mod verbs;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+pub use options::Options;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus_client::registry::Registry;
-use tokio::task::JoinSet;
+use axum::Router;
+use prometheus_client::registry::Registry as MetricRegistry;
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use topoloom_core::controllers::OURS;
+use topoloom_core::queue::Requeue;
 
-use crate::cluster::events::Events;
-use crate::cluster::{Connection, client};
-use crate::config::{Location, Mode};
-use crate::delivery::{Delivery, Modules, Sites, Supply};
-use crate::discovery::nodes::Nodes;
-use crate::discovery::report::Reports;
-use crate::discovery::supervisor::{Shared, TierRegistry};
-use crate::endpoints::{self, Documents, Outside};
-use crate::plugin::cache::{Cache, CacheOptions};
-use crate::plugin::trust::TrustOptions;
-use crate::plugin::{self, Compiler, Runtime};
-use crate::topology::apply::Writer;
-use crate::topology::observe::HyperNodes;
-use crate::topology::status::{Scope, StatusWriter};
+use crate::cluster::gate::{ReadOnly, Switch};
+use crate::cluster::rate::Limit;
+use crate::cluster::{Connection, client, requests};
+use crate::config::Mode;
+use crate::{log, work};
+use controller::{Context, Controller, Initialized, Registry, Run};
+use debug::Debug;
+use election::{Election, Group, Role};
+use health::Health;
+use metrics::Process;
+use options::{Election as Elects, OnInitFailure, Writes};
+use server::Server;
+use tasks::Tasks;
 
-/// How long sources may take to finish their writes when the process stops.
-const DRAIN: Duration = Duration::from_secs(20);
-
-/// Everything `run` can be told.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where the configuration is.
-    pub location: Location,
-    /// Whether HyperNodes are written at all.
-    pub mode: Mode,
-    /// Whose `status.nodeCount` is kept.
-    pub status: Scope,
-    /// HyperNode writes under way at most, for specs and for status each.
-    pub concurrency: usize,
-    /// Where `/healthz`, `/readyz`, `/metrics` and `/sources` are served.
-    pub admin: SocketAddr,
-    /// The executable that compiles foreign plugins: this one.
-    pub executable: PathBuf,
-    /// The folder of installed plugins.
-    pub plugins: Option<PathBuf>,
-    /// How often files of plugins are looked at without an event.
-    pub poll: Duration,
-    /// Where files may lie that plugins may read as documents.
-    pub documents: Option<PathBuf>,
-    /// Where modules are kept beside the cluster, which takes no large ones.
-    pub modules: Option<PathBuf>,
-    /// Where compiled plugins are kept, if anywhere.
-    pub cache: Option<CacheOptions>,
-    /// What plugins have to bring before they are loaded.
-    pub trust: TrustOptions,
-    /// What all plugins together may use.
-    pub runtime: plugin::Options,
-}
+/// How long requests to our own servers may take when the process stops, beyond what the servers grant themselves.
+const LAST_WORDS: Duration = Duration::from_secs(6);
 
 /// Why the process ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The plugin runtime does not start.
-    #[error("the plugin runtime does not start")]
-    Runtime(#[source] crate::plugin::StartError),
-    /// The admin server does not start.
+    /// A server does not start.
     #[error(transparent)]
-    Admin(#[from] admin::ListenError),
-    /// A task ended that must not.
-    #[error("task {0} ended: {1}")]
-    Task(&'static str, String),
+    Listen(#[from] server::ListenError),
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] tls::TlsError),
+    /// A client cannot be made.
+    #[error(transparent)]
+    Client(#[from] client::ConnectError),
+    /// Elections do not start.
+    #[error(transparent)]
+    Election(#[from] election::StartError),
+    /// An enabled controller cannot be initialised.
+    #[error(
+        "controller {name} cannot be initialised: {why} (switch it off with --controllers='*,-{name}', or let the others run with --tolerate-controller-failures)"
+    )]
+    Initialise {
+        /// Which one.
+        name: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// A controller ended that must not.
+    #[error("controller {name}: {why}")]
+    Controller {
+        /// Which one.
+        name: &'static str,
+        /// What it left.
+        why: String,
+    },
+    /// A task of the process itself ended.
+    #[error("{0}")]
+    Task(String),
+    /// A lease is not ours any more.
+    #[error("the lease of the group {group} is lost: {why}; this replica ends, and a new one begins as a follower")]
+    LeaseLost {
+        /// Which group.
+        group: &'static str,
+        /// Why.
+        why: String,
+    },
 }
 
-/// Runs until `stop` is cancelled or a task ends.
+/// Runs until `stop` is cancelled, a lease is lost or a task ends.
 ///
 /// # Errors
 /// See [`Error`].
-pub async fn run(connection: Connection, options: Options, stop: CancellationToken) -> Result<(), Error> {
-    let Connection { client, server } = connection;
-    let health = health::Health::default();
-    let mut registry = Registry::with_prefix("topoloom");
-    let nodes = Arc::new(Nodes::default());
-    let hyper_nodes = Arc::new(HyperNodes::default());
-    let reports = Arc::new(Reports::default());
-    let write_metrics = metrics::WriteMetrics::register(&mut registry);
-    let cache = options.cache.and_then(open_cache);
-    if let Some(cache) = &cache {
-        registry.register_collector(Box::new(cache.clone()));
-    }
-    let compiler = Compiler::Child { exe: options.executable };
-    let plugin_metrics = plugin::Metrics::register(&mut registry);
-    let runtime = Runtime::start_with(compiler, options.runtime, plugin_metrics, cache).map_err(Error::Runtime)?;
-    let namespace = &options.location.namespace;
-    let sites = Sites { namespace: namespace.clone(), folder: options.plugins, poll: options.poll };
-    let supply = Supply {
-        delivery: Delivery::new(Some(client.clone()), sites, runtime.metrics().clone()),
-        modules: Modules::new(Some(client.clone()), namespace, options.modules),
-    };
-    let endpoint_metrics = endpoints::metrics::Metrics::register(&mut registry);
-    let documents = options.documents.map_or(Documents::None, Documents::In);
-    let outside = Outside { metrics: endpoint_metrics, documents, ..Outside::cluster(&client, namespace, &server) };
-    let shared = Arc::new(Shared {
-        runtime,
-        supply,
-        trust: options.trust,
-        outside,
-        nodes: Arc::clone(&nodes),
-        hyper_nodes: Arc::clone(&hyper_nodes),
-        writer: Writer {
-            client: client.clone(),
-            hyper_nodes: Arc::clone(&hyper_nodes),
-            concurrency: options.concurrency,
-            metrics: write_metrics.clone(),
-        },
-        reports: Arc::clone(&reports),
-        events: Events::new(client.clone()),
-        metrics: metrics::RoundMetrics::register(&mut registry),
-        tiers: TierRegistry::default(),
-        mode: options.mode,
-        prepared: tokio::sync::watch::Sender::new(0),
-        stop: stop.clone(),
-    });
-    let checks = Checks::new(&health);
-    let listener = admin::listen(options.admin).await?;
-    let address = listener.local_addr().map_or_else(|_| options.admin.to_string(), |address| address.to_string());
+pub async fn run(
+    connection: Connection,
+    options: Options,
+    log: log::Control,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let health = Health::default();
+    let servers = Servers::listen(&options).await?;
+    let mut registry = MetricRegistry::with_prefix(metrics::catalogue::PREFIX);
+    let switch = Switch::new(ReadOnly::Yes);
+    let Process { requests, elections: counted, work } = Process::register(&mut registry);
+    let (elections, thread) = elections(&connection, &options, &switch, &health, &requests, &counted)?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         config = %options.location,
         mode = ?options.mode,
-        admin = address,
+        elects = matches!(options.election, Elects::On(_)),
+        admin = servers.admin.address().map(|address| address.to_string()),
+        health = servers.health.as_ref().and_then(Server::address).map(|address| address.to_string()),
+        metrics = servers.metrics.as_ref().and_then(Server::address).map(|address| address.to_string()),
         "topoloom starts"
     );
-    nodes.listen(Arc::clone(&hyper_nodes) as _);
-
-    let mut tasks = JoinSet::new();
-    let (configurations, configured) = tokio::sync::mpsc::unbounded_channel();
-    let (verbs, spoken) = tokio::sync::mpsc::unbounded_channel();
-    let sources = sources::Sources::new(Arc::clone(&shared), stop.clone());
-    let status = StatusWriter {
-        hyper_nodes: Arc::clone(&hyper_nodes),
-        nodes: Arc::clone(&nodes),
-        client: client.clone(),
-        scope: options.status,
-        concurrency: options.concurrency,
-        metrics: write_metrics,
-        check: checks.status,
+    let (mut pages, mut debug) = (Vec::new(), Debug::default());
+    about(&mut debug, &options, &elections, &switch);
+    let limit = options.rate.map_or_else(Limit::default, |rate| Limit::new(rate.qps, rate.burst));
+    let reads = connection.counted(&requests, &limit)?;
+    let work = work::Options {
+        requeue: options.max_requeue.map_or(Requeue::UNLIMITED, Requeue::at_most),
+        metrics: work,
+        ..work::Options::default()
     };
-    let shown = admin::Shown { health, registry, reports: Arc::clone(&reports) };
-    named(&mut tasks, "hypernodes", Arc::clone(&hyper_nodes).run(client.clone(), checks.hyper_nodes));
-    named(&mut tasks, "nodes", Arc::clone(&nodes).run(client.clone(), checks.nodes));
-    if options.mode == Mode::Apply {
-        named(&mut tasks, "status", status.run());
-    }
-    named(&mut tasks, "reports", Arc::clone(&reports).write(client.clone(), checks.reports.clone()));
-    named(&mut tasks, "verbs", verbs::watch(client.clone(), Arc::clone(&reports), verbs, checks.reports));
-    named(&mut tasks, "config", config_watch::watch(client, options.location, configurations, checks.config));
-    tasks.spawn(async move { ("admin", admin::serve(listener, shown).await.map_err(|error| error.to_string())) });
-    // Apart from the others: it is awaited when the process stops, while they are cut off.
-    let mut drained = JoinSet::new();
-    drained.spawn(sources.run(configured, spoken));
-
-    let ended = tokio::select! {
-        biased;
-        // First, since the sources end by themselves when they are told to stop.
-        () = stop.cancelled() => None,
-        ended = tasks.join_next() => Some(match ended {
-            Some(Ok((name, Ok(())))) => Error::Task(name, "without an error".into()),
-            Some(Ok((name, Err(error)))) => Error::Task(name, error),
-            Some(Err(error)) => Error::Task("unnamed", error.to_string()),
-            None => Error::Task("all", "none is left".into()),
-        }),
-        ended = drained.join_next() => {
-            let why = ended.and_then(Result::err).map_or_else(|| "without an error".into(), |error| error.to_string());
-            Some(Error::Task("sources", why))
-        }
+    let queues = work.metrics.clone();
+    debug.part("queues", move || queues.dump());
+    let mut parts = Parts {
+        options: &options,
+        connection: &reads,
+        elections: &elections,
+        switch: &switch,
+        health: &health,
+        requests: &requests,
+        limit: &limit,
+        work: &work,
+        metrics: &mut registry,
+        pages: &mut pages,
+        debug: &mut debug,
     };
-    stop.cancel();
-    if tokio::time::timeout(DRAIN, drained.join_next()).await.is_err() {
-        tracing::warn!("sources did not finish their writes within {DRAIN:?}; what is written is sound");
+    let initialised = initialise(&mut parts, controllers());
+    health.register(&mut registry);
+    let serving = CancellationToken::new();
+    let mut served = servers.serve(&health, registry, pages, debug, log, &serving);
+
+    let ended = match initialised {
+        Err(error) => Err(error),
+        Ok(runs) => Running::start(runs).until(&stop, &elections, &mut served, &options).await,
+    };
+    for election in &elections {
+        election.release().await;
     }
-    drained.shutdown().await;
-    tasks.shutdown().await;
+    if let Some(thread) = thread {
+        thread.join().await;
+    }
+    serving.cancel();
+    if tokio::time::timeout(LAST_WORDS, served.finish()).await.is_err() {
+        served.cut_off().await;
+    }
     tracing::info!("topoloom stops");
-    ended.map_or(Ok(()), Err)
+    ended
 }
 
-/// A cache only saves time: without one every plugin is compiled.
-fn open_cache(options: CacheOptions) -> Option<Cache> {
-    let opened = Cache::open(options);
-    opened.inspect_err(|error| tracing::warn!(error = client::chain(error), "plugins are compiled at every start")).ok()
+/// Every controller that this program has.
+fn controllers() -> Registry {
+    let mut registry = Registry::default();
+    if let Err(duplicate) = registry.register(Box::new(hypernode::HyperNodeController)) {
+        tracing::error!(%duplicate, "a controller is missing");
+    }
+    registry
 }
 
-struct Checks {
-    nodes: health::Check,
-    hyper_nodes: health::Check,
-    config: health::Check,
-    reports: health::Check,
-    status: health::Check,
+/// The elections, and the thread that they run on.
+type Elections = (Vec<Election>, Option<election::Thread>);
+
+fn elections(
+    connection: &Connection,
+    options: &Options,
+    switch: &Switch,
+    health: &Health,
+    requests: &requests::Metrics,
+    metrics: &election::Metrics,
+) -> Result<Elections, Error> {
+    let mut groups: Vec<Group> = controllers()
+        .into_controllers()
+        .iter()
+        .filter(|controller| options.controllers.enables(controller.name()))
+        .map(|controller| controller.group())
+        .collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let (elections, thread) = match &options.election {
+        Elects::Off => {
+            let off = |group| {
+                metrics.role(group, &Role::Leader);
+                Election::off(group, switch)
+            };
+            (groups.into_iter().map(off).collect(), None)
+        }
+        Elects::On(lease) => {
+            let identity = election::identity();
+            let setups = groups.into_iter().map(|group| election::Setup {
+                group,
+                options: lease,
+                identity: Arc::clone(&identity),
+                connection,
+                metrics: metrics.clone(),
+                requests: requests.clone(),
+                check: health.check(group.check()),
+                switch: switch.clone(),
+            });
+            election::start(setups.collect())?
+        }
+    };
+    for election in &elections {
+        health.election(election.clone());
+    }
+    Ok((elections, thread))
 }
 
-impl Checks {
-    fn new(health: &health::Health) -> Self {
-        Self {
-            nodes: health.check("nodes"),
-            hyper_nodes: health.check("hypernodes"),
-            config: health.check("config"),
-            reports: health.optional("discoverysources"),
-            status: health.optional("status"),
+/// What controllers are initialised with.
+struct Parts<'a> {
+    options: &'a Options,
+    connection: &'a Connection,
+    elections: &'a [Election],
+    switch: &'a Switch,
+    health: &'a Health,
+    requests: &'a requests::Metrics,
+    limit: &'a Limit,
+    work: &'a work::Options,
+    metrics: &'a mut MetricRegistry,
+    pages: &'a mut Vec<Router>,
+    debug: &'a mut Debug,
+}
+
+/// A controller that was initialised.
+struct Ready {
+    name: &'static str,
+    group: Group,
+    run: Run,
+}
+
+fn initialise(parts: &mut Parts<'_>, registry: Registry) -> Result<Vec<Ready>, Error> {
+    let mut ready = Vec::new();
+    let here = registry.names();
+    for name in OURS.iter().filter(|name| !here.contains(name)) {
+        let stands = if parts.options.controllers.enables(name) {
+            health::Controller::Waiting("it is not part of this version".to_owned())
+        } else {
+            health::Controller::Disabled
+        };
+        parts.health.controller(name, stands);
+    }
+    for controller in registry.into_controllers() {
+        let (name, group) = (controller.name(), controller.group());
+        if !parts.options.controllers.enables(name) {
+            tracing::info!(controller = name, "disabled");
+            parts.health.controller(name, health::Controller::Disabled);
+            continue;
+        }
+        let stands = match start(parts, controller)? {
+            Ok(Initialized::Runs(run)) => {
+                ready.push(Ready { name, group, run });
+                health::Controller::Running
+            }
+            Ok(Initialized::Waits(why)) => {
+                tracing::info!(controller = name, why, "waits");
+                health::Controller::Waiting(why)
+            }
+            Err(why) if parts.options.on_init_failure == OnInitFailure::Exit => {
+                return Err(Error::Initialise { name, why });
+            }
+            Err(why) => {
+                tracing::error!(controller = name, why, "cannot be initialised; the others run");
+                health::Controller::Failed(why)
+            }
+        };
+        parts.health.controller(name, stands);
+    }
+    Ok(ready)
+}
+
+/// Initialises one controller; the inner result is its own.
+fn start(parts: &mut Parts<'_>, controller: Box<dyn Controller>) -> Result<Result<Initialized, String>, Error> {
+    let group = controller.group();
+    let election = parts.elections.iter().find(|election| election.group() == group);
+    let election = election.cloned().unwrap_or_else(|| Election::off(group, parts.switch));
+    let writes = parts.connection.behind(election.gate(), parts.requests, parts.limit)?;
+    let context = Context {
+        options: parts.options,
+        connection: parts.connection,
+        writes,
+        election,
+        switch: parts.switch.clone(),
+        health: parts.health,
+        work: parts.work,
+        metrics: parts.metrics,
+        pages: parts.pages,
+        debug: parts.debug,
+    };
+    Ok(controller.initialize(context).map_err(|error| error.to_string()))
+}
+
+/// The controllers that run, in the order of their names.
+struct Running {
+    tasks: BTreeMap<&'static str, (Group, CancellationToken, Tasks)>,
+}
+
+impl Running {
+    fn start(ready: Vec<Ready>) -> Self {
+        let tasks = ready.into_iter().map(|Ready { name, group, run }| {
+            let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
+            tasks.spawn_fallible(name, run(stop.clone()));
+            (name, (group, stop, tasks))
+        });
+        Self { tasks: tasks.collect() }
+    }
+
+    /// Runs until something ends it, then stops everything.
+    async fn until(
+        mut self,
+        stop: &CancellationToken,
+        elections: &[Election],
+        served: &mut Tasks,
+        options: &Options,
+    ) -> Result<(), Error> {
+        let lost = futures::future::select_all(
+            elections
+                .iter()
+                .map(|election| Box::pin(async { (election.group(), election.lost().await) }) as BoxedLoss<'_>)
+                .chain([Box::pin(std::future::pending()) as BoxedLoss<'_>]),
+        );
+        let (ended, drain) = tokio::select! {
+            biased;
+            // First, since controllers end by themselves when they are told to stop.
+            () = stop.cancelled() => (Ok(()), options.drain),
+            ((group, why), ..) = lost => {
+                // Others may hold the lease after its duration: until then what is under way may finish.
+                let drain = match &options.election {
+                    Elects::On(lease) => lease.duration - lease.renew_deadline,
+                    Elects::Off => options.drain,
+                };
+                (Err(Error::LeaseLost { group: group.as_str(), why: why.to_string() }), drain.min(options.drain))
+            }
+            (name, why) = self.next() => (Err(Error::Controller { name, why }), options.drain),
+            ended = served.next() => (Err(Error::Task(ended.to_string())), options.drain),
+        };
+        if tokio::time::timeout(drain, self.stop()).await.is_err() {
+            tracing::warn!(?drain, "work was cut off at the end of the drain timeout; what is written is sound");
+        }
+        for (_, _, tasks) in self.tasks.values_mut() {
+            tasks.cut_off().await;
+        }
+        ended
+    }
+
+    /// The next controller that ends, and what it left.
+    async fn next(&mut self) -> (&'static str, String) {
+        let all = self.tasks.iter_mut().map(|(name, (_, _, tasks))| {
+            let name = *name;
+            Box::pin(async move {
+                let how = tasks.next().await.how;
+                (name, how.err().unwrap_or_else(|| "it ended without an error".to_owned()))
+            }) as std::pin::Pin<Box<dyn Future<Output = (&'static str, String)> + Send + '_>>
+        });
+        let all: Vec<_> = all.collect();
+        if all.is_empty() {
+            return std::future::pending().await;
+        }
+        futures::future::select_all(all).await.0
+    }
+
+    /// Stops them one after the other, the last one first.
+    async fn stop(&mut self) {
+        for (name, (group, stop, tasks)) in self.tasks.iter_mut().rev() {
+            stop.cancel();
+            tasks.finish().await;
+            tracing::debug!(controller = name, group = group.as_str(), "stopped");
         }
     }
 }
 
-fn named(
-    tasks: &mut JoinSet<(&'static str, Result<(), String>)>,
-    name: &'static str,
-    task: impl Future<Output = ()> + Send + 'static,
-) {
-    tasks.spawn(async move {
-        task.await;
-        (name, Ok(()))
+type BoxedLoss<'a> = std::pin::Pin<Box<dyn Future<Output = (Group, topoloom_core::election::Lost)> + Send + 'a>>;
+
+/// What `topoloom debug dump` says of the process itself.
+fn about(debug: &mut Debug, options: &Options, elections: &[Election], switch: &Switch) {
+    let (namespace, config) = (options.namespace.clone(), options.location.to_string());
+    let (observes, forced) = (options.mode == Mode::Observe, options.writes == Writes::LeasesOnly);
+    let (elections, switch) = (elections.to_vec(), switch.clone());
+    debug.part("process", move || {
+        let elections: BTreeMap<_, _> =
+            elections.iter().map(|election| (election.group().as_str(), told(election))).collect();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "namespace": namespace,
+            "config": config,
+            "observe": observes,
+            "readOnlyFlag": forced,
+            "readOnly": switch.is_read_only(),
+            "elections": elections,
+            "aliveTasks": tokio::runtime::Handle::current().metrics().num_alive_tasks(),
+        })
     });
+}
+
+/// An election as the dump shows it.
+fn told(election: &Election) -> serde_json::Value {
+    let lease = election
+        .lease()
+        .map(|lease| json!({"namespace": lease.namespace, "name": lease.name, "identity": &*lease.identity}));
+    json!({"role": format!("{:?}", election.role()), "lease": lease, "history": election.history()})
+}
+
+/// The servers of the process.
+struct Servers {
+    admin: Server,
+    health: Option<Server>,
+    metrics: Option<Server>,
+}
+
+impl Servers {
+    async fn listen(options: &Options) -> Result<Self, Error> {
+        let health = match &options.health {
+            Some(health) => {
+                let tls = health.tls.as_ref().map(tls::server).transpose()?;
+                Some(Server::listen("healthz-address", health.address, tls).await?)
+            }
+            None => None,
+        };
+        let metrics = match options.metrics {
+            Some(address) => Some(Server::listen("listen-address", address, None).await?),
+            None => None,
+        };
+        let admin = Server::listen("admin-address", options.admin, None).await?;
+        Ok(Self { admin, health, metrics })
+    }
+
+    fn serve(
+        self,
+        health: &Health,
+        registry: MetricRegistry,
+        pages: Vec<Router>,
+        debug: Debug,
+        log: log::Control,
+        stop: &CancellationToken,
+    ) -> Tasks {
+        let metrics = admin::metrics(Arc::new(registry));
+        let all = [admin::health(health), metrics.clone(), admin::debug(debug, log)];
+        let all = admin::loopback_only(all.into_iter().chain(pages).fold(Router::new(), Router::merge));
+        let mut tasks = Tasks::default();
+        tasks.spawn("admin server", self.admin.serve(all, stop.clone()));
+        if let Some(server) = self.health {
+            tasks.spawn("health server", server.serve(admin::health(health), stop.clone()));
+        }
+        if let Some(server) = self.metrics {
+            tasks.spawn("metrics server", server.serve(metrics, stop.clone()));
+        }
+        tasks
+    }
 }

@@ -60,7 +60,9 @@ fn every_interface_has_a_kept_component() {
 
 #[test]
 fn the_text_of_a_released_interface_is_what_it_was() {
-    for released in names(&kept()).into_iter().filter(|name| kept().join(name).is_dir()) {
+    for released in
+        names(&kept()).into_iter().filter(|name| name.starts_with("discovery-") && kept().join(name).is_dir())
+    {
         let changed = changed(&kept().join(&released), &root().join("wit").join(&released));
         assert!(changed.is_empty(), "{released} is released, and these files are not what they were: {changed:?}");
     }

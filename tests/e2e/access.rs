@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::json;
+use topoloom_tests::chart;
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, RACKS, Scene};
@@ -12,30 +13,28 @@ use topoloom_tests::scene::{NAMESPACE, RACKS, Scene};
 const PATIENCE: Duration = Duration::from_secs(60);
 const TREE: [&str; 1] = ["tier 1 ex.io/rack=x (1): a"];
 
-/// A cluster in which the ServiceAccount of `deploy/rbac.yaml` exists; its kubeconfig file.
+/// A cluster with the chart; the kubeconfig file of its ServiceAccount.
 async fn installed() -> Result<(Scene, PathBuf)> {
     let scene = Scene::new().await?;
-    let rbac = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
-    scene.plane.kubectl(&["apply", "-f", &rbac.to_string_lossy()]).await?;
-    let kubeconfig = scene.plane.kubeconfig_for(NAMESPACE, "topoloom").await?;
+    let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;
     Ok((scene, kubeconfig))
 }
 
 /// Takes one resource out of the rules of the ClusterRole.
 async fn forbid(scene: &Scene, resource: &str) -> Result<()> {
-    let role = scene.plane.kubectl(&["get", "clusterrole", "topoloom", "-o", "json"]).await?;
+    let role = scene.plane.kubectl(&["get", "clusterrole", chart::CLUSTER_NAME, "-o", "json"]).await?;
     let mut role: serde_json::Value = serde_json::from_str(&role)?;
     let rules = role["rules"].as_array_mut().unwrap();
     let before = rules.len();
     rules.retain(|rule| rule["resources"][0] != resource);
     assert_eq!(rules.len() + 1, before, "the role has a rule for {resource}");
     let patch = json!({"rules": rules}).to_string();
-    scene.plane.kubectl(&["patch", "clusterrole", "topoloom", "--type=merge", "-p", &patch]).await?;
+    scene.plane.kubectl(&["patch", "clusterrole", chart::CLUSTER_NAME, "--type=merge", "-p", &patch]).await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rules_of_deploy_are_all_that_the_host_needs() -> Result<()> {
+async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
     let (scene, kubeconfig) = installed().await?;
     scene.nodes(&["a ex.io/rack=x ex.io/spine=s", "b ex.io/rack=y ex.io/spine=s"]).await?;
     scene.configure(RACKS).await?;
@@ -60,20 +59,10 @@ async fn the_rules_of_deploy_are_all_that_the_host_needs() -> Result<()> {
     scene.cli(&["confirm", "label"]).await?;
     scene.until(&[]).await;
     let ready = host.readyz().await?;
-    assert!(ready.lines().all(|line| line.starts_with("[+]")), "{ready}");
+    assert!(!ready.contains("[!]") && !ready.contains("absent"), "{ready}");
     let denied = host.log().into_iter().find(|line| line.contains("orbidden"));
     assert_eq!(denied, None);
     host.stop().await
-}
-
-/// The rule that `deploy/rbac.yaml` shows for the ConfigMap of a plugin, as an operator would fill it in.
-async fn allow_plugin(scene: &Scene, name: &str) -> Result<()> {
-    let rule = json!([{"op": "add", "path": "/rules/-", "value": {
-        "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": ["list", "watch"],
-    }}]);
-    let patch = rule.to_string();
-    scene.plane.kubectl(&["patch", "role", "topoloom", "-n", NAMESPACE, "--type=json", "-p", &patch]).await?;
-    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,7 +87,7 @@ async fn a_plugin_from_a_config_map_needs_one_rule_more_and_swaps_need_none() ->
     let host = Host::start(&kubeconfig, &[]).await?;
     let message = scene.until_condition("fabric", "Loaded", "False", "PluginNotFound").await;
     assert!(message.contains("acme-plugin") && message.contains("configmaps"), "{message}");
-    allow_plugin(&scene, "acme-plugin").await?;
+    chart::install(&scene, json!({"plugins": {"watched": [{"name": "acme-plugin"}]}})).await?;
     scene.until(&["tier 1 example.com/rack=x (2): a b"]).await;
     let serves = async |version: &str| {
         eventually(&format!("{version} serves"), PATIENCE, async || {
@@ -136,18 +125,17 @@ async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
     host.stop().await?;
 
     // Nodes can be read again, and HyperNodes only be read.
-    let rbac = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
-    scene.plane.kubectl(&["apply", "-f", &rbac.to_string_lossy()]).await?;
+    chart::install(&scene, json!({})).await?;
     forbid(&scene, "hypernodes").await?;
     let read = r#"[{"op": "add", "path": "/rules/-", "value": {"apiGroups": ["topology.volcano.sh"], "resources": ["hypernodes"], "verbs": ["list", "watch"]}}]"#;
-    scene.plane.kubectl(&["patch", "clusterrole", "topoloom", "--type=json", "-p", read]).await?;
+    scene.plane.kubectl(&["patch", "clusterrole", chart::CLUSTER_NAME, "--type=json", "-p", read]).await?;
     let host = Host::start(&kubeconfig, &[]).await?;
     let message = scene.until_condition("label", "Applied", "False", "WriteFailed").await;
     let rule = "ClusterRole: {apiGroups: [\"topology.volcano.sh\"], resources: [\"hypernodes\"], verbs: [\"patch\"]}";
     assert!(message.contains("Forbidden") && message.contains(rule), "{message}");
     scene.until(&[]).await;
     // The operator adds the rule; nobody restarts anything.
-    scene.plane.kubectl(&["apply", "-f", &rbac.to_string_lossy()]).await?;
+    chart::install(&scene, json!({})).await?;
     scene.until(&TREE).await;
     scene.until_condition("label", "Applied", "True", "Ok").await;
     host.stop().await

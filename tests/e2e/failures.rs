@@ -8,7 +8,8 @@ async fn the_host_follows_again_after_the_api_server_was_away_and_its_history_is
     let mut scene = Scene::new().await?;
     scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=y"]).await?;
     scene.configure(RACKS).await?;
-    let host = scene.host().await?;
+    // Alone, so nobody waits for it: one that elects would end when it cannot renew.
+    let host = scene.host_with(&["--leader-elect=false"]).await?;
     scene.until(&["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (1): b"]).await;
     scene.plane.stop_apiserver().await?;
     scene.plane.start_apiserver().await?;
@@ -31,7 +32,7 @@ async fn a_host_that_is_killed_in_the_middle_of_its_writes_finishes_them_after_a
         (0..300).map(|i| format!("n{i:03} ex.io/rack=r{:02} ex.io/spine=s{}", i / 6, i / 60)).collect();
     scene.nodes(&nodes.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     scene.configure(RACKS).await?;
-    let host = topoloom_tests::host::Host::launch(&scene.plane.kubeconfig(), &["--concurrency", "1"]).await?;
+    let host = topoloom_tests::host::Host::launch(&scene.host_kubeconfig().await?, &["--concurrency", "1"]).await?;
     topoloom_tests::controlplane::eventually(
         "some objects are written",
         std::time::Duration::from_secs(60),
@@ -118,7 +119,7 @@ async fn without_the_hyper_node_crd_the_host_waits_and_says_what_to_install() ->
     scene.plane.kubectl(&["delete", "crd", "hypernodes.topology.volcano.sh"]).await?;
     scene.nodes(&["a ex.io/rack=x"]).await?;
     scene.configure(RACKS).await?;
-    let host = topoloom_tests::host::Host::launch(&scene.plane.kubeconfig(), &[]).await?;
+    let host = topoloom_tests::host::Host::launch(&scene.host_kubeconfig().await?, &[]).await?;
     let patience = std::time::Duration::from_secs(60);
     topoloom_tests::controlplane::eventually("/readyz names the CRD", patience, async || match host.readyz().await {
         Err(error) if error.to_string().contains("topoloom crd | kubectl apply") => Ok(()),

@@ -9,16 +9,21 @@
 
 mod access;
 mod adoption;
+mod chart;
 mod configuration;
 mod drift;
 mod examples;
 mod fabric;
+mod failover;
 mod failures;
 mod files;
 mod guard;
 mod harness;
+mod metrics;
 mod names;
+mod night;
 mod plugins;
+mod process;
 mod schema;
 mod swaps;
 mod verbs;

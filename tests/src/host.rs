@@ -20,6 +20,9 @@ use crate::controlplane::eventually;
 const READY: Duration = Duration::from_secs(60);
 /// How long a host may take to stop.
 const STOP: Duration = Duration::from_secs(30);
+/// A test that kills its host does not wait for a long lease.
+const LEASES: [&str; 3] =
+    ["--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms"];
 /// Log lines that are printed when a test fails.
 const TAIL: usize = 60;
 
@@ -46,14 +49,27 @@ pub fn binary() -> Result<PathBuf> {
 }
 
 impl Host {
-    /// Starts `topoloom run` and waits until it is ready.
+    /// Starts `topoloom run`, alone, and waits until it is ready and leads.
     ///
     /// # Errors
     /// When it ends or does not become ready; with its log.
     pub async fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let host = Self::launch(kubeconfig, arguments).await?;
-        eventually("the host is ready", READY, async || host.readyz().await.map_err(|error| error.to_string())).await;
+        // One that follows a host that was killed is ready, and does nothing yet.
+        eventually("the host is ready and leads", READY, async || {
+            let ready = host.readyz().await.map_err(|error| error.to_string())?;
+            if ready.contains("election hypernode: leads") { Ok(()) } else { Err(ready) }
+        })
+        .await;
         Ok(host)
+    }
+
+    /// Waits until it is ready.
+    ///
+    /// # Panics
+    /// When it does not become so, with what it says.
+    pub async fn until_ready(&self) {
+        eventually("the host is ready", READY, async || self.readyz().await.map_err(|error| error.to_string())).await;
     }
 
     /// Starts `topoloom run` and waits only for its first log line. It logs as a test wants it, unless `arguments` say
@@ -62,13 +78,45 @@ impl Host {
     /// # Errors
     /// When it ends before that.
     pub async fn launch(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
+        Self::launch_as("host", kubeconfig, arguments).await
+    }
+
+    /// The same as one of several replicas: `instance` stands in its lease and in its user agent.
+    ///
+    /// # Errors
+    /// When it ends before its first line.
+    pub async fn launch_as(instance: &str, kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
+        Self::launch_with(instance, kubeconfig, arguments, &[]).await
+    }
+
+    /// The same with more environment variables.
+    ///
+    /// # Errors
+    /// When it ends before its first line.
+    pub async fn launch_with(
+        instance: &str,
+        kubeconfig: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
+        let mut command = Command::new(binary()?);
+        command.arg("run").arg("--kubeconfig").arg(kubeconfig);
+        command.env("HOSTNAME", instance).envs(environment.iter().copied());
+        Self::spawn(command, arguments).await
+    }
+
+    /// The same with a command of the caller's, to which only arguments are added.
+    ///
+    /// # Errors
+    /// When it ends before its first log line.
+    pub async fn spawn(mut command: Command, arguments: &[&str]) -> Result<Self> {
+        let elects = arguments.iter().any(|argument| argument.starts_with("--leader-elect"));
+        let leases: &[&str] = if elects { &[] } else { &LEASES };
         let log: &[&str] = if arguments.contains(&"--log") { &[] } else { &["--log", "info,topoloom=debug"] };
-        let mut child = Command::new(binary()?)
-            .arg("run")
+        let mut child = command
             .args(["--admin-address", "127.0.0.1:0", "--log-format", "json"])
             .args(log)
-            .arg("--kubeconfig")
-            .arg(kubeconfig)
+            .args(leases)
             .args(arguments)
             .env_remove("KUBECONFIG")
             .stdin(Stdio::null())
@@ -123,6 +171,11 @@ impl Host {
         if status.is_success() { Ok(text) } else { bail!("{status}: {text}") }
     }
 
+    /// Where its admin server listens.
+    pub fn admin(&self) -> &str {
+        &self.admin
+    }
+
     /// Its process id.
     pub fn id(&self) -> Option<u32> {
         self.child.id()
@@ -136,7 +189,9 @@ impl Host {
         self.signal(Signal::TERM)?;
         let status = tokio::time::timeout(STOP, self.child.wait()).await.context("the host does not stop")??;
         if !status.success() {
-            bail!("the host stopped with {status}");
+            let log = self.log();
+            let tail: Vec<&str> = log.iter().rev().take(TAIL).rev().map(String::as_str).collect();
+            bail!("the host stopped with {status}: {}", tail.join("\n"));
         }
         Ok(())
     }
@@ -150,7 +205,19 @@ impl Host {
         Ok(())
     }
 
-    fn signal(&self, signal: Signal) -> Result<()> {
+    /// Waits for its end, whatever ends it.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub async fn ended(&mut self) -> Result<std::process::ExitStatus> {
+        tokio::time::timeout(STOP, self.child.wait()).await.context("the host does not end")?.context("waiting for it")
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// When it has ended already.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
         let id = self.child.id().context("the host has ended already")?;
         let pid = Pid::from_raw(i32::try_from(id)?).context("a process id is above 0")?;
         Ok(kill_process(pid, signal)?)

@@ -8,8 +8,13 @@
     reason = "test code: a panic is the report of a failed test, and progress goes to the terminal"
 )]
 
+pub mod chart;
 pub mod controlplane;
+mod gomodule;
 pub mod guest;
+pub mod helm;
 pub mod host;
+pub mod image;
 pub mod limits;
 pub mod scene;
+pub mod soak;

@@ -7,6 +7,8 @@
 //! tier 1 ex.io/rack=a7 (2): m1 m2
 //! ```
 
+mod rights;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -23,7 +25,8 @@ use crate::host::Host;
 
 /// Where the configuration is.
 pub const NAMESPACE: &str = "volcano-system";
-const CONFIG_MAP: &str = "volcano-controller-configmap";
+/// Its name.
+pub const CONFIG_MAP: &str = "volcano-controller-configmap";
 const KEY: &str = "volcano-controller.conf";
 
 /// How long a change may take to show; a test that needs it all has failed.
@@ -46,6 +49,15 @@ networkTopologyDiscovery:
 pub struct Scene {
     /// The servers.
     pub plane: ControlPlane,
+    rights: tokio::sync::Mutex<Rights>,
+}
+
+/// What the host may do here.
+#[derive(Default)]
+struct Rights {
+    access: rights::Access,
+    /// Once there is a ServiceAccount.
+    kubeconfig: Option<std::path::PathBuf>,
 }
 
 impl Scene {
@@ -72,7 +84,7 @@ impl Scene {
             ..Default::default()
         };
         namespaces.create(&PostParams::default(), &namespace).await?;
-        Ok(Self { plane })
+        Ok(Self { plane, rights: tokio::sync::Mutex::default() })
     }
 
     /// Starts the host and waits until it is ready.
@@ -80,7 +92,15 @@ impl Scene {
     /// # Errors
     /// When it does not become ready.
     pub async fn host(&self) -> Result<Host> {
-        Host::start(&self.plane.kubeconfig(), &[]).await
+        self.host_with(&[]).await
+    }
+
+    /// The same with more arguments.
+    ///
+    /// # Errors
+    /// When it does not become ready.
+    pub async fn host_with(&self, arguments: &[&str]) -> Result<Host> {
+        Host::start(&self.host_kubeconfig().await?, arguments).await
     }
 
     /// Runs the host until the topology is this one.
@@ -119,6 +139,7 @@ impl Scene {
     /// # Errors
     /// The refusal.
     pub async fn configure(&self, text: &str) -> Result<()> {
+        self.allow(text).await?;
         let maps: Api<ConfigMap> = Api::namespaced(self.plane.client(), NAMESPACE);
         let body =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": {KEY: text}});

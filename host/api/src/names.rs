@@ -53,3 +53,9 @@ pub const EVENT_COMPONENT: &str = "topoloom";
 
 /// Node label whose value is the Node's own name; as the last level of a label list it stands for the Node itself.
 pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
+
+/// On a Lease without a holder: who gave it back. Others then need not wait for that holder's time to pass.
+pub const RELEASED_ANNOTATION: &str = "topoloom.dev/released-by";
+
+/// On the ConfigMap of the configuration: `"true"` ends all writes but those of leases, on every replica.
+pub const READ_ONLY_ANNOTATION: &str = "topoloom.dev/read-only";

@@ -5,12 +5,18 @@
 //!
 //! | room | owns |
 //! |---|---|
+//! | [`controllers`] | which controllers of the process run |
+//! | [`election`] | who of several replicas writes, and until when |
 //! | [`topology`] | what a discoverer answered, what the cluster holds, and the plan that leads from one to the other |
 //! | [`snapshot`] | the nodes of the cluster as dictionary-coded columns |
 //! | [`status`] | how many existing Nodes are below each HyperNode |
 //! | [`plugin`] | what a plugin may do, how it ended, and when it is tried again |
+//! | [`queue`] | which key is worked on next, and when one that failed is tried again |
 
+pub mod controllers;
+pub mod election;
 pub mod plugin;
+pub mod queue;
 pub mod snapshot;
 pub mod status;
 pub mod topology;

@@ -29,6 +29,8 @@ pub(super) struct Live {
     server: http::Uri,
     /// The namespace of the configuration.
     pub(super) namespace: String,
+    /// Our own, where modules are kept.
+    pub(super) own_namespace: String,
     pub(super) hyper_nodes: Vec<HyperNode>,
     pub(super) sources: Vec<DiscoverySource>,
     pub(super) document: Document,
@@ -42,7 +44,7 @@ pub(super) struct Live {
 impl Live {
     /// Looks at HyperNodes, sources and configuration.
     pub(super) async fn look(args: &ClusterArgs) -> anyhow::Result<Self> {
-        let cluster::Connection { client, server } = args.connection().await?;
+        let cluster::Connection { client, server, .. } = args.connection().await?;
         let hyper_nodes = list::<HyperNode>(&client).await.context("listing HyperNodes")?;
         let sources = match list::<DiscoverySource>(&client).await {
             Err(refusal) if refusal.reason == Reason::NoSuchResource => Vec::new(),
@@ -56,6 +58,7 @@ impl Live {
             client,
             server,
             namespace,
+            own_namespace: args.own_namespace(),
             hyper_nodes,
             sources,
             document,
@@ -99,7 +102,7 @@ impl Live {
     async fn prepared(&self, host: Host<'_>, only: Option<&str>) -> Prepared {
         let supply = Supply {
             delivery: Delivery::new(Some(self.client.clone()), Sites::at(&self.namespace), Metrics::default()),
-            modules: Modules::new(Some(self.client.clone()), &self.namespace, None),
+            modules: Modules::new(Some(self.client.clone()), &self.own_namespace, None),
         };
         let serving = self.sources.iter().filter_map(|source| {
             let digest = Digest::parse(&source.status.plugin.as_ref()?.digest)?;
@@ -235,7 +238,7 @@ async fn document(args: &ClusterArgs, client: &kube::Client) -> anyhow::Result<O
         Load::Invalid(error) => anyhow::bail!("the configuration {location} cannot be read: {error}"),
         Load::NoConfigMap => {
             super::print::error(&format!(
-                "topoloom: there is no ConfigMap {location}, so no source is enabled: name it with --namespace and --release"
+                "topoloom: there is no ConfigMap {location}, so no source is enabled: name it with --config-map, or --namespace and --release"
             ));
             Ok(None)
         }

@@ -8,6 +8,8 @@ mod sandbox;
 mod serving;
 mod sign;
 
+pub(super) use file::read_bounded;
+
 use std::process::ExitCode;
 
 use clap::Subcommand;

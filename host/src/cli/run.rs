@@ -1,50 +1,89 @@
 //! `topoloom run`.
 
+mod accepted;
+mod access;
+mod election;
+mod listeners;
 mod plugins;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use topoloom_core::controllers::{OURS, Selection};
 use topoloom_core::plugin::{Amount, Limit, Setting};
 
-use super::ClusterArgs;
+use super::options::{Given, VOLCANOS, values};
+use super::{ClusterArgs, LogArgs};
 use crate::config::Mode;
 use crate::config::size::{self, ByteSize};
+use crate::log;
+use crate::manager::options::{OnInitFailure, Profiling, Writes};
 use crate::manager::{self, Options};
 use crate::plugin;
 use crate::topology::status::Scope;
 
-/// Flags of `run`.
+/// Flags of `run`. Each is also a variable of the environment and a key of the options file, see [`super::options`].
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
+    /// A file with flags, one `NAME: VALUE` each; flags and variables win over it
+    #[arg(long, value_name = "FILE", value_parser = values::path)]
+    options: Option<PathBuf>,
     /// Do everything but write HyperNodes, for a trial beside another controller
-    #[arg(long, env = "TOPOLOOM_OBSERVE")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     observe: bool,
+    /// Write nothing at all but leases, for an emergency
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
+    read_only: bool,
+    /// Which controllers run: names with commas between, `*` for all others, `-NAME` for all but; may be repeated. Known
+    /// are bottomup-syncer, extender, hyperNode-controller, nodelock-sweeper
+    #[arg(long, help_heading = VOLCANOS, value_name = "NAMES", default_value = "*", allow_hyphen_values = true, action = ArgAction::Append)]
+    controllers: Vec<String>,
+    /// How often a failing work item is tried again before it is dropped; below zero: for ever
+    #[arg(long, help_heading = VOLCANOS, value_name = "COUNT", default_value = "15", allow_hyphen_values = true, value_parser = values::tries)]
+    max_requeue_num: i64,
+    /// Go on when a controller cannot be initialised; /readyz says which, and why
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
+    tolerate_controller_failures: bool,
+    /// How long work that is under way may take when the process is told to stop (1s to 10m)
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::lasting::<1_000, 600_000>)]
+    drain_timeout: Duration,
+    /// Give profiles at the admin address
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
+    profiling: bool,
     /// Whose status.nodeCount is kept
-    #[arg(long, env = "TOPOLOOM_STATUS", value_enum, default_value_t = StatusScope::All)]
+    #[arg(long, value_enum, default_value_t = StatusScope::All)]
     status: StatusScope,
     /// HyperNode writes under way at most, for objects and for statuses each (1 to 64)
-    #[arg(long, env = "TOPOLOOM_CONCURRENCY", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
-    concurrency: u16,
-    /// Where /healthz, /readyz, /metrics and /sources are served; port 0 picks a free one
-    #[arg(long, env = "TOPOLOOM_ADMIN_ADDRESS", default_value = "127.0.0.1:8081", value_name = "IP:PORT")]
-    admin_address: SocketAddr,
+    #[arg(long, value_name = "COUNT", default_value = "8", value_parser = values::whole::<1, 64>)]
+    concurrency: u32,
+    #[command(flatten)]
+    listeners: listeners::ListenerArgs,
     #[command(flatten)]
     plugins: plugins::PluginArgs,
     /// Where documents may lie: files that entries grant to plugins with `permissions.endpoints.NAME.file`
-    #[arg(long, env = "TOPOLOOM_DOCUMENTS", value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = values::path)]
     documents: Option<PathBuf>,
     /// Stack of WebAssembly code in each call of a plugin (64Ki to 8Mi)
-    #[arg(long, env = "TOPOLOOM_PLUGIN_STACK", default_value_t = default(Limit::Stack), value_parser = stack, value_name = "SIZE")]
+    #[arg(long, default_value_t = default(Limit::Stack), value_parser = stack, value_name = "SIZE")]
     plugin_stack: ByteSize,
     /// Calls of plugins under way at most; the others wait (1 to 32)
-    #[arg(long, env = "TOPOLOOM_PLUGIN_CALLS", default_value_t = Limit::ProcessCalls.fixed().number(), value_parser = calls, value_name = "COUNT")]
+    #[arg(long, default_value_t = Limit::ProcessCalls.fixed().number(), value_parser = calls, value_name = "COUNT")]
     plugin_calls: u64,
+    // Those with a heading of their own come last: it holds for what follows.
+    #[command(flatten)]
+    election: election::ElectionArgs,
+    #[command(flatten)]
+    access: access::AccessArgs,
+    #[command(flatten)]
+    verbosity: accepted::VerbosityArgs,
+    #[command(flatten)]
+    accepted: accepted::AcceptedArgs,
 }
 
 fn default(limit: Limit) -> ByteSize {
@@ -76,36 +115,114 @@ enum StatusScope {
     Own,
 }
 
-/// Runs the host until a signal.
-pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    // Before the cluster is asked for anything: what is wrong with these is wrong everywhere.
-    let (cache, trust) = (args.plugins.cache()?, args.plugins.trust()?);
-    let connection = args.cluster.connection().await?;
-    let options = Options {
-        location: args.cluster.location(),
-        mode: if args.observe { Mode::Observe } else { Mode::Apply },
-        status: match args.status {
-            StatusScope::All => Scope::All,
-            StatusScope::Own => Scope::Own,
-        },
-        concurrency: usize::from(args.concurrency),
-        admin: args.admin_address,
-        executable: super::executable(),
-        plugins: args.plugins.folder(),
-        poll: args.plugins.poll(),
-        modules: args.plugins.modules(),
-        documents: args.documents,
-        cache,
-        trust,
-        runtime: plugin::Options {
-            stack: args.plugin_stack.as_usize(),
-            calls: usize::try_from(args.plugin_calls).unwrap_or(usize::MAX),
-        },
-    };
+/// What is checked before the cluster is asked for anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// The rules across flags, which need no machine.
+    Rules,
+    /// Files too: keys, certificates.
+    Files,
+}
+
+/// Everything that `run` was told, typed and found sound.
+pub(super) struct Told {
+    /// How to reach the cluster.
+    cluster: ClusterArgs,
+    /// The rest.
+    pub(super) options: Options,
+}
+
+impl RunArgs {
+    /// What is logged: `--log`, or what `--v` means.
+    pub(super) fn log(&self, log: LogArgs, given: &Given) -> LogArgs {
+        match self.verbosity.filter() {
+            Some(filter) if !given.is_given("log") => LogArgs { log: filter.to_owned(), ..log },
+            _ => log,
+        }
+    }
+
+    /// Applies the rules across flags. What is wrong is in `given` then; the answer only counts where nothing is.
+    pub(super) fn settle(self, depth: Depth, given: &mut Given) -> Told {
+        self.accepted.warn(given);
+        let controllers = controllers(given);
+        let namespace = self.cluster.own_namespace();
+        let listeners = self.listeners.listeners(given);
+        let election = self.election.election(&namespace, given);
+        self.plugins.rules(given);
+        let (mut cache, mut trust) = (None, plugin::trust::TrustOptions::default());
+        if depth == Depth::Files {
+            listeners::check_files(listeners.health.as_ref(), given);
+            (cache, trust) = (self.plugins.cache(given), self.plugins.trust(given));
+        }
+        let options = Options {
+            location: self.cluster.location(),
+            namespace,
+            controllers,
+            on_init_failure: match self.tolerate_controller_failures {
+                true => OnInitFailure::Tolerate,
+                false => OnInitFailure::Exit,
+            },
+            election,
+            drain: self.drain_timeout,
+            mode: if self.observe { Mode::Observe } else { Mode::Apply },
+            writes: if self.read_only { Writes::LeasesOnly } else { Writes::Allowed },
+            status: match self.status {
+                StatusScope::All => Scope::All,
+                StatusScope::Own => Scope::Own,
+            },
+            concurrency: usize::try_from(self.concurrency).unwrap_or(usize::MAX),
+            // Below zero there is no end of tries.
+            max_requeue: u32::try_from(self.max_requeue_num).ok(),
+            admin: listeners.admin,
+            health: listeners.health,
+            metrics: listeners.metrics,
+            rate: self.access.rate(given),
+            profiling: if self.profiling { Profiling::On } else { Profiling::Off },
+            executable: super::executable(),
+            plugins: self.plugins.folder(),
+            poll: self.plugins.poll(),
+            modules: self.plugins.modules(),
+            documents: self.documents,
+            cache,
+            trust,
+            runtime: plugin::Options {
+                stack: self.plugin_stack.as_usize(),
+                calls: usize::try_from(self.plugin_calls).unwrap_or(usize::MAX),
+            },
+        };
+        Told { cluster: self.cluster, options }
+    }
+}
+
+/// The list of controllers that counts; those of other layers are judged too.
+fn controllers(given: &mut Given) -> Selection {
+    let mut counting = None;
+    for setting in given.layers("controllers") {
+        match Selection::parse(setting.values.iter().map(String::as_str), &OURS) {
+            Ok(reading) if counting.is_none() => counting = Some(reading),
+            Ok(_) => {}
+            Err(mistakes) => mistakes.iter().for_each(|mistake| given.broken("controllers", &setting, mistake)),
+        }
+    }
+    let Some(reading) = counting else { return Selection::all() };
+    if !reading.elsewhere.is_empty() {
+        let names = reading.elsewhere.join(", ");
+        given.warn(&["controllers"], format!("switches off what is not here: {names} run in Volcano's own binary"));
+    }
+    reading.selection
+}
+
+/// How long what the clients left behind may take to notice that nobody needs it any more.
+const LEFT_BEHIND: Duration = Duration::from_secs(2);
+
+/// Runs the host until a signal. A second one ends the process where it stands.
+pub(super) async fn run(told: Told, log: log::Control) -> anyhow::Result<ExitCode> {
+    let Told { cluster, options } = told;
+    let connection = cluster.connection().await?;
     let stop = CancellationToken::new();
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    let mut interrupt = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
-    let mut host = std::pin::pin!(manager::run(connection, options, stop.clone()));
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut host = std::pin::pin!(manager::run(connection, options, log, stop.clone()));
     tokio::select! {
         ended = &mut host => { ended?; return Ok(ExitCode::SUCCESS); }
         _ = terminate.recv() => {}
@@ -115,9 +232,26 @@ pub(super) async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     stop.cancel();
     tokio::select! {
         ended = &mut host => { ended?; Ok(ExitCode::SUCCESS) }
-        _ = terminate.recv() => Ok(ExitCode::FAILURE),
-        _ = interrupt.recv() => Ok(ExitCode::FAILURE),
+        _ = terminate.recv() => at_once(),
+        _ = interrupt.recv() => at_once(),
     }
+}
+
+#[allow(clippy::disallowed_methods, reason = "destructors are what the second signal does not want to wait for")]
+fn at_once() -> ! {
+    tracing::warn!("stopped at once by a second signal");
+    std::process::exit(1)
+}
+
+/// Says how many tasks are left when the manager has returned: none, or something was forgotten.
+pub(super) fn last_words(runtime: &tokio::runtime::Runtime) {
+    let left = || runtime.metrics().num_alive_tasks();
+    let began = std::time::Instant::now();
+    // Connections of clients end a moment after the last handle of their client.
+    while left() > 0 && began.elapsed() < LEFT_BEHIND {
+        runtime.block_on(async { tokio::time::sleep(Duration::from_millis(5)).await });
+    }
+    tracing::info!(tasks = left(), "topoloom has stopped");
 }
 
 #[cfg(test)]

@@ -234,7 +234,7 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
         Err(refusal) if matches!(refusal.reason, Reason::NotFound | Reason::NoSuchResource) => {}
         Err(refusal) => return Err(refusal).context("deleting the DiscoverySource"),
     }
-    let modules = forget_modules(&client, &live.namespace, &live.sources, &args.source).await;
+    let modules = forget_modules(&client, &live.own_namespace, &live.sources, &args.source).await;
     print::out(&format!("{count} HyperNodes of source {} deleted{modules}\n", args.source));
     Ok(ExitCode::SUCCESS)
 }

@@ -4,10 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::client::ClientBuilder;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{ClientBuilder, ConfigExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use tower::BoxError;
 use tower::util::MapErrLayer;
+use tower::{BoxError, ServiceBuilder};
+
+use super::gate::{self, Gate};
+use super::rate::Limit;
+use super::requests;
 
 /// How long one request may take until its answer's head is there; watches answer at once and then stream.
 const READ_TIMEOUT: Duration = Duration::from_secs(305);
@@ -43,15 +51,65 @@ pub struct Connection {
     pub client: kube::Client,
     /// The URL of the API server.
     pub server: http::Uri,
+    config: kube::Config,
+}
+
+impl Connection {
+    /// The same, with every request counted.
+    ///
+    /// # Errors
+    /// As [`Self::behind`].
+    pub fn counted(self, metrics: &requests::Metrics, limit: &Limit) -> Result<Self, ConnectError> {
+        Ok(Self { client: self.behind(&Gate::none(), metrics, limit)?, ..self })
+    }
+
+    /// Another client, with connections of its own, that sends only while the gate is open. Its connections live on the
+    /// runtime that it is used on.
+    ///
+    /// # Errors
+    /// When a certificate or a key of the settings cannot be used.
+    pub fn behind(
+        &self,
+        gate: &Gate,
+        metrics: &requests::Metrics,
+        limit: &Limit,
+    ) -> Result<kube::Client, ConnectError> {
+        let refused = |error: kube::Error| ConnectError::Client(chain(&error));
+        let config = &self.config;
+        let mut tcp = HttpConnector::new();
+        // TLS comes on top.
+        tcp.enforce_http(false);
+        let wire = gate::Connector::new(gate.clone(), tcp);
+        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(wire).map_err(refused)?);
+        connector.set_connect_timeout(config.connect_timeout);
+        connector.set_read_timeout(config.read_timeout);
+        connector.set_write_timeout(config.write_timeout);
+        let service = ServiceBuilder::new()
+            .layer(limit.clone())
+            .layer(requests::Counted(metrics.clone()))
+            .layer(MapErrLayer::new(named(&self.server)))
+            .layer(gate::Door(gate.clone()))
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer().map_err(refused)?)
+            .layer(config.extra_headers_layer().map_err(refused)?)
+            .map_err(BoxError::from)
+            .service(Client::builder(TokioExecutor::new()).build(connector));
+        Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+    }
 }
 
 /// Makes a client. Does not talk to the API server yet.
 ///
-/// `kubeconfig` wins over `KUBECONFIG`, that over `~/.kube/config`, that over the ServiceAccount of the pod.
+/// `kubeconfig` wins over `KUBECONFIG`, that over `~/.kube/config`, that over the ServiceAccount of the pod. `server` is
+/// asked in place of the API server that is found there; where nothing is found it is asked without credentials.
 ///
 /// # Errors
 /// Names the file and what is wrong with it.
-pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Connection, ConnectError> {
+pub async fn connect(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    server: Option<&http::Uri>,
+) -> Result<Connection, ConnectError> {
     let mut config = match kubeconfig {
         Some(path) => {
             let named = |message: String| ConnectError::Kubeconfig { path: path.to_owned(), message };
@@ -68,21 +126,31 @@ pub async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result
                 .await
                 .map_err(|error| ConnectError::Nowhere { message: chain(&error) })?
         }
-        None => kube::Config::infer().await.map_err(|error| ConnectError::Nowhere { message: chain(&error) })?,
+        None => match (kube::Config::infer().await, server) {
+            (Ok(config), _) => config,
+            (Err(_), Some(server)) => kube::Config::new(server.clone()),
+            (Err(error), None) => return Err(ConnectError::Nowhere { message: chain(&error) }),
+        },
     };
+    if let Some(server) = server {
+        config.cluster_url = server.clone();
+    }
     // We decide ourselves when a write is tried again: a blind retry would hide a 429 from the operator.
     config.default_retry = false;
     config.read_timeout = Some(READ_TIMEOUT);
     config.connect_timeout = Some(Duration::from_secs(10));
-    config.headers.push((
-        http::header::USER_AGENT,
-        http::HeaderValue::from_static(concat!("topoloom/", env!("CARGO_PKG_VERSION"))),
-    ));
-    let url = config.cluster_url.clone();
-    let server: Arc<str> = url.to_string().trim_end_matches('/').into();
-    let builder = ClientBuilder::try_from(config).map_err(|error| ConnectError::Client(chain(&error)))?;
-    let named = move |source: BoxError| NoAnswer { server: Arc::clone(&server), source };
-    Ok(Connection { client: builder.with_layer(&MapErrLayer::new(named)).build(), server: url })
+    let agent = format!(concat!("topoloom/", env!("CARGO_PKG_VERSION"), " ({})"), super::instance());
+    let agent = http::HeaderValue::try_from(agent)
+        .unwrap_or_else(|_| http::HeaderValue::from_static(concat!("topoloom/", env!("CARGO_PKG_VERSION"))));
+    config.headers.push((http::header::USER_AGENT, agent));
+    let server = config.cluster_url.clone();
+    let builder = ClientBuilder::try_from(config.clone()).map_err(|error| ConnectError::Client(chain(&error)))?;
+    Ok(Connection { client: builder.with_layer(&MapErrLayer::new(named(&server))).build(), server, config })
+}
+
+fn named(server: &http::Uri) -> impl Fn(BoxError) -> NoAnswer + Clone + Send + 'static {
+    let server: Arc<str> = server.to_string().trim_end_matches('/').into();
+    move |source| NoAnswer { server: Arc::clone(&server), source }
 }
 
 /// Which API server did not answer: the client's own errors do not say where they knocked.

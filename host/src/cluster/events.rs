@@ -33,8 +33,21 @@ impl Events {
     /// A recorder for this process.
     #[must_use]
     pub fn new(client: kube::Client) -> Self {
-        let instance = std::env::var("HOSTNAME").ok().filter(|name| !name.is_empty());
+        let instance = Some(super::instance());
         Self { recorder: Recorder::new(client, Reporter { controller: EVENT_COMPONENT.into(), instance }) }
+    }
+
+    /// Says that this replica leads a group, as every Kubernetes component says it.
+    pub async fn leads(&self, namespace: &str, lease: &str, identity: &str) {
+        let reference = k8s_openapi::api::core::v1::ObjectReference {
+            api_version: Some("coordination.k8s.io/v1".into()),
+            kind: Some("Lease".into()),
+            name: Some(lease.into()),
+            namespace: Some(namespace.into()),
+            ..Default::default()
+        };
+        let note = format!("{identity} became leader");
+        self.publish(&reference, EventType::Normal, "LeaderElection", note, "Lead").await;
     }
 
     /// Says something about a source. `uid` is that of its DiscoverySource, where one exists.
@@ -46,19 +59,26 @@ impl Events {
             uid: uid.map(str::to_owned),
             ..Default::default()
         };
-        let event = Event {
-            type_: match urgency {
-                Urgency::Normal => EventType::Normal,
-                Urgency::Warning => EventType::Warning,
-            },
-            reason: reason.as_str().into(),
-            note: Some(text::clip(note.to_owned(), NOTE - '…'.len_utf8())),
-            action: "Discover".into(),
-            secondary: None,
+        let kind = match urgency {
+            Urgency::Normal => EventType::Normal,
+            Urgency::Warning => EventType::Warning,
         };
-        if let Err(error) = self.recorder.publish(&event, &reference).await {
-            let refusal = Refusal::of(&error);
-            tracing::debug!(source, reason = refusal.reason.as_str(), error = %refusal, "an Event could not be published");
+        self.publish(&reference, kind, reason.as_str(), note.to_owned(), "Discover").await;
+    }
+
+    async fn publish(
+        &self,
+        about: &k8s_openapi::api::core::v1::ObjectReference,
+        type_: EventType,
+        reason: &str,
+        note: String,
+        action: &str,
+    ) {
+        let note = Some(text::clip(note, NOTE - '…'.len_utf8()));
+        let event = Event { type_, reason: reason.into(), note, action: action.into(), secondary: None };
+        if let Err(error) = self.recorder.publish(&event, about).await {
+            let (refusal, about) = (Refusal::of(&error), about.name.as_deref().unwrap_or_default());
+            tracing::debug!(about, reason = refusal.reason.as_str(), error = %refusal, "an Event could not be published");
         }
     }
 }

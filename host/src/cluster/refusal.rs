@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::client::chain;
+use super::gate::Closed;
 
 /// One reading of an error of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +46,32 @@ pub enum Reason {
     ServerError,
     /// No answer at all.
     Unreachable,
+    /// Nothing was sent: another replica holds the lease.
+    NotLeader,
+    /// Nothing was sent: writes are switched off.
+    ReadOnly,
 }
 
 impl Reason {
+    /// Every kind.
+    pub const ALL: [Self; 15] = [
+        Self::Conflict,
+        Self::AlreadyExists,
+        Self::NotFound,
+        Self::NoSuchResource,
+        Self::Forbidden,
+        Self::Unauthorized,
+        Self::Invalid,
+        Self::DeniedByAdmission,
+        Self::WebhookUnreachable,
+        Self::TooManyRequests,
+        Self::Expired,
+        Self::ServerError,
+        Self::Unreachable,
+        Self::NotLeader,
+        Self::ReadOnly,
+    ];
+
     /// The word for conditions, events and metric labels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -65,6 +89,8 @@ impl Reason {
             Self::Expired => "Expired",
             Self::ServerError => "ServerError",
             Self::Unreachable => "Unreachable",
+            Self::NotLeader => "NotLeader",
+            Self::ReadOnly => "ReadOnly",
         }
     }
 
@@ -79,6 +105,8 @@ impl Reason {
                 | Self::WebhookUnreachable
                 | Self::TooManyRequests
                 | Self::Unreachable
+                | Self::NotLeader
+                | Self::ReadOnly
         )
     }
 }
@@ -108,6 +136,13 @@ impl Refusal {
     }
 
     fn unanswered(error: &(dyn std::error::Error + 'static)) -> Self {
+        if let Some(closed) = closed(error) {
+            let reason = match closed {
+                Closed::NotLeader => Reason::NotLeader,
+                Closed::ReadOnly => Reason::ReadOnly,
+            };
+            return Self { reason, message: closed.to_string(), retry_after: None };
+        }
         let message = format!("the API server did not answer: {}", chain(error));
         Self { reason: Reason::Unreachable, message, retry_after: None }
     }
@@ -161,6 +196,20 @@ impl Refusal {
         let retry_after = (retry_after_seconds > 0).then(|| Duration::from_secs(retry_after_seconds));
         Self { reason, message, retry_after }
     }
+}
+
+/// The gate in the chain of causes, also inside an I/O error of a connection.
+fn closed(error: &(dyn std::error::Error + 'static)) -> Option<Closed> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let inside = inner.and_then(|inner| inner.downcast_ref::<Closed>());
+        if let Some(closed) = error.downcast_ref::<Closed>().or(inside) {
+            return Some(*closed);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// The RBAC rule that a 403 asks for, from the sentence that every Kubernetes release since 1.8 prints:

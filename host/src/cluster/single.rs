@@ -3,23 +3,65 @@
 //! List and watch carry the field selector `metadata.name`, which is what lets a Role restrict them to that one object.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use kube::Api;
 use kube::runtime::WatchStreamExt;
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use serde::de::DeserializeOwned;
 
 use super::Refusal;
+use super::pause::Pauses;
 
 /// Every state of the object from now on, and every error in between; the watch goes on by itself.
 pub fn watch<K>(api: Api<K>, name: &str) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send + use<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    states(watcher::watcher(api, only(name)).backoff(Pauses::default()))
+}
+
+/// The same for what cannot wait: a watch that broke is opened again after this pause, however often it breaks.
+pub fn watch_every<K>(
+    api: Api<K>,
+    name: &str,
+    pause: Duration,
+) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send + use<K>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    states(watcher::watcher(api, only(name)).backoff(Always(pause)))
+}
+
+/// One pause, every time.
+struct Always(Duration);
+
+impl Iterator for Always {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(self.0)
+    }
+}
+
+impl Backoff for Always {
+    fn reset(&mut self) {}
+}
+
+fn only(name: &str) -> watcher::Config {
+    watcher::Config::default().fields(&format!("metadata.name={name}"))
+}
+
+fn states<K>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
+) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send
+where
+    K: Send,
+{
     let mut listed = None;
-    watcher::watcher(api, config).default_backoff().filter_map(move |event| {
+    events.filter_map(move |event| {
         let state = match event {
             Ok(Event::Init) => {
                 listed = None;

@@ -7,7 +7,7 @@ use super::{Error, Problem};
 use std::collections::BTreeMap;
 
 /// The one key of the top level.
-const LIST: &str = "networkTopologyDiscovery";
+pub(super) const LIST: &str = "networkTopologyDiscovery";
 
 /// A document that could be read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,12 +79,14 @@ impl Document {
 
 /// Reads a file; see [`super::parse_file`].
 pub(super) fn parse_file(text: &str) -> Result<Document, Error> {
-    let tree = yaml::load(text, 0)?;
-    let field = |node: &Node, key: &str| {
-        node.map()?.iter().rev().find(|field| field.key == key).map(|field| std::rc::Rc::clone(&field.value))
-    };
+    read_or_unwrap(yaml::load(text, 0)?)
+}
+
+/// Reads a document, or the one in the manifest of a ConfigMap.
+pub(super) fn read_or_unwrap(tree: Tree) -> Result<Document, Error> {
+    let field = |node: &Node, key: &str| node.field(key).cloned();
     let Some(root) = &tree.root else { return read(tree) };
-    if field(root, "kind").as_deref().and_then(Node::text) != Some("ConfigMap") {
+    if root.field("kind").and_then(|kind| kind.text()) != Some("ConfigMap") {
         return read(tree);
     }
     let key = super::location::KEY;

@@ -3,6 +3,7 @@
 use super::{Document, Error, parse};
 use std::collections::BTreeMap;
 use std::fmt;
+use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
 
 /// The data key, as Volcano names it.
 pub const KEY: &str = "volcano-controller.conf";
@@ -13,6 +14,8 @@ pub const RELEASE_VARIABLE: &str = "HELM_RELEASE_NAME";
 
 const DEFAULT_NAMESPACE: &str = "volcano-system";
 const DEFAULT_RELEASE: &str = "volcano";
+/// How charts name the ConfigMap: after the release.
+const SUFFIX: &str = "-controller-configmap";
 
 /// One key of one ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +41,34 @@ impl Location {
     pub fn from_environment(namespace: Option<&str>, release: Option<&str>) -> Self {
         let namespace = namespace.filter(|text| !text.is_empty()).unwrap_or(DEFAULT_NAMESPACE);
         let release = release.filter(|text| !text.is_empty()).unwrap_or(DEFAULT_RELEASE);
-        Self::new(namespace, &format!("{release}-controller-configmap"))
+        Self::new(namespace, &format!("{release}{SUFFIX}"))
+    }
+
+    /// The usual key of the ConfigMap that `NAME` or `NAMESPACE/NAME` says, in `namespace` where it says none.
+    ///
+    /// # Errors
+    /// What a name must look like.
+    pub fn parse(text: &str, namespace: &str) -> Result<Self, String> {
+        let (namespace, name) = text.split_once('/').unwrap_or((namespace, text));
+        if !is_dns_label(namespace) {
+            return Err(
+                "must be NAME or NAMESPACE/NAME, with a namespace of 1 to 63 lower-case letters, digits and `-`"
+                    .to_owned(),
+            );
+        }
+        if !is_dns_subdomain(name) {
+            return Err(
+                "must be NAME or NAMESPACE/NAME, with a name of 1 to 253 lower-case letters, digits, `-` and `.`"
+                    .to_owned(),
+            );
+        }
+        Ok(Self::new(namespace, name))
+    }
+
+    /// The Helm release that the ConfigMap is named after, where it is.
+    #[must_use]
+    pub fn release(&self) -> Option<&str> {
+        self.name.strip_suffix(SUFFIX)
     }
 
     /// The usual key of a ConfigMap that the operator names.

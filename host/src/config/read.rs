@@ -331,21 +331,30 @@ impl<'a> Fields<'a> {
     /// Warns of every key that is not among the known ones, with the nearest of them.
     pub(super) fn warn_unknown(&self, known: &[&str], report: &mut Report) {
         for key in self.fields.keys().filter(|key| !known.contains(key)) {
-            let hint = known.iter().find(|known| is_near(key, known));
-            let hint = hint.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let near = known.iter().find(|known| is_near(key, known));
+            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             report.warning(self.place(key), format!("is not known here and has no effect{hint}"));
         }
     }
 }
 
+/// The known text that was most likely meant, if any.
+pub(crate) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let same = known.clone().find(|known| given.eq_ignore_ascii_case(known));
+    same.or_else(|| known.filter_map(|known| Some((distance(given, known)?, known))).min().map(|(_, known)| known))
+}
+
 /// Whether one text is a likely slip of the other: other capitals, or at most two letters off.
 fn is_near(given: &str, known: &str) -> bool {
-    if given.eq_ignore_ascii_case(known) {
-        return true;
-    }
+    given.eq_ignore_ascii_case(known) || distance(given, known).is_some()
+}
+
+/// How many letters one text is off the other: two at most, one for short words, and nothing beyond that.
+fn distance(given: &str, known: &str) -> Option<usize> {
+    let most = if known.len() < 5 { 1 } else { 2 };
     // Distances of long texts cost their product, and a long unknown key is no slip.
-    if given.len() > 2 * known.len() || known.len() < 5 {
-        return false;
+    if given.len() > 2 * known.len() || known.len() < 3 {
+        return None;
     }
     let known: Vec<char> = known.chars().collect();
     let mut row: Vec<usize> = (0..=known.len()).collect();
@@ -363,5 +372,5 @@ fn is_near(given: &str, known: &str) -> bool {
             *first = index + 1;
         }
     }
-    row.last().is_some_and(|distance| *distance <= 2)
+    row.last().copied().filter(|distance| *distance <= most)
 }

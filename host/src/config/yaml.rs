@@ -1,6 +1,7 @@
 //! YAML 1.1 as a tree that knows its lines.
 //!
-//! Owns: from text to [`Tree`], bounded in depth and size. Only the first document is read; that there is another is said. Repeated keys: the last
+//! Owns: from text to [`Tree`], bounded in depth and size. Where one document is
+//! wanted the first is read, and that there is another is said. Repeated keys: the last
 //! counts. Keys are texts; `<<` merges. Aliases share what they point to, and a bound on the size of the expanded tree
 //! is checked while it grows, so that no document can multiply itself.
 //!
@@ -12,7 +13,7 @@ mod json;
 mod scalar;
 mod tree;
 
-pub(super) use build::load;
+pub(super) use build::{load, load_all};
 pub(super) use scalar::Resolved;
 pub(super) use tree::{Kind, Node, Tree};
 

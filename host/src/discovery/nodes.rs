@@ -22,6 +22,7 @@ use tokio::sync::{Notify, watch};
 use topoloom_core::snapshot::{Change, ColumnKey, NodeMeta, Store, View};
 
 use crate::cluster::Refusal;
+use crate::cluster::pause::Pauses;
 use crate::manager::health::Check;
 
 /// Nodes per page of a list: 500 nodes are about half a megabyte of metadata, so a relist of any cluster stays small.
@@ -154,7 +155,7 @@ impl Nodes {
         let api = kube::Api::<PartialObjectMeta<Node>>::all(client);
         loop {
             let config = watcher::Config::default().page_size(PAGE);
-            let mut events = std::pin::pin!(watcher::watcher(api.clone(), config).default_backoff());
+            let mut events = std::pin::pin!(watcher::watcher(api.clone(), config).backoff(Pauses::default()));
             loop {
                 let event = tokio::select! {
                     event = events.next() => event,

@@ -1,33 +1,53 @@
 //! What every source is doing: in memory for the admin server, in the cluster as DiscoverySource objects.
 //!
-//! Supervisors publish; one writer task brings the cluster up to date, with one write per source and change of content
-//! (decision H18). Where the CRD is not installed the host works on and says so.
+//! Supervisors publish; workers bring the cluster up to date, with one write per source and change of content (decision
+//! H18). A source is a key of a work queue: one that the API server refuses is tried again with pauses of its own, holds
+//! up no other, and rests after too many tries until a resync or its next news. Where the CRD is not installed the host
+//! works on and says so.
 
-use std::collections::BTreeMap;
+mod decisions;
+mod write;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::{Api, Patch, PatchParams};
-use serde_json::json;
-use tokio::sync::Notify;
-use topoloom_api::discovery_source::{API_VERSION, DiscoverySource, DiscoverySourceStatus, KIND, State};
-use topoloom_api::names::FIELD_MANAGER;
+use tokio_util::sync::CancellationToken;
+use topoloom_api::condition::Reason;
+use topoloom_api::discovery_source::{DiscoverySource, DiscoverySourceStatus, State};
 use topoloom_api::object_name;
+use topoloom_core::queue::Limiter;
 
-use crate::cluster::{Reason, Refusal};
+pub(crate) use self::decisions::fate;
+pub use self::decisions::{Decided, Planned};
+use self::write::Writer;
+use crate::cluster::events::{Events, Urgency};
 use crate::manager::health::Check;
+use crate::work::{Options, WorkQueue, run_workers};
 
 /// `lastSuccess` alone is refreshed when the stored one is older than this (decision H18).
 const REFRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
-/// How often an absent CRD, or a refusal, is looked at again.
-const AGAIN: Duration = Duration::from_secs(15);
+/// More sources than one ConfigMap has room for.
+const CAPACITY: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
+
+/// How long an Event may take.
+const EVENT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a status is written over.
+enum Base {
+    /// The object as it was last seen or written.
+    Version(Option<String>),
+    /// There is none that we know of.
+    Absent,
+}
 
 /// The present status of every source.
-#[derive(Default)]
 pub struct Reports {
     inner: Mutex<BTreeMap<String, Entry>>,
-    changed: Notify,
+    /// The sources of which something may have to be written.
+    queue: WorkQueue<String>,
 }
 
 struct Entry {
@@ -35,8 +55,15 @@ struct Entry {
     /// What the cluster holds, as far as we know.
     written: Option<DiscoverySourceStatus>,
     uid: Option<String>,
-    /// Both were compared since they changed, and nothing is to be written.
-    is_settled: bool,
+    /// The version of that object, as far as we know.
+    version: Option<String>,
+    decisions: VecDeque<Decided>,
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Self { inner: Mutex::default(), queue: WorkQueue::new("reports", CAPACITY, Limiter::default()) }
+    }
 }
 
 impl Reports {
@@ -51,41 +78,46 @@ impl Reports {
             status: DiscoverySourceStatus::default(),
             written: None,
             uid: None,
-            is_settled: false,
+            version: None,
+            decisions: VecDeque::new(),
         });
         if entry.status == status {
             return;
         }
+        let source = status.source.clone();
         entry.status = status;
-        entry.is_settled = false;
         drop(inner);
-        self.changed.notify_one();
+        self.look_at(source);
     }
 
     /// What the cluster holds about a source, learnt from the watch.
     pub fn observed(&self, object: &DiscoverySource) {
         let source = object.status.source.clone();
-        if let Some(entry) = self.lock().get_mut(&source) {
+        let known = self.with(&source, |entry| {
             entry.uid.clone_from(&object.metadata.uid);
+            entry.version.clone_from(&object.metadata.resource_version);
             entry.written = Some(object.status.clone());
-            entry.is_settled = false;
+        });
+        if known.is_some() {
+            self.look_at(source);
         }
-        self.changed.notify_one();
     }
 
     /// The object of a source is gone from the cluster: it is written again if the source still has something to say.
     pub fn vanished(&self, name: &str) {
+        let mut gone = Vec::new();
         self.lock().retain(|source, entry| {
             if object_name(source) != name {
                 return true;
             }
             entry.written = None;
             entry.uid = None;
-            entry.is_settled = false;
+            entry.version = None;
+            gone.push(source.clone());
             // A source that is off has nothing more to say: the operator took its object away.
             entry.status.state != Some(State::Disabled)
         });
-        self.changed.notify_one();
+        gone.into_iter().for_each(|source| self.look_at(source));
     }
 
     /// Nothing is said about a source any more.
@@ -97,6 +129,18 @@ impl Reports {
     #[must_use]
     pub fn all(&self) -> Vec<DiscoverySourceStatus> {
         self.lock().values().map(|entry| entry.status.clone()).collect()
+    }
+
+    /// What was decided about a source, and what became of it.
+    pub(crate) fn decided(&self, source: &str, decided: Decided) {
+        self.with(source, |entry| decisions::remember(&mut entry.decisions, decided));
+    }
+
+    /// The last decisions about every source, oldest first.
+    #[must_use]
+    pub fn decisions(&self) -> BTreeMap<String, Vec<Decided>> {
+        let inner = self.lock();
+        inner.iter().map(|(source, entry)| (source.clone(), entry.decisions.iter().cloned().collect())).collect()
     }
 
     /// One source.
@@ -111,51 +155,58 @@ impl Reports {
         self.lock().get(source)?.uid.clone()
     }
 
-    /// Writes what differs until dropped.
-    pub async fn write(self: Arc<Self>, client: kube::Client, check: Check) {
-        let api: Api<DiscoverySource> = Api::all(client);
-        loop {
-            let due: Vec<(DiscoverySourceStatus, bool)> = {
-                let mut inner = self.lock();
-                for entry in inner.values_mut().filter(|entry| !entry.is_settled) {
-                    entry.is_settled = !entry.is_due();
-                }
-                let due = inner.values().filter(|entry| !entry.is_settled);
-                due.map(|entry| (entry.status.clone(), entry.uid.is_some())).collect()
-            };
-            let mut refused = false;
-            for (status, exists) in due {
-                match write_one(&api, &status, exists).await {
-                    Ok(object) => {
-                        check.pass();
-                        if let Some(entry) = self.lock().get_mut(&status.source) {
-                            entry.uid = object.metadata.uid;
-                            entry.written = Some(status);
-                        }
-                    }
-                    Err(refusal) if refusal.reason == Reason::NoSuchResource => {
-                        check.absent("the CRD discoverysources.topoloom.dev is not installed (`topoloom crd | kubectl apply --server-side -f -`); sources are shown at /sources and in the log only");
-                        refused = true;
-                        break;
-                    }
-                    Err(refusal) => {
-                        if refusal.reason == Reason::NotFound
-                            && let Some(entry) = self.lock().get_mut(&status.source)
-                        {
-                            entry.uid = None;
-                            entry.written = None;
-                        }
-                        check.fail(&refusal);
-                        refused = true;
-                    }
-                }
+    /// Writes what differs until dropped, or until [`Reports::close`] and everything that waits is written.
+    ///
+    /// A source whose status is given up for now is told by an Event (requirement R8); the next resync takes it up again.
+    pub async fn write(self: Arc<Self>, client: kube::Client, check: Check, work: Options, events: Events) {
+        let queue = self.queue.clone();
+        let (drops, mut dropped) = tokio::sync::mpsc::unbounded_channel();
+        let writer = Arc::new(Writer::new(Arc::clone(&self), client, check, drops));
+        let told = async {
+            while let Some((source, note)) = dropped.recv().await {
+                let uid = self.uid(&source);
+                let told = events.source(&source, uid.as_deref(), Urgency::Warning, Reason::WriteFailed, &note);
+                // Best effort: what could not be written may well be all that could be told.
+                let _ = tokio::time::timeout(EVENT_PATIENCE, told).await;
             }
-            if refused {
-                tokio::time::sleep(AGAIN).await;
-            } else {
-                self.changed.notified().await;
-            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = run_workers(queue, work, writer, CancellationToken::new()) => {}
+            () = told => {}
         }
+    }
+
+    /// What is said from here on is not written any more.
+    pub fn close(&self) {
+        self.queue.shut_down();
+    }
+
+    fn look_at(&self, source: String) {
+        // Refused when everything ends, or when there are too many; those are added by the resync.
+        if let Err(why) = self.queue.add(source) {
+            tracing::debug!(%why, "the status of a source is not written now");
+        }
+    }
+
+    /// Every source of which something is to be written.
+    fn due(&self) -> Vec<String> {
+        self.lock().iter().filter(|(_, entry)| entry.is_due()).map(|(source, _)| source.clone()).collect()
+    }
+
+    /// What is to be written about a source, and whether its object is there.
+    fn due_of(&self, source: &str) -> Option<(DiscoverySourceStatus, Base)> {
+        let inner = self.lock();
+        let entry = inner.get(source).filter(|entry| entry.is_due())?;
+        let base = match &entry.uid {
+            Some(_) => Base::Version(entry.version.clone()),
+            None => Base::Absent,
+        };
+        Some((entry.status.clone(), base))
+    }
+
+    fn with<T>(&self, source: &str, act: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        self.lock().get_mut(source).map(act)
     }
 }
 
@@ -177,17 +228,5 @@ impl Entry {
     }
 }
 
-async fn write_one(
-    api: &Api<DiscoverySource>,
-    status: &DiscoverySourceStatus,
-    exists: bool,
-) -> Result<DiscoverySource, Refusal> {
-    let name = object_name(&status.source);
-    let parameters = PatchParams::apply(FIELD_MANAGER).force();
-    if !exists {
-        let body = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}});
-        api.patch(&name, &parameters, &Patch::Apply(&body)).await.map_err(|error| Refusal::of(&error))?;
-    }
-    let body = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "status": status});
-    api.patch_status(&name, &parameters, &Patch::Apply(&body)).await.map_err(|error| Refusal::of(&error))
-}
+#[cfg(test)]
+mod tests;

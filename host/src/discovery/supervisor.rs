@@ -52,9 +52,11 @@ use super::pacing::Pacing;
 use super::report::Reports;
 use super::revision::{self, Refused, Revision};
 use crate::cluster::events::Events;
+use crate::cluster::gate::Switch;
 use crate::config::{EntryConfig, Mode, OnFailure};
 use crate::delivery::{Offer, Subscription, Supply};
 use crate::endpoints::Outside;
+use crate::manager::hypernode::rival::Rival;
 use crate::manager::metrics::RoundMetrics;
 use crate::plugin::Runtime;
 use crate::plugin::trust::TrustOptions;
@@ -93,6 +95,10 @@ pub struct Shared {
     pub tiers: TierRegistry,
     /// Whether the host as a whole only observes.
     pub mode: Mode,
+    /// The switch of all writes.
+    pub switch: Switch,
+    /// Volcano's own HyperNode controller, while it leads.
+    pub rival: tokio::sync::watch::Receiver<Rival>,
     /// How often a source has prepared an entry for the first time.
     pub prepared: tokio::sync::watch::Sender<usize>,
     /// The process stops.
@@ -101,13 +107,13 @@ pub struct Shared {
 
 impl Shared {
     /// What revisions are made with.
-    fn host<'a>(&'a self, objects: &'a [Arc<str>]) -> revision::Host<'a> {
+    pub fn host<'a>(&'a self, objects: &'a [Arc<str>]) -> revision::Host<'a> {
         let trust = revision::Vouchers::Host(&self.trust);
         revision::Host { runtime: &self.runtime, outside: &self.outside, trust, objects }
     }
 
     /// The names of the objects of a source, where its revision depends on them.
-    async fn objects(&self, entry: &EntryConfig) -> Vec<Arc<str>> {
+    pub async fn objects(&self, entry: &EntryConfig) -> Vec<Arc<str>> {
         if !compat::is_open(entry) {
             return Vec::new();
         }
@@ -133,6 +139,8 @@ pub enum Command {
     Continue(Digest),
     /// The operator names the plugin that is to serve, or does not any more.
     Serve(Option<Digest>),
+    /// Writes were switched off or on, or a rival came or went.
+    Switched,
     /// The source is off or gone.
     Stop(OnRemoval),
     /// The process stops; the source does not.
@@ -296,7 +304,7 @@ impl Supervisor {
     ) -> Self {
         let source: Arc<str> = entry.source.as_str().into();
         let wake = Arc::new(Wake::default());
-        let observes = shared.mode == Mode::Observe || entry.mode == Mode::Observe;
+        let observes = shared.mode == Mode::Observe || entry.mode == Mode::Observe || shared.switch.is_read_only();
         shared.hyper_nodes.own(&source, Arc::clone(&wake) as _, observes);
         shared.tiers.enter(&source, order, &wake);
         let place = shared.supply.delivery.subscribe(&entry.plugin);
@@ -449,6 +457,7 @@ impl Supervisor {
                         | Command::Run
                         | Command::Pause(false)
                         | Command::Continue(_)
+                        | Command::Switched
                         | Command::Serve(_) => false,
                     };
                     self.told.push_back(command);
@@ -461,9 +470,12 @@ impl Supervisor {
         }
     }
 
-    /// Whether nothing may be written, by the word of the host or of the entry. An entry that was refused may still
+    /// Whether nothing may be written, by the word of the host, of whoever switched writes off, or of the entry. An entry that was refused may still
     /// forbid writes; it cannot allow what the one that runs forbids.
     fn observes(&self) -> bool {
+        if self.shared.switch.is_read_only() {
+            return true;
+        }
         let runs = self.revision.as_ref().map_or(Mode::Apply, |revision| revision.entry.mode);
         [self.shared.mode, self.entry.mode, runs].contains(&Mode::Observe)
     }
@@ -514,7 +526,8 @@ impl Supervisor {
 
     /// The source is off or gone: its HyperNodes stay, unless the entry says otherwise.
     async fn stop(mut self, on_removal: OnRemoval) -> Left {
-        let deletes = on_removal == OnRemoval::Delete && !self.observes() && !self.is_paused();
+        let silent = self.observes() || self.is_paused() || self.shared.rival.borrow().is_some();
+        let deletes = on_removal == OnRemoval::Delete && !silent;
         self.shared.hyper_nodes.disown(&self.source);
         self.shared.tiers.forget(&self.source);
         let mut left = Left::AsWanted;

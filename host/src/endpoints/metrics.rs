@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::error::{Denial, Error};
+use super::error::{Denial, Error, Wait};
 
 /// From a small answer on the same network to the longest that is allowed by default.
 const BUCKETS: [f64; 8] = [0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0, 120.0];
@@ -71,6 +71,28 @@ impl Metrics {
         let unverified = "1 where an endpoint's certificate is not checked";
         registry.register("endpoint_unverified", unverified, metrics.unverified.clone());
         metrics
+    }
+
+    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    pub(crate) fn examples(&self, any: &'static str) {
+        let any: Arc<str> = any.into();
+        let series = self.of(&any, &any);
+        for status in [200, 304, 302, 401, 429, 500, 400] {
+            series.answered(Ok(status), Duration::ZERO);
+        }
+        let nothing = String::new();
+        for error in [
+            Error::Denied { denial: Denial::Endpoint, message: nothing.clone() },
+            Error::Connect(nothing.clone()),
+            Error::Timeout { what: Wait::Connection, limit: Duration::ZERO },
+            Error::TooLarge(nothing.clone()),
+            Error::Protocol(nothing),
+        ] {
+            series.answered(Err(&error), Duration::ZERO);
+        }
+        series.received(0);
+        series.verified(super::Verification::Skipped);
+        Denial::ALL.into_iter().for_each(|denial| self.denied(&any, denial));
     }
 
     /// The series of one endpoint.

@@ -1,81 +1,160 @@
-//! The admin server: `/healthz`, `/readyz`, `/metrics`, and what each source is doing in full.
+//! What the servers of the process answer.
+//!
+//! | server | pages |
+//! |---|---|
+//! | health | `/healthz`, `/healthz/ping`, `/readyz` |
+//! | metrics | `/metrics` |
+//! | admin, loopback only | all of them, `/sources`, `/debug/dump`, `/debug/log`, and with `--profiling` `/debug/profile` |
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::registry::Registry;
 
+use super::debug::Debug;
 use super::health::Health;
 use crate::discovery::report::Reports;
+use crate::log;
 
-/// What the server shows.
-pub struct Shown {
-    /// The checks.
-    pub health: Health,
-    /// The metrics.
-    pub registry: Registry,
-    /// What each source is doing.
-    pub reports: Arc<Reports>,
-}
+/// The content type of OpenMetrics text.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// A filter of the log is shorter than this, in bytes.
+const FILTER: usize = 4096;
 
-/// Why there is no admin server.
-#[derive(Debug, thiserror::Error)]
-#[error("--admin-address {address}: cannot listen there: {source}")]
-pub struct ListenError {
-    address: SocketAddr,
-    source: std::io::Error,
-}
-
-/// Listens. The address may carry port 0: the listener knows the real one.
-///
-/// # Errors
-/// Names the flag and the address.
-pub async fn listen(address: SocketAddr) -> Result<tokio::net::TcpListener, ListenError> {
-    tokio::net::TcpListener::bind(address).await.map_err(|source| ListenError { address, source })
-}
-
-/// Serves until dropped.
-///
-/// # Errors
-/// Only if accepting connections fails for good.
-pub async fn serve(listener: tokio::net::TcpListener, shown: Shown) -> std::io::Result<()> {
-    let routes = Router::new()
-        .route("/healthz", get(async || "ok\n"))
+/// `/healthz` and `/readyz`.
+pub fn health(health: &Health) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/healthz/ping", get(healthz))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .route("/sources", get(sources))
-        .route("/sources/{source}", get(source))
-        .with_state(Arc::new(shown));
-    axum::serve(listener, routes).await
+        .with_state(health.clone())
 }
 
-async fn readyz(State(shown): State<Arc<Shown>>) -> Response {
-    let (ready, report) = shown.health.report();
+/// `/metrics`.
+pub fn metrics(registry: Arc<Registry>) -> Router {
+    Router::new().route("/metrics", get(exposition)).with_state(registry)
+}
+
+/// `/sources`: what each source is doing in full.
+pub fn sources(reports: Arc<Reports>) -> Router {
+    Router::new().route("/sources", get(all)).route("/sources/{source}", get(one)).with_state(reports)
+}
+
+/// `/debug`: for whoever is on the machine.
+pub fn debug(debug: Debug, control: log::Control) -> Router {
+    let dump = Router::new()
+        .route("/debug/dump", get(async |State(debug): State<Debug>| axum::Json(debug.dump())))
+        .with_state(debug);
+    let log = Router::new().route("/debug/log", get(filter).put(set_filter)).with_state(control);
+    dump.merge(log)
+}
+
+/// These pages for whoever asks for them by a loopback name or address. A page in a browser on the same machine can make any
+/// other name stand for 127.0.0.1, and would then read what it gets.
+pub fn loopback_only(pages: Router) -> Router {
+    pages.layer(middleware::from_fn(async |request: Request, next: Next| {
+        if is_for_loopback(&request) {
+            return next.run(request).await;
+        }
+        let text = "this server answers to localhost, 127.0.0.1 and [::1], and to no other name\n";
+        (StatusCode::MISDIRECTED_REQUEST, text).into_response()
+    }))
+}
+
+fn is_for_loopback(request: &Request) -> bool {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let named = request.uri().authority().map(|authority| authority.as_str());
+    host.to_str().is_ok_and(is_loopback) && named.is_none_or(is_loopback)
+}
+
+/// Whether `NAME` or `NAME:PORT` is this machine, by a name that nobody else can give.
+fn is_loopback(host: &str) -> bool {
+    let Ok(authority) = host.parse::<axum::http::uri::Authority>() else { return false };
+    let name = authority.host();
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    !host.contains('@')
+        && (name.eq_ignore_ascii_case("localhost")
+            || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback()))
+}
+
+async fn healthz(State(health): State<Health>) -> Response {
+    let (alive, text) = health.alive();
+    let status = if alive { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    (status, text).into_response()
+}
+
+async fn readyz(State(health): State<Health>) -> Response {
+    let (ready, report) = health.report();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, report).into_response()
 }
 
-async fn metrics(State(shown): State<Arc<Shown>>) -> Response {
+async fn exposition(State(registry): State<Arc<Registry>>) -> Response {
     let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &shown.registry) {
-        Ok(()) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
-            .into_response(),
+    match prometheus_client::encoding::text::encode(&mut text, &registry) {
+        Ok(()) => ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-async fn sources(State(shown): State<Arc<Shown>>) -> Response {
-    axum::Json(shown.reports.all()).into_response()
+async fn all(State(reports): State<Arc<Reports>>) -> Response {
+    axum::Json(reports.all()).into_response()
 }
 
-async fn source(State(shown): State<Arc<Shown>>, Path(source): Path<String>) -> Response {
-    match shown.reports.get(&source) {
+async fn one(State(reports): State<Arc<Reports>>, Path(source): Path<String>) -> Response {
+    match reports.get(&source) {
         Some(report) => axum::Json(report).into_response(),
         None => (StatusCode::NOT_FOUND, format!("there is no source {source:?}\n")).into_response(),
+    }
+}
+
+async fn filter(State(control): State<log::Control>) -> String {
+    format!("{}\n", control.filter())
+}
+
+async fn set_filter(State(control): State<log::Control>, body: String) -> Response {
+    if body.len() > FILTER {
+        return (StatusCode::PAYLOAD_TOO_LARGE, format!("a filter has at most {FILTER} bytes\n")).into_response();
+    }
+    match control.set(body.trim()) {
+        Ok(()) => format!("{}\n", control.filter()).into_response(),
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use tower::ServiceExt;
+
+    async fn status(host: &[&str], uri: &str) -> StatusCode {
+        let pages = loopback_only(Router::new().route("/debug/dump", get(async || "state")));
+        let request = host.iter().fold(Request::get(uri), |request, host| request.header(header::HOST, *host));
+        pages.oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status()
+    }
+
+    #[tokio::test]
+    async fn a_name_that_somebody_made_stand_for_this_machine_gets_no_answer() {
+        for good in ["127.0.0.1:8082", "127.8.8.8", "localhost:8082", "LOCALHOST", "[::1]:8082", "[::ffff:127.0.0.1]"] {
+            assert_eq!(status(&[good], "/debug/dump").await, StatusCode::OK, "{good}");
+        }
+        for bad in
+            ["evil.example:8082", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "x@127.0.0.1", ""]
+        {
+            assert_eq!(status(&[bad], "/debug/dump").await, StatusCode::MISDIRECTED_REQUEST, "{bad}");
+        }
+        assert_eq!(status(&[], "/debug/dump").await, StatusCode::MISDIRECTED_REQUEST);
+        let two = ["127.0.0.1", "evil.example"];
+        assert_eq!(status(&two, "/debug/dump").await, StatusCode::MISDIRECTED_REQUEST);
+        let absolute = status(&["127.0.0.1"], "http://evil.example/debug/dump").await;
+        assert_eq!(absolute, StatusCode::MISDIRECTED_REQUEST);
     }
 }

@@ -1,16 +1,30 @@
-//! The watch on the one ConfigMap that holds the configuration.
+//! The watch on the one ConfigMap that holds the configuration, and the switch of all writes in its annotations.
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
+use kube::{Api, ResourceExt};
 use tokio::sync::mpsc::UnboundedSender;
+use topoloom_api::names::READ_ONLY_ANNOTATION;
 
 use super::health::Check;
+use crate::cluster::gate::{ReadOnly, Switch};
 use crate::cluster::single;
 use crate::config::{Load, Location};
 
+/// What is watched, and what listens to its annotation.
+pub struct Place {
+    /// Where the ConfigMap is.
+    pub location: Location,
+    /// The switch of all writes: off until the ConfigMap was looked at once.
+    pub switch: Switch,
+    /// Writes stay off, whatever the annotation says.
+    pub forced: bool,
+}
+
 /// Reads the ConfigMap whenever it changes, until dropped. Equal contents in a row are sent once.
-pub async fn watch(client: kube::Client, location: Location, loads: UnboundedSender<Load>, check: Check) {
+pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Load>, check: Check) {
+    let Place { location, switch, forced } = place;
+    let mut annotated = false;
     let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
     let mut states = std::pin::pin!(single::watch(api, &location.name));
     let mut last: Option<Option<Option<String>>> = None;
@@ -23,6 +37,14 @@ pub async fn watch(client: kube::Client, location: Location, loads: UnboundedSen
             }
         };
         check.pass();
+        if let Some(map) = &present {
+            // Without a ConfigMap the last word stands.
+            annotated = map.annotations().get(READ_ONLY_ANNOTATION).is_some_and(|value| value == "true");
+        }
+        let position = if forced || annotated { ReadOnly::Yes } else { ReadOnly::No };
+        if switch.set(position) && position == ReadOnly::Yes {
+            tracing::warn!(annotation = READ_ONLY_ANNOTATION, "writes are switched off");
+        }
         let data = present.map(|map| map.data.unwrap_or_default());
         let text = data.as_ref().and_then(|data| data.get(&location.key).cloned());
         let key = data.is_some().then_some(text);

@@ -1,9 +1,18 @@
-//! What works and what does not, for `/readyz`.
+//! What works and what does not, for `/readyz` and `/healthz`.
+//!
+//! A replica that follows is ready when it can read the lease: what its controllers keep warm is shown, and does not
+//! count. One that leads is ready when its caches are there (requirement R6). Alive is everybody whose renew loop goes on.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use topoloom_core::controllers::OURS;
+
+use super::election::{Election, Group, Role};
 use crate::cluster::Refusal;
 
 /// A failure that was not repeated for this long is over.
@@ -12,7 +21,46 @@ const FORGOTTEN: Duration = Duration::from_secs(90);
 /// All checks of the process by name.
 #[derive(Clone, Default)]
 pub struct Health {
-    checks: Arc<Mutex<BTreeMap<&'static str, State>>>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    checks: BTreeMap<&'static str, Checked>,
+    controllers: BTreeMap<String, Controller>,
+    elections: Vec<Election>,
+}
+
+struct Checked {
+    state: State,
+    /// It counts only while this group's lease is ours.
+    group: Option<Group>,
+}
+
+/// How a controller stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Controller {
+    /// It runs, or waits for its lease with everything warm.
+    Running,
+    /// What it needs is not there.
+    Waiting(String),
+    /// It could not be initialised, and the process goes on without it.
+    Failed(String),
+    /// It is not enabled.
+    Disabled,
+}
+
+impl Controller {
+    /// The word for metrics.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting(_) => "waiting",
+            Self::Failed(_) => "failed",
+            Self::Disabled => "disabled",
+        }
+    }
 }
 
 /// How one check stands.
@@ -36,47 +84,176 @@ pub struct Check {
 }
 
 impl Health {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, State>> {
-        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a check that has not passed yet.
     #[must_use]
     pub fn check(&self, name: &'static str) -> Check {
-        self.lock().insert(name, State::Starting("waiting".into()));
-        Check { name, health: self.clone() }
+        self.add(name, None, State::Starting("waiting".into()))
+    }
+
+    /// Adds a check that has not passed yet, and that counts only while this replica leads the group.
+    #[must_use]
+    pub fn check_of_leader(&self, name: &'static str, group: Group) -> Check {
+        self.add(name, Some(group), State::Starting("waiting".into()))
     }
 
     /// Adds a check that readiness does not wait for.
     #[must_use]
     pub fn optional(&self, name: &'static str) -> Check {
-        self.lock().insert(name, State::Absent("not needed so far".into()));
+        self.add(name, None, State::Absent("not needed so far".into()))
+    }
+
+    fn add(&self, name: &'static str, group: Option<Group>, state: State) -> Check {
+        self.lock().checks.insert(name, Checked { state, group });
         Check { name, health: self.clone() }
     }
 
-    /// Whether everything passed at least once, and one line per check.
+    /// Adds an election.
+    pub fn election(&self, election: Election) {
+        self.lock().elections.push(election);
+    }
+
+    /// Says how a controller stands.
+    pub fn controller(&self, name: &str, stands: Controller) {
+        self.lock().controllers.insert(name.to_owned(), stands);
+    }
+
+    /// How every controller stands.
+    #[must_use]
+    pub fn controllers(&self) -> BTreeMap<String, Controller> {
+        self.lock().controllers.clone()
+    }
+
+    /// Every election.
+    #[must_use]
+    pub fn elections(&self) -> Vec<Election> {
+        self.lock().elections.clone()
+    }
+
+    /// Whether the process is alive, and why not.
+    #[must_use]
+    pub fn alive(&self) -> (bool, String) {
+        let inner = self.lock();
+        let stuck = inner.elections.iter().find_map(|election| Some((election.group(), election.stuck()?)));
+        match stuck {
+            Some((group, late)) => {
+                let late = late.as_secs();
+                (false, format!("the renew loop of the lease {} is stuck: {late} s late\n", group.as_str()))
+            }
+            None => (true, "ok\n".to_owned()),
+        }
+    }
+
+    /// Whether everything that counts passed at least once, and one line per check, lease and controller.
     #[must_use]
     pub fn report(&self) -> (bool, String) {
-        let checks = self.lock();
-        let ready = checks.values().all(|state| !matches!(state, State::Starting(_)));
-        let lines = checks.iter().map(|(name, state)| match state {
-            State::Passing => format!("[+] {name} ok\n"),
-            // What still fails says so again: a watch is opened anew at least every half minute, and one that came back
-            // without news says nothing at all.
-            State::Failing(why, since) if since.elapsed() < FORGOTTEN => format!("[!] {name} failing: {why}\n"),
-            State::Failing(..) => format!("[+] {name} ok\n"),
-            State::Absent(why) => format!("[-] {name} absent: {why}\n"),
-            State::Starting(why) => format!("[ ] {name} starting: {why}\n"),
-        });
-        (ready, lines.collect())
+        let inner = self.lock();
+        let leads = |group: Group| {
+            let election = inner.elections.iter().find(|election| election.group() == group);
+            election.is_none_or(|election| matches!(election.role(), Role::Leader | Role::Lost(_)))
+        };
+        let mut ready = true;
+        let mut lines = String::new();
+        for (name, Checked { state, group }) in &inner.checks {
+            let counts = group.is_none_or(leads);
+            ready &= !counts || !matches!(state, State::Starting(_));
+            lines.push_str(&match state {
+                State::Passing => format!("[+] {name} ok\n"),
+                // What still fails says so again: a watch is opened anew at least every half minute, and one that came
+                // back without news says nothing at all.
+                State::Failing(why, since) if since.elapsed() < FORGOTTEN => format!("[!] {name} failing: {why}\n"),
+                State::Failing(..) => format!("[+] {name} ok\n"),
+                State::Absent(why) => format!("[-] {name} absent: {why}\n"),
+                State::Starting(why) if counts => format!("[ ] {name} starting: {why}\n"),
+                State::Starting(why) => format!("[ ] {name} not needed by a follower: {why}\n"),
+            });
+        }
+        for election in &inner.elections {
+            let name = election.group().as_str();
+            lines.push_str(&match election.role() {
+                Role::Unknown => format!("[ ] election {name}: the lease was not read yet\n"),
+                Role::Follower(holder) if holder.is_empty() => format!("[+] election {name}: nobody leads\n"),
+                Role::Follower(holder) => format!("[+] election {name}: follows {holder}\n"),
+                Role::Leader => format!("[+] election {name}: leads\n"),
+                Role::Lost(lost) => {
+                    ready = false;
+                    format!("[!] election {name}: the lease is lost: {lost}\n")
+                }
+            });
+        }
+        for (name, stands) in &inner.controllers {
+            lines.push_str(&match stands {
+                Controller::Running => format!("[+] controller {name} runs\n"),
+                Controller::Waiting(why) => format!("[-] controller {name} waiting: {why}\n"),
+                Controller::Failed(why) => format!("[!] controller {name} failed: {why}\n"),
+                Controller::Disabled => format!("[-] controller {name} disabled\n"),
+            });
+        }
+        (ready, lines)
+    }
+}
+
+/// How controllers stand, as a metric: 1 for the word that holds.
+#[derive(Clone)]
+struct Collector(Health);
+
+impl std::fmt::Debug for Collector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Collector")
+    }
+}
+
+impl prometheus_client::collector::Collector for Collector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let gauge = ConstGauge::new(1_i64);
+        let mut metric = encoder.encode_descriptor(
+            "controllers",
+            "1 for each controller with its state: running, waiting, failed or disabled",
+            None,
+            gauge.metric_type(),
+        )?;
+        for (name, stands) in self.0.controllers() {
+            let labels = [("controller", name.as_str()), ("state", stands.as_str())];
+            gauge.encode(metric.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Health {
+    /// Registers what is counted of it.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(Collector(self.clone())));
+    }
+
+    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    pub(super) fn examples(&self, any: &'static str) {
+        let states = [
+            Controller::Running,
+            Controller::Waiting(String::new()),
+            Controller::Failed(String::new()),
+            Controller::Disabled,
+        ];
+        for (name, stands) in OURS.into_iter().zip(states) {
+            self.controller(name, stands);
+        }
+        self.controller(any, Controller::Running);
     }
 }
 
 impl Check {
+    fn set(&self, state: State) -> Option<State> {
+        let mut inner = self.health.lock();
+        let checked = inner.checks.get_mut(self.name)?;
+        Some(std::mem::replace(&mut checked.state, state))
+    }
+
     /// It works. Says so once.
     pub fn pass(&self) {
-        let old = self.health.lock().insert(self.name, State::Passing);
-        match old {
+        match self.set(State::Passing) {
             Some(State::Failing(..)) => tracing::info!(check = self.name, "works again"),
             Some(State::Passing) => {}
             _ => tracing::info!(check = self.name, "ready"),
@@ -85,17 +262,21 @@ impl Check {
 
     /// It does not work. The first of equal failures in a row is logged.
     pub fn fail(&self, refusal: &Refusal) {
-        let mut checks = self.health.lock();
         let why = refusal.message.clone();
-        let next = match checks.get(self.name) {
-            Some(State::Passing | State::Failing(..) | State::Absent(_)) => State::Failing(why, Instant::now()),
-            _ => State::Starting(why),
+        let known = {
+            let mut inner = self.health.lock();
+            let Some(checked) = inner.checks.get_mut(self.name) else { return };
+            let next = match &checked.state {
+                State::Passing | State::Failing(..) | State::Absent(_) => State::Failing(why, Instant::now()),
+                State::Starting(_) => State::Starting(why),
+            };
+            let known = match (&checked.state, &next) {
+                (State::Failing(old, _), State::Failing(new, _)) => old == new,
+                (old, new) => old == new,
+            };
+            checked.state = next;
+            known
         };
-        let known = match (checks.get(self.name), &next) {
-            (Some(State::Failing(old, _)), State::Failing(new, _)) => old == new,
-            (old, new) => old == Some(new),
-        };
-        checks.insert(self.name, next);
         if !known {
             tracing::warn!(check = self.name, reason = refusal.reason.as_str(), error = %refusal, "does not work");
         }
@@ -104,8 +285,7 @@ impl Check {
     /// It cannot be had here.
     pub fn absent(&self, why: &str) {
         let next = State::Absent(why.to_owned());
-        let old = self.health.lock().insert(self.name, next.clone());
-        if old.as_ref() != Some(&next) {
+        if self.set(next.clone()).as_ref() != Some(&next) {
             tracing::warn!(check = self.name, why, "absent; going on without it");
         }
     }

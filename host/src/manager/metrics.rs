@@ -1,5 +1,7 @@
 //! The metrics of the process: one registry, one struct per room, labels from closed sets only.
 
+pub mod catalogue;
+mod rooms;
 mod swaps;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +14,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use topoloom_core::plugin::rollout::Step;
+use topoloom_core::plugin::rollout::{Rollout, Step};
 
+pub use self::rooms::{Discovery, Process};
 use self::swaps::SwapMetrics;
 use crate::cluster::Reason;
 
@@ -48,6 +51,12 @@ impl WriteMetrics {
     pub fn status(&self, refused: Option<Reason>) {
         self.object("status", refused);
     }
+
+    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    fn examples(&self, any: &'static str) {
+        self.object(any, None);
+        Reason::ALL.into_iter().for_each(|reason| self.object(any, Some(reason)));
+    }
 }
 
 /// One source. The set of sources is closed by the configuration; a source that is gone is removed.
@@ -75,6 +84,7 @@ pub struct RoundMetrics {
     held: Family<SourceLabels, Gauge>,
     drift: Family<SourceLabels, Counter>,
     name_conflicts: Family<SourceLabels, Gauge>,
+    second_writer: Family<SourceLabels, Gauge>,
     swaps: SwapMetrics,
     /// Which outcomes each source has had, so that its series can end.
     outcomes: Arc<Mutex<BTreeMap<String, BTreeSet<&'static str>>>>,
@@ -96,6 +106,7 @@ impl RoundMetrics {
             held: Family::default(),
             drift: Family::default(),
             name_conflicts: Family::default(),
+            second_writer: Family::default(),
             swaps: SwapMetrics::register(registry),
             outcomes: Arc::default(),
         };
@@ -126,6 +137,11 @@ impl RoundMetrics {
             "name_conflicts",
             "Fixed names of the source that objects of others have",
             metrics.name_conflicts.clone(),
+        );
+        registry.register(
+            "second_writer",
+            "1 while another program writes the objects of the source, so that this one does not",
+            metrics.second_writer.clone(),
         );
         metrics
     }
@@ -187,6 +203,28 @@ impl RoundMetrics {
         self.name_conflicts.get_or_create(&labels).set(i64::try_from(conflicts).unwrap_or(i64::MAX));
     }
 
+    /// Whether nothing is written, because another program writes.
+    pub fn second_writer(&self, source: &str, fight: bool) {
+        self.second_writer.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(fight));
+    }
+
+    /// How the plugin stands: whether it is in quarantine, and whether another one waits for a person.
+    pub fn rollout(&self, source: &str, rollout: &Rollout) {
+        self.swaps.rollout(source, rollout);
+    }
+
+    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    fn examples(&self, any: &'static str) {
+        self.round(any, any, 0.0);
+        self.guest(any, &topoloom_core::plugin::Usage::default());
+        self.in_force(any, 0, 0);
+        self.held(any, false);
+        self.drift(any);
+        self.name_conflicts(any, 0);
+        self.second_writer(any, false);
+        self.swaps.examples(any);
+    }
+
     /// A source is gone: its series end.
     pub fn forget(&self, source: &str) {
         let labels = SourceLabels { source: source.to_owned() };
@@ -201,6 +239,7 @@ impl RoundMetrics {
         self.held.remove(&labels);
         self.drift.remove(&labels);
         self.name_conflicts.remove(&labels);
+        self.second_writer.remove(&labels);
         self.swaps.forget(source);
     }
 

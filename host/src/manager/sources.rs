@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval, State};
 
+use super::hypernode::Standby;
 use super::verbs::{Said, Serve, Verbs};
 use crate::config::{Document, EntryConfig, Load, Mode, Standing};
 use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid, remove};
@@ -82,11 +83,24 @@ impl Sources {
         }
     }
 
-    /// Runs until stopped, then waits for every source to finish.
-    pub async fn run(mut self, mut loads: UnboundedReceiver<Load>, mut said: UnboundedReceiver<Said>) {
+    /// Runs until stopped, then waits for every source to finish. What was kept warm until now is kept until the first
+    /// sources have taken it over.
+    pub async fn run(
+        mut self,
+        mut standby: Standby,
+        mut loads: UnboundedReceiver<Load>,
+        mut said: UnboundedReceiver<Said>,
+    ) {
         self.remember(&mut said).await;
+        let (mut switched, mut rival) = (self.shared.switch.changes(), self.shared.rival.clone());
         let mut first = true;
         let mut patience = std::pin::pin!(tokio::time::sleep(FIRST_WISHES));
+        if let Some(load) = standby.take_last() {
+            self.load(&load);
+            self.first_wishes().await;
+            first = false;
+        }
+        drop(standby);
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => break,
@@ -102,6 +116,8 @@ impl Sources {
                     }
                 }
                 Some(said) = said.recv() => self.said(said),
+                Ok(()) = switched.changed() => self.switched(),
+                Ok(()) = rival.changed() => self.decide_again(),
                 () = until(self.leftovers_at), if self.leftovers_at.is_some() => self.leftovers(),
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => match ended {
                     Ok((source, left)) => self.ended(&source, left),
@@ -114,6 +130,22 @@ impl Sources {
             let _ = running.mailbox.send(Command::Leave);
         }
         while self.tasks.join_next().await.is_some() {}
+    }
+
+    /// Writes were switched off or on: every source decides again what that means for it.
+    fn switched(&mut self) {
+        let read_only = self.shared.switch.is_read_only();
+        tracing::warn!(read_only, "writes are switched");
+        self.decide_again();
+        if !read_only {
+            self.leftovers();
+        }
+    }
+
+    fn decide_again(&self) {
+        for running in self.running.values() {
+            let _ = running.mailbox.send(Command::Switched);
+        }
     }
 
     /// Takes in what earlier lives wrote, for a bounded time.
@@ -271,6 +303,9 @@ impl Sources {
     fn leftovers(&mut self) {
         self.leftovers_at = None;
         let Some(document) = self.document.clone() else { return };
+        if self.shared.switch.is_read_only() {
+            return;
+        }
         for (source, known) in &mut self.known {
             let standing = document.standing(source);
             let gone = matches!(standing, Standing::Absent | Standing::Disabled(_));

@@ -19,6 +19,7 @@ use topoloom_api::names::{
 use topoloom_core::plugin::Digest;
 
 use super::health::Check;
+use crate::cluster::pause::Pauses;
 use crate::cluster::{Reason, Refusal};
 use crate::discovery::report::Reports;
 
@@ -34,7 +35,8 @@ pub enum Said {
 /// Watches until dropped.
 pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedSender<Said>, check: Check) {
     let api: Api<DiscoverySource> = Api::all(client);
-    let mut events = std::pin::pin!(watcher::watcher(api.clone(), watcher::Config::default()).default_backoff());
+    let mut events =
+        std::pin::pin!(watcher::watcher(api.clone(), watcher::Config::default()).backoff(Pauses::default()));
     let mut seen = BTreeSet::new();
     let mut known = BTreeSet::new();
     while let Some(event) = events.next().await {

@@ -195,14 +195,28 @@ impl Shared {
 
 /// Read from the cache when somebody asks, so that the numbers cannot drift.
 impl Collector for Cache {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
-        let help = "Compiled images of plugins: found, missed, stored, evicted, and what was wrong with one";
-        let mut family = encoder.encode_descriptor("plugin_cache_events", help, None, MetricType::Counter)?;
-        for (event, count) in self.counts() {
-            ConstCounter::new(count).encode(family.encode_family(&[("event", event)])?)?;
-        }
-        Ok(())
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        encode(encoder, self.counts())
     }
+}
+
+/// What a cache shows that nobody opened: one series, whose event stands for any.
+#[derive(Debug)]
+pub(crate) struct Example(pub(crate) &'static str);
+
+impl Collector for Example {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        encode(encoder, BTreeMap::from([(self.0, 0)]))
+    }
+}
+
+fn encode(mut encoder: DescriptorEncoder<'_>, counts: BTreeMap<&'static str, u64>) -> std::fmt::Result {
+    let help = "Compiled images of plugins: found, missed, stored, evicted, and what was wrong with one";
+    let mut family = encoder.encode_descriptor("plugin_cache_events", help, None, MetricType::Counter)?;
+    for (event, count) in counts {
+        ConstCounter::new(count).encode(family.encode_family(&[("event", event)])?)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -31,6 +31,10 @@ const WALL: u32 = 6;
 /// The largest image. Images have 2 to 4 times the size of the plugin, which has at most 32 MiB.
 pub(super) const IMAGE: usize = 128 << 20;
 
+/// What the allocator of the static binary is told: to ask for memory as it is needed. It would hold a GiB of address
+/// space from the start, in which no limit would count. The ordinary build has another allocator, and says nothing.
+const ALLOCATOR: &[(&str, &str)] = if cfg!(target_env = "musl") { &[("MIMALLOC_ARENA_RESERVE", "0")] } else { &[] };
+
 /// How much of the compiler's complaint is kept: its messages are a few lines.
 const COMPLAINT: u64 = 4 << 10;
 
@@ -69,6 +73,7 @@ impl Compiler {
         let mut child = Command::new(exe)
             .args([SUBCOMMAND, optimise.word(), &seconds(bounds.cpu).to_string(), &bounds.memory.to_string()])
             .env_clear()
+            .envs(ALLOCATOR.iter().copied())
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,7 +1,8 @@
 //! The compiler process: WebAssembly in at standard input, an image out at standard output.
 //!
-//! It is this same binary, started with [`SUBCOMMAND`], one word, and its limits: no environment. It puts those limits on
-//! itself before it reads the first byte, and never runs what it compiles.
+//! It is this same binary, started with [`SUBCOMMAND`], one word, and its limits; all that is left of the environment is
+//! a word for the allocator. It puts those limits on itself before it reads the first byte, and never runs what it
+//! compiles.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;

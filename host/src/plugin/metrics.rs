@@ -137,6 +137,25 @@ impl Metrics {
         metrics
     }
 
+    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    pub(crate) fn examples(&self, any: &'static str) {
+        let both = || (Arc::<str>::from(any), Arc::<str>::from(any));
+        for outcome in OUTCOMES {
+            let (plugin, digest) = both();
+            self.calls.get_or_create(&CallLabels { plugin, digest, outcome }).inc();
+        }
+        let (plugin, digest) = both();
+        let labels = PluginLabels { plugin, digest };
+        self.seconds.get_or_create(&labels).observe(0.0);
+        self.cpu.get_or_create(&labels).inc_by(0.0);
+        self.peak_memory.get_or_create(&labels).set(0);
+        for counter in [&self.received, &self.sent, &self.log_dropped] {
+            counter.get_or_create(&labels).inc();
+        }
+        self.compiles.get_or_create(&CompileLabels { kind: any, outcome: any }).observe(0.0);
+        Limit::ALL.iter().for_each(|limit| self.limit(*limit));
+    }
+
     /// A limit acted.
     pub fn limit(&self, limit: Limit) {
         self.limits.get_or_create(&LimitLabels { limit: limit.word() }).inc();

@@ -23,6 +23,7 @@ use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Observed};
 
 use super::convert;
+use crate::cluster::pause::Pauses;
 use crate::cluster::{Reason, Refusal};
 use crate::discovery::nodes::Listener;
 use crate::manager::health::Check;
@@ -84,6 +85,18 @@ pub(super) struct Inner {
     gone: BTreeSet<Arc<str>>,
 }
 
+/// HyperNodes in numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Objects by the source that owns them.
+    pub of_sources: BTreeMap<String, usize>,
+    /// Objects that are no source's.
+    pub by_hand: usize,
+    /// Objects whose stored status is not as it should be.
+    pub statuses_due: usize,
+}
+
 /// Who runs a source.
 struct Owned {
     owner: Arc<dyn Owner>,
@@ -114,6 +127,20 @@ impl HyperNodes {
         let mut synced = self.synced.subscribe();
         // The sender lives as long as we do.
         let _ = synced.wait_for(|synced| *synced).await;
+    }
+
+    /// How many objects there are, by the source that owns them, and how many statuses are to be written.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let inner = self.lock();
+        let mut counts = Counts { statuses_due: inner.status_due.len(), ..Counts::default() };
+        for stored in inner.objects.values() {
+            match &stored.object.source {
+                Some(source) => *counts.of_sources.entry(source.to_string()).or_default() += 1,
+                None => counts.by_hand += 1,
+            }
+        }
+        counts
     }
 
     /// Every object as it is now. Arranged once for each change, and not for each who asks.
@@ -220,7 +247,7 @@ impl HyperNodes {
     pub async fn run(self: Arc<Self>, client: kube::Client, check: Check) {
         let api = kube::Api::<HyperNode>::all(client);
         let config = watcher::Config::default().page_size(PAGE);
-        let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
+        let mut events = std::pin::pin!(watcher::watcher(api, config).backoff(Pauses::default()));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.event(event, &check),

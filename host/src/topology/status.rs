@@ -25,9 +25,11 @@ use topoloom_core::status::NodeCount;
 
 use super::observe::{HyperNodes, Stored};
 use super::rewrites::Rewrites;
+use crate::cluster::gate::Gate;
 use crate::cluster::{Reason, Refusal};
 use crate::discovery::nodes::{Interest, Nodes};
 use crate::manager::health::Check;
+use crate::manager::hypernode::rival::Rival;
 use crate::manager::metrics::WriteMetrics;
 
 /// Whose counts we keep.
@@ -47,6 +49,10 @@ pub struct StatusWriter {
     pub nodes: Arc<Nodes>,
     /// The client.
     pub client: kube::Client,
+    /// Whether anything may be written now.
+    pub gate: Gate,
+    /// Volcano's own HyperNode controller, while it leads: it counts, too.
+    pub rival: tokio::sync::watch::Receiver<Rival>,
     /// Whose counts.
     pub scope: Scope,
     /// Writes under way at most.
@@ -72,13 +78,13 @@ struct Due {
     node_count: i64,
     conditions: Option<Vec<Condition>>,
     /// The version that must still be stored.
-    version: Option<Arc<str>>,
+    version: Arc<str>,
     count: NodeCount,
 }
 
 impl StatusWriter {
     /// Runs until dropped.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let mut keys: Vec<ColumnKey> = Vec::new();
         let mut interest: Option<Interest> = None;
         let mut pause = FIRST_PAUSE;
@@ -91,6 +97,9 @@ impl StatusWriter {
                 interest = (!used.is_empty()).then(|| self.nodes.keep(used.clone()));
                 keys = used;
             }
+            self.gate.writable().await;
+            // The sender lives as long as the process.
+            drop(self.rival.wait_for(Option::is_none).await);
             let (due, later) = self.settle(&keys, &rewrites).await;
             match self.write(due, &mut rewrites).await {
                 Ok(()) => {
@@ -195,10 +204,7 @@ impl StatusWriter {
         if let (Some(status), Some(conditions)) = (status.as_object_mut(), &due.conditions) {
             status.insert("conditions".into(), json!(conditions));
         }
-        let mut metadata = json!({"name": &*due.name, "uid": &*due.uid});
-        if let (Some(metadata), Some(version)) = (metadata.as_object_mut(), &due.version) {
-            metadata.insert("resourceVersion".into(), json!(&**version));
-        }
+        let metadata = json!({"name": &*due.name, "uid": &*due.uid, "resourceVersion": &*due.version});
         let body = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status});
         let result =
             api.patch_status(&due.name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&body)).await;
@@ -234,9 +240,10 @@ fn differs(stored: &Stored, count: &NodeCount, now: &str) -> Option<Due> {
         name: Arc::clone(&stored.object.name),
         uid: Arc::clone(&stored.object.uid),
         node_count,
-        // The list is one value to the API server: others' conditions travel along, in the version that was read, and
-        // an empty list is left out.
-        version: conditions.iter().any(|condition| condition.type_ != OURS).then(|| version.clone()),
+        // So that a leader that is late undoes nothing of the next one (decision M4); and the list is one value to the API
+        // server: others' conditions travel along.
+        version: version.clone(),
+        // An empty list is left out.
         conditions: (!conditions.is_empty()).then_some(conditions),
         count: count.clone(),
     })

@@ -45,7 +45,7 @@ async fn no_secret_is_found_wherever_the_host_writes() -> Result<()> {
     ];
     rig.scene.configure(&document(&entries)).await?;
     // Everything that any library in the process has to say.
-    let host = Host::start(&rig.scene.plane.kubeconfig(), &["--log", "trace"]).await?;
+    let host = Host::start(&rig.scene.host_kubeconfig().await?, &["--log", "trace"]).await?;
     for good in ["by-token", "by-password", "by-certificate", "by-bearer", "by-literal"] {
         rig.scene.until_condition(good, "Discovered", "True", "Ok").await;
     }
@@ -68,7 +68,7 @@ async fn no_secret_is_found_wherever_the_host_writes() -> Result<()> {
         }
     }
     let mut written = host.log();
-    for path in ["/metrics", "/sources", "/healthz"] {
+    for path in ["/metrics", "/sources", "/healthz", "/readyz", "/debug/dump", "/debug/log"] {
         written.push(host.get(path).await?);
     }
     for kind in ["discoverysources", "hypernodes", "events", "configmaps"] {

@@ -1,7 +1,9 @@
 //! Secrets: read by name, with the narrowest rule, and anew when they change.
 
 use anyhow::Result;
+use serde_json::json;
 use topoloom_simulator::Credentials;
+use topoloom_tests::chart;
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE};
@@ -44,9 +46,7 @@ async fn a_credential_rotates_without_a_restart() -> Result<()> {
 async fn one_rule_for_one_secret_is_all_that_a_source_needs() -> Result<()> {
     let rig = Rig::new().await?;
     let ufm = rig.ufm().await?;
-    let rbac = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
-    rig.scene.plane.kubectl(&["apply", "-f", &rbac.to_string_lossy()]).await?;
-    let kubeconfig = rig.scene.plane.kubeconfig_for(NAMESPACE, "topoloom").await?;
+    let kubeconfig = chart::install(&rig.scene, json!({})).await?.kubeconfig;
     rig.scene.configure(&document(&[entry("ufm", &[&ufm], "")])).await?;
     let host = Host::start(&kubeconfig, &[]).await?;
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "CredentialsMissing").await;

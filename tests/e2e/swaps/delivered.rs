@@ -159,7 +159,7 @@ async fn a_mounted_volume_is_followed_and_an_installed_plugin_is_found_by_name()
             &ENTRY.replace("plugin: {configMap: {name: versions-plugin, key: plugin.wasm}}", "discoverer: versions"),
         )
         .await?;
-    let host = Host::start(&scene.plane.kubeconfig(), &["--plugin-dir", &folder.to_string_lossy()]).await?;
+    let host = Host::start(&scene.host_kubeconfig().await?, &["--plugin-dir", &folder.to_string_lossy()]).await?;
     scene.until(&RACKS).await;
     volume.swap(&files("2.0.0")?)?;
     until_serving(&scene, "2.0.0").await;
@@ -187,7 +187,7 @@ async fn images_and_modules_in_folders_outlive_the_process() -> Result<()> {
     ];
     push(&scene, "good", "1.0.0").await?;
     scene.configure(ENTRY).await?;
-    let host = Host::start(&scene.plane.kubeconfig(), &arguments).await?;
+    let host = Host::start(&scene.host_kubeconfig().await?, &arguments).await?;
     scene.until(&RACKS).await;
     push(&scene, "good", "2.0.0").await?;
     until_serving(&scene, "2.0.0").await;
@@ -207,7 +207,7 @@ async fn images_and_modules_in_folders_outlive_the_process() -> Result<()> {
         let maps: Api<ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);
         maps.delete(&name, &DeleteParams::default()).await?;
     }
-    let host = Host::start(&scene.plane.kubeconfig(), &arguments).await?;
+    let host = Host::start(&scene.host_kubeconfig().await?, &arguments).await?;
     until_serving(&scene, "2.0.0").await;
     metric(&host, "topoloom_plugin_cache_events_total{event=\"Hit\"}").await;
     scene.cli(&["plugin", "rollback", "fabric"]).await?;

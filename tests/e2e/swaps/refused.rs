@@ -87,7 +87,7 @@ async fn what_a_module_has_to_bring_is_the_hosts_and_the_entrys_to_say() -> Resu
     host.stop().await?;
 
     let arguments = ["--plugin-trust", "signature", "--plugin-trust-key", &public.to_string_lossy()];
-    let host = topoloom_tests::host::Host::start(&scene.plane.kubeconfig(), &arguments).await?;
+    let host = topoloom_tests::host::Host::start(&scene.host_kubeconfig().await?, &arguments).await?;
     let message = scene.until_condition("fabric", "Loaded", "False", "Untrusted").await;
     assert!(message.contains("has no signature") && message.contains("topoloom plugin sign"), "{message}");
     let file = folder.join("signed.wasm");

@@ -1,4 +1,5 @@
-//! The test control plane by hand: `build` makes its binary, `up` runs one until its input closes or Ctrl-C.
+//! The test control plane by hand: `build` makes its binary, and that of Helm, which the tests of the chart want; `up` runs one
+//! until its input closes or Ctrl-C.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command line tool")]
 
 use std::io::Read;
@@ -8,6 +9,7 @@ use anyhow::Result;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use topoloom_tests::controlplane::{ControlPlane, Programs, find_or_build};
+use topoloom_tests::helm;
 
 const USAGE: &str = "usage: controlplane build|up";
 
@@ -36,6 +38,7 @@ async fn build() -> Result<()> {
         Programs::Combined(binary) => println!("{}", binary.display()),
         Programs::Folder(folder) => println!("{}", folder.display()),
     }
+    println!("{}", tokio::task::spawn_blocking(helm::find_or_build).await??.display());
     Ok(())
 }
 

@@ -45,7 +45,7 @@ pub(super) fn signature_path(plugin: &Path) -> PathBuf {
 }
 
 /// A whole regular file, if it is no longer than that. Opening a pipe would wait for its other end.
-pub(super) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
+pub(in crate::cli) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
     anyhow::ensure!(file.metadata()?.is_file(), "it is no regular file");

@@ -1,7 +1,7 @@
 //! From parser events to the tree, without recursion.
 
 use super::scalar::Scalar;
-use super::tree::{Content, Field, Node, RepeatedKey, Tree};
+use super::tree::{Content, Field, Kind, Node, RepeatedKey, Tree};
 use super::{MAX_DEPTH, MAX_WEIGHT};
 use crate::config::{Error, MAX_BYTES};
 use saphyr_parser::{Event, Marker, Parser, ScanError};
@@ -23,6 +23,25 @@ pub(in crate::config) fn load(text: &str, lines_before: usize) -> Result<Tree, E
     }
     let further = further(&mut parser).map(|line| line + lines_before);
     Ok(Tree { root: builder.root, repeated: builder.repeated, further })
+}
+
+/// Reads all documents of the text; those without content are left out.
+pub(in crate::config) fn load_all(text: &str) -> Result<Vec<Tree>, Error> {
+    if text.len() > MAX_BYTES {
+        return Err(Error::TooLarge { bytes: text.len() });
+    }
+    let mut parser = Parser::new_from_str(text);
+    let mut trees = Vec::new();
+    let mut builder = Builder::default();
+    while let Some(event) = parser.next_event() {
+        let (event, span) = event.map_err(|error| builder.syntax(&error))?;
+        if builder.event(event, span.start)? == Progress::Finished {
+            let Builder { root, repeated, .. } = std::mem::take(&mut builder);
+            let says_something = root.as_ref().is_some_and(|root| root.kind() != Kind::Null);
+            trees.extend(says_something.then_some(Tree { root, repeated, further: None }));
+        }
+    }
+    Ok(trees)
 }
 
 /// Where a further document begins that says something. What is wrong with it does not matter.

@@ -115,6 +115,11 @@ impl Node {
         }
     }
 
+    /// The value of a key; nothing where there is none, or no mapping.
+    pub(in crate::config) fn field(&self, key: &str) -> Option<&Rc<Self>> {
+        self.map()?.iter().rev().find(|field| field.key == key).map(|field| &field.value)
+    }
+
     /// The text of a document that stands here as a text, and how many lines come before it: a value that went
     /// through a YAML writer once too often (Helm's `toYaml` of a string does that).
     pub(in crate::config) fn embedded_document(&self) -> Option<(&str, usize)> {

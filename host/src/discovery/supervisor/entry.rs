@@ -56,6 +56,11 @@ impl Supervisor {
                 }
                 self.is_late = true;
             }
+            Command::Switched => {
+                if self.forest.is_some() {
+                    self.decide_at = Some(Instant::now());
+                }
+            }
             Command::Stop(_) | Command::Leave => {}
         }
     }

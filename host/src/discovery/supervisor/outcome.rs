@@ -10,6 +10,7 @@ use topoloom_core::topology::guard::{self, Confirmation, Seen, Standing, Verdict
 use super::Supervisor;
 use crate::config::tuning::EmptyResult;
 use crate::discovery::decide::{Decision, Inputs, decide_again};
+use crate::discovery::report::{Decided, fate};
 use crate::topology::apply::Outcome;
 
 /// First pause before a plan with refused writes is decided again; doubles up to [`LONGEST_WRITE_PAUSE`].
@@ -58,18 +59,26 @@ impl Supervisor {
             );
             self.report.decided(&decision);
             self.shared.metrics.name_conflicts(&self.source, decision.named.name_conflicts.len());
-            let (fight, look_again) = self.report.second_writer(Instant::now());
+            let rival = self.shared.rival.borrow().clone();
+            let (fight, look_again) = self.report.second_writer(rival, Instant::now());
             self.look_at = look_again;
+            self.shared.metrics.second_writer(&self.source, fight);
             if !pass {
+                if let Verdict::Held(held) = &decision.verdict {
+                    self.remember(&decision, format!("held: {}", held.sentence));
+                }
                 return;
             }
             let observing = self.observes();
             if observing || self.is_paused() {
+                let why = if observing { "not written: it is only observed" } else { "not written: it is paused" };
+                self.remember(&decision, why);
                 self.report.observing(&decision, observing);
                 return;
             }
             self.shared.tiers.publish(&self.source, decision.named.tier_names());
             if fight && !decision.plan.is_empty() {
+                self.remember(&decision, "not written: there is a second writer");
                 self.report.fighting();
                 self.decide_at = Some(Instant::now() + LONGEST_WRITE_PAUSE);
                 return;
@@ -83,10 +92,15 @@ impl Supervisor {
                 );
             }
             let outcome = self.shared.writer.execute(&self.source, &decision.plan).await;
+            self.remember(&decision, fate(&outcome));
             if self.written(&decision, &outcome, view, config_hash) {
                 return;
             }
         }
+    }
+
+    fn remember(&self, decision: &Decision, fate: impl Into<String>) {
+        self.shared.reports.decided(&self.source, Decided::now(decision, fate));
     }
 
     /// Whether the guard lets a decision pass; keeps what is waited for.

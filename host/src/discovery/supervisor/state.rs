@@ -20,6 +20,7 @@ use crate::cluster::Reason as Refused;
 use crate::cluster::events::Urgency;
 use crate::discovery::decide::Decision;
 use crate::discovery::revision::{self, Assumed, Revision};
+use crate::manager::hypernode::rival::Rival;
 use crate::text;
 use crate::topology::apply::Outcome;
 
@@ -414,8 +415,14 @@ impl Report {
         self.foreign.changed(drift, now);
     }
 
-    /// Whether another program keeps changing our objects, so that writing on would be a fight, and when to look again.
-    pub(super) fn second_writer(&mut self, now: Instant) -> (bool, Option<Instant>) {
+    /// Whether another program writes our objects, so that writing on would be a fight, and when to look again.
+    pub(super) fn second_writer(&mut self, rival: Rival, now: Instant) -> (bool, Option<Instant>) {
+        if let Some(rival) = rival {
+            let message = format!("{rival}; this source writes nothing until that ends");
+            self.set(ConditionType::SecondWriter, true, Reason::ForeignWriter, message);
+            // Its end rings.
+            return (true, None);
+        }
         match self.foreign.second_writer(now) {
             None => {
                 self.clear(ConditionType::SecondWriter);

@@ -388,6 +388,7 @@ impl Supervisor {
             is_behind: self.revision.as_ref().is_some_and(|revision| revision.entry.hash != self.entry.hash),
         };
         self.report.loaded(&say);
+        self.shared.metrics.rollout(&self.source, &self.rollout);
     }
 
     /// A module that is delivered and waits, because another one is pinned.

@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use topoloom_core::plugin::rollout::Step;
+use topoloom_core::plugin::rollout::{Rollout, Step};
 
 use super::SourceLabels;
 
@@ -35,6 +35,8 @@ pub(super) struct SwapMetrics {
     rollbacks: Family<SourceLabels, Counter>,
     refusals: Family<RefusalLabels, Counter>,
     info: Family<InfoLabels, Gauge>,
+    quarantined: Family<SourceLabels, Gauge>,
+    waiting: Family<SourceLabels, Gauge>,
     last_success: Family<SourceLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
     /// What `info` says of each source, so that it can be taken back.
     serving: Arc<Mutex<BTreeMap<String, InfoLabels>>>,
@@ -52,6 +54,16 @@ impl SwapMetrics {
         registry.register("plugin_rollbacks", "Plugins that were taken back", metrics.rollbacks.clone());
         registry.register("plugin_refusals", "Plugins that were refused, by step", metrics.refusals.clone());
         registry.register("plugin_info", "1 for the plugin that serves a source", metrics.info.clone());
+        registry.register(
+            "plugin_quarantined",
+            "1 while the plugin that serves a source rests, since it fails and there is none to go back to",
+            metrics.quarantined.clone(),
+        );
+        registry.register(
+            "plugin_waiting",
+            "1 while a plugin that was delivered for a source waits for a person",
+            metrics.waiting.clone(),
+        );
         registry.register_with_unit(
             "last_success_timestamp",
             "When a round of the source last had a sound result: `time()` minus this is how stale it is",
@@ -90,6 +102,22 @@ impl SwapMetrics {
         self.info.get_or_create(&labels).set(1);
     }
 
+    /// How the plugin stands.
+    pub(super) fn rollout(&self, source: &str, rollout: &Rollout) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.quarantined.get_or_create(&labels).set(i64::from(rollout.quarantine_pause().is_some()));
+        self.waiting.get_or_create(&labels).set(i64::from(rollout.needs_person()));
+    }
+
+    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    pub(super) fn examples(&self, any: &str) {
+        self.swapped(any, true);
+        Step::ALL.into_iter().for_each(|step| self.refused(any, step));
+        self.serves(any, any, any, any);
+        self.rollout(any, &Rollout::default());
+        self.succeeded(any, jiff::Timestamp::UNIX_EPOCH);
+    }
+
     /// A round had a sound result.
     pub(super) fn succeeded(&self, source: &str, at: jiff::Timestamp) {
         let labels = SourceLabels { source: source.to_owned() };
@@ -104,6 +132,8 @@ impl SwapMetrics {
         self.swaps.remove(&labels);
         self.rollbacks.remove(&labels);
         self.last_success.remove(&labels);
+        self.quarantined.remove(&labels);
+        self.waiting.remove(&labels);
         for step in Step::ALL {
             self.refusals.remove(&RefusalLabels { source: source.to_owned(), step: step.as_str() });
         }

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use topoloom_tests::chart;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, Scene};
 
@@ -84,9 +85,7 @@ async fn an_edit_of_the_document_is_a_round() -> Result<()> {
 async fn a_document_that_may_not_be_read_says_which_rule_is_missing() -> Result<()> {
     let scene = Scene::new().await?;
     scene.nodes(&["n1", "n2", "n3", "n4"]).await?;
-    let rbac = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/rbac.yaml");
-    scene.plane.kubectl(&["apply", "-f", &rbac.to_string_lossy()]).await?;
-    let kubeconfig = scene.plane.kubeconfig_for(NAMESPACE, "topoloom").await?;
+    let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;
     write_in(&scene, "default", "fabric.json", &wiring(&LEAVES).to_string()).await?;
     scene.configure(&document(&[plain("configMap: {name: wiring, namespace: default}")])).await?;
     let host = Host::start(&kubeconfig, &[]).await?;

@@ -1,0 +1,178 @@
+{{/* What the pod is started with: image, flags, volumes, and what no schema can check. */}}
+
+{{- define "topoloom.image" -}}
+{{- $image := .Values.image -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $image.repository $image.digest | quote -}}
+{{- else -}}
+{{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) | quote -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Relations between values. */}}
+{{- define "topoloom.checks" -}}
+{{- $v := .Values -}}
+{{- $lease := $v.leaderElection -}}
+{{- if $lease.enabled -}}
+{{- if le (float64 $lease.leaseDurationSeconds) (float64 $lease.renewDeadlineSeconds) -}}
+{{- fail (printf "leaderElection.leaseDurationSeconds is %v and has to be longer than renewDeadlineSeconds, which is %v" $lease.leaseDurationSeconds $lease.renewDeadlineSeconds) -}}
+{{- end -}}
+{{- if le (float64 $lease.renewDeadlineSeconds) (mulf 1.2 $lease.retryPeriodSeconds) -}}
+{{- fail (printf "leaderElection.renewDeadlineSeconds is %v and has to be longer than 1.2 times retryPeriodSeconds, which is %v" $lease.renewDeadlineSeconds $lease.retryPeriodSeconds) -}}
+{{- end -}}
+{{- else if gt (int $v.replicas) 1 -}}
+{{- fail (printf "replicas is %v and leaderElection.enabled is false: all of them would write" $v.replicas) -}}
+{{- end -}}
+{{- if lt (int $v.terminationGracePeriodSeconds) (add (int $v.drainTimeoutSeconds) 10) -}}
+{{- fail (printf "terminationGracePeriodSeconds is %v and has to be at least ten seconds longer than drainTimeoutSeconds, which is %v" $v.terminationGracePeriodSeconds $v.drainTimeoutSeconds) -}}
+{{- end -}}
+{{- if eq (int $v.ports.health) (int $v.ports.metrics) -}}
+{{- fail (printf "ports.health and ports.metrics are both %v" $v.ports.health) -}}
+{{- end -}}
+{{- if and (eq $v.plugins.trust.level "signature") (not $v.plugins.trust.keys) -}}
+{{- fail "plugins.trust.level signature needs plugins.trust.keys: the keys that may sign" -}}
+{{- end -}}
+{{- $tokens := $v.controllers -}}
+{{- $names := list -}}
+{{- range $tokens -}}
+{{- if ne . "*" -}}
+{{- $name := trimPrefix "+" (trimPrefix "-" .) -}}
+{{- if has $name $names -}}{{- fail (printf "controllers names %s twice" $name) -}}{{- end -}}
+{{- $names = append $names $name -}}
+{{- end -}}
+{{- end -}}
+{{- $on := false -}}
+{{- range $tokens -}}{{- if not (hasPrefix "-" .) -}}{{- $on = true -}}{{- end -}}{{- end -}}
+{{- if and $tokens (not $on) -}}
+{{- fail (printf "controllers is %v, so that none runs: add \"*\"" $tokens) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "topoloom.args" -}}
+{{- $v := .Values -}}
+- run
+- --controllers={{ join "," $v.controllers }}
+{{- if $v.config.existing.name }}
+- --config-map={{ include "topoloom.configNamespace" . }}/{{ include "topoloom.configMap" . }}
+{{- end }}
+- --enable-healthz
+- --healthz-address=:{{ int $v.ports.health }}
+{{- if $v.metrics.enabled }}
+- --enable-metrics
+- --listen-address=:{{ int $v.ports.metrics }}
+{{- end }}
+{{- with $v.leaderElection }}
+{{- if .enabled }}
+- --leader-elect=true
+- --leader-elect-resource-namespace={{ $.Release.Namespace }}
+- --leader-elect-resource-name={{ include "topoloom.lease" $ }}
+- --leader-elect-lease-duration={{ .leaseDurationSeconds }}s
+- --leader-elect-renew-deadline={{ .renewDeadlineSeconds }}s
+- --leader-elect-retry-period={{ .retryPeriodSeconds }}s
+{{- else }}
+- --leader-elect=false
+{{- end }}
+{{- end }}
+- --drain-timeout={{ int $v.drainTimeoutSeconds }}s
+- --status={{ $v.status }}
+{{- if $v.observe }}
+- --observe
+{{- end }}
+{{- if $v.readOnly }}
+- --read-only
+{{- end }}
+{{- if $v.plugins.cache.enabled }}
+- --plugin-cache=/var/cache/topoloom/plugins
+- --plugin-cache-size={{ $v.plugins.cache.size }}
+{{- end }}
+{{- if $v.plugins.mounted }}
+- --plugin-dir=/var/lib/topoloom/plugins
+{{- end }}
+- --plugin-trust={{ $v.plugins.trust.level }}
+{{- range $index, $key := $v.plugins.trust.keys }}
+- --plugin-trust-key=/etc/topoloom/trust/{{ $index }}.pem
+{{- end }}
+{{- if $v.documents }}
+- --documents=/var/lib/topoloom/documents
+{{- end }}
+- {{ printf "--log=%s" $v.log.level | quote }}
+- --log-format={{ $v.log.format }}
+{{- range $v.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* A volume that may be missing when the pod starts. Takes the volume's source. */}}
+{{- define "topoloom.optionalVolume" -}}
+{{- $volume := deepCopy . -}}
+{{- range $kind, $source := $volume -}}
+{{- if has $kind (list "configMap" "secret") -}}
+{{- if not (hasKey $source "optional") -}}{{- $_ := set $source "optional" true -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $volume -}}
+{{- end -}}
+
+{{- define "topoloom.volumes" -}}
+{{- $plugins := .Values.plugins -}}
+{{- if $plugins.cache.enabled }}
+- name: cache
+  emptyDir:
+    sizeLimit: {{ $plugins.cache.volumeSize }}
+    {{- with $plugins.cache.medium }}
+    medium: {{ . }}
+    {{- end }}
+{{- end }}
+{{- with $plugins.trust.keys }}
+- name: trust
+  projected:
+    # 0444 in octal, in words that every reader of YAML takes for the same number.
+    defaultMode: 292
+    sources:
+    {{- range $index, $key := . }}
+    - {{ ternary "configMap" "secret" (hasKey $key "configMap") }}:
+        name: {{ default $key.secret $key.configMap }}
+        items:
+        - key: {{ $key.key | quote }}
+          path: {{ $index }}.pem
+    {{- end }}
+{{- end }}
+{{- range $plugins.mounted }}
+- name: plugin-{{ .name }}
+  {{- include "topoloom.optionalVolume" .volume | nindent 2 }}
+{{- end }}
+{{- range .Values.documents }}
+- name: document-{{ .name }}
+  {{- include "topoloom.optionalVolume" .volume | nindent 2 }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "topoloom.mounts" -}}
+{{- $plugins := .Values.plugins -}}
+{{- if $plugins.cache.enabled }}
+# The host makes a folder below it that is its own alone.
+- name: cache
+  mountPath: /var/cache/topoloom
+{{- end }}
+{{- if $plugins.trust.keys }}
+- name: trust
+  mountPath: /etc/topoloom/trust
+  readOnly: true
+{{- end }}
+{{- range $plugins.mounted }}
+- name: plugin-{{ .name }}
+  mountPath: /var/lib/topoloom/plugins/{{ .name }}
+  readOnly: true
+{{- end }}
+{{- range .Values.documents }}
+- name: document-{{ .name }}
+  mountPath: /var/lib/topoloom/documents/{{ .name }}
+  readOnly: true
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}

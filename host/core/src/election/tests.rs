@@ -1,0 +1,234 @@
+//! One rule per test, told as a story in seconds.
+
+use super::*;
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+/// The defaults of B9.
+const TIMING: Timing = Timing {
+    duration: Duration::from_secs(15),
+    renew_deadline: Duration::from_secs(10),
+    retry_period: Duration::from_secs(2),
+};
+
+fn candidate() -> Candidate {
+    Candidate::new("me".into(), TIMING)
+}
+
+fn record(version: u64, holder: &str) -> Record {
+    let duration = if holder.is_empty() { Duration::from_secs(1) } else { TIMING.duration };
+    Record { version: version.to_string().into(), holder: holder.into(), released_by: None, duration, transitions: 3 }
+}
+
+fn present(version: u64, holder: &str) -> Observation {
+    Observation::Present(record(version, holder))
+}
+
+fn released(version: u64, by: &str) -> Observation {
+    Observation::Present(Record { released_by: Some(by.into()), ..record(version, "") })
+}
+
+fn replaces(version: u64, transitions: u32) -> Order {
+    Order::Claim { base: Some(version.to_string().into()), transitions }
+}
+
+const CREATE: Order = Order::Claim { base: None, transitions: 0 };
+
+/// A holder that was confirmed at 0 with version 10.
+fn holder() -> Candidate {
+    let mut me = candidate();
+    me.observed(seconds(0.0), Seen::Read, Observation::Absent(None));
+    assert_eq!(me.next(seconds(0.0)), CREATE);
+    me.answered(seconds(0.0), seconds(0.1), None, Answer::Confirmed("10".into()));
+    assert_eq!(me.standing(), Standing::Leading(seconds(10.0)));
+    me
+}
+
+#[test]
+fn a_lease_that_was_never_seen_is_read_first() {
+    let mut me = candidate();
+    assert_eq!(me.next(seconds(0.0)), Order::Read);
+    assert_eq!(me.standing(), Standing::Unread);
+    me.unread(seconds(0.5));
+    assert_eq!(me.next(seconds(0.6)), Order::Wait(seconds(2.5)));
+    assert_eq!(me.next(seconds(2.5)), Order::Read);
+}
+
+#[test]
+fn a_released_lease_is_claimed_at_once() {
+    let mut me = candidate();
+    me.observed(seconds(1.0), Seen::Read, present(4, "other"));
+    assert_eq!(me.standing(), Standing::Following("other".into()));
+    me.observed(seconds(2.0), Seen::Watch, released(5, "other"));
+    assert_eq!(me.next(seconds(2.0)), replaces(5, 4));
+}
+
+#[test]
+fn a_lease_that_somebody_else_cleared_or_deleted_is_waited_for() {
+    for cleared in [present(5, ""), released(5, "somebody"), Observation::Absent(Some("5".into()))] {
+        let mut me = candidate();
+        me.observed(seconds(1.0), Seen::Read, present(4, "other"));
+        me.observed(seconds(2.0), Seen::Watch, cleared);
+        assert_eq!(me.next(seconds(2.0)), Order::Wait(seconds(16.0)));
+        assert_eq!(me.standing(), Standing::Following("other".into()));
+        assert!(matches!(me.next(seconds(16.0)), Order::Claim { .. }));
+    }
+}
+
+#[test]
+fn a_holder_that_was_killed_is_followed_after_one_lease_duration() {
+    // BX 7.
+    let mut me = candidate();
+    me.observed(seconds(0.0), Seen::Read, present(4, "other"));
+    assert_eq!(me.next(seconds(14.9)), Order::Wait(seconds(15.0)));
+    assert_eq!(me.next(seconds(15.0)), replaces(4, 4));
+}
+
+#[test]
+fn every_change_of_the_lease_begins_the_wait_anew() {
+    let mut me = candidate();
+    me.observed(seconds(0.0), Seen::Read, present(4, "other"));
+    me.observed(seconds(14.0), Seen::Watch, present(6, "other"));
+    me.observed(seconds(14.5), Seen::Watch, present(5, "other"));
+    me.observed(seconds(14.6), Seen::Watch, present(6, "other"));
+    assert_eq!(me.next(seconds(15.0)), Order::Wait(seconds(29.0)));
+}
+
+#[test]
+fn a_holder_that_asks_for_more_time_gets_it() {
+    let mut me = candidate();
+    let longer = Record { duration: seconds(60.0), ..record(4, "other") };
+    me.observed(seconds(0.0), Seen::Read, Observation::Present(longer));
+    assert_eq!(me.next(seconds(15.0)), Order::Wait(seconds(60.0)));
+}
+
+#[test]
+fn a_holder_renews_and_stops_at_its_deadline_counted_from_what_it_sent() {
+    let mut me = holder();
+    assert_eq!(me.next(seconds(0.1)), Order::Wait(seconds(2.0)));
+    assert_eq!(me.next(seconds(2.0)), Order::Renew("10".into()));
+    me.answered(seconds(2.0), seconds(5.0), None, Answer::Confirmed("11".into()));
+    assert_eq!(me.standing(), Standing::Leading(seconds(12.0)));
+    me.answered(seconds(5.0), seconds(8.0), None, Answer::Unknown);
+    assert_eq!(me.next(seconds(8.0)), Order::Renew("11".into()));
+    assert_eq!(me.next(seconds(11.99)), Order::Renew("11".into()));
+    assert_eq!(me.next(seconds(12.0)), Order::Stop(Lost::Expired));
+    // An answer that comes too late changes nothing.
+    me.answered(seconds(11.0), seconds(12.1), None, Answer::Confirmed("12".into()));
+    assert_eq!(me.standing(), Standing::Lost(Lost::Expired));
+}
+
+#[test]
+fn a_claim_that_was_answered_too_late_is_renewed_before_it_counts() {
+    let mut me = candidate();
+    me.observed(seconds(0.0), Seen::Read, Observation::Absent(None));
+    me.answered(seconds(0.0), seconds(10.0), None, Answer::Confirmed("10".into()));
+    assert_eq!(me.standing(), Standing::Free);
+    assert_eq!(me.next(seconds(10.0)), replaces(10, 0));
+    me.answered(seconds(10.0), seconds(10.1), Some(&"10".into()), Answer::Confirmed("11".into()));
+    assert_eq!(me.standing(), Standing::Leading(seconds(20.0)));
+}
+
+#[test]
+fn a_claim_without_an_answer_is_looked_for() {
+    let mut me = candidate();
+    me.observed(seconds(0.0), Seen::Read, Observation::Absent(None));
+    me.answered(seconds(0.0), seconds(3.0), None, Answer::Unknown);
+    assert_eq!(me.next(seconds(3.0)), Order::Wait(seconds(5.0)));
+    assert_eq!(me.next(seconds(5.0)), Order::Read);
+    me.observed(seconds(5.1), Seen::Read, present(10, "me"));
+    assert_eq!(me.next(seconds(5.1)), replaces(10, 3));
+}
+
+#[test]
+fn a_claim_that_was_not_written_does_not_begin_the_wait_anew() {
+    let mut me = candidate();
+    me.observed(seconds(0.0), Seen::Read, present(4, "other"));
+    me.answered(seconds(15.0), seconds(18.0), Some(&"4".into()), Answer::Unknown);
+    assert_eq!(me.next(seconds(20.0)), Order::Read);
+    me.observed(seconds(20.1), Seen::Read, present(4, "other"));
+    assert_eq!(me.next(seconds(20.1)), replaces(4, 4));
+}
+
+#[test]
+fn who_loses_the_race_follows_the_winner() {
+    let mut me = candidate();
+    me.observed(seconds(0.0), Seen::Read, released(4, "old"));
+    me.answered(seconds(0.0), seconds(0.1), Some(&"4".into()), Answer::Conflict);
+    assert_eq!(me.next(seconds(0.1)), Order::Read);
+    me.observed(seconds(0.2), Seen::Read, present(5, "winner"));
+    assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(15.2)));
+    // What the watch told before the answer came is not forgotten.
+    let mut me = candidate();
+    me.observed(seconds(0.0), Seen::Read, released(4, "old"));
+    me.observed(seconds(0.1), Seen::Watch, present(5, "winner"));
+    me.answered(seconds(0.0), seconds(0.2), Some(&"4".into()), Answer::Conflict);
+    assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(15.1)));
+}
+
+#[test]
+fn a_holder_stops_at_the_first_word_that_is_not_its_own() {
+    for (said, lost) in [
+        (present(11, "thief"), Lost::Taken("thief".into())),
+        (present(11, ""), Lost::Taken("".into())),
+        (Observation::Absent(Some("11".into())), Lost::Deleted),
+    ] {
+        let mut me = holder();
+        me.observed(seconds(1.0), Seen::Watch, said);
+        assert_eq!(me.next(seconds(1.0)), Order::Stop(lost));
+        assert_eq!(me.release(), None);
+    }
+}
+
+#[test]
+fn what_the_watch_tells_late_is_no_reason_to_stop() {
+    let mut me = holder();
+    me.observed(seconds(1.0), Seen::Watch, present(9, "earlier"));
+    me.observed(seconds(1.0), Seen::Watch, Observation::Absent(Some("8".into())));
+    me.observed(seconds(1.0), Seen::Watch, present(10, "me"));
+    assert_eq!(me.next(seconds(1.0)), Order::Wait(seconds(2.0)));
+}
+
+#[test]
+fn a_doubt_is_settled_by_reading() {
+    let mut me = holder();
+    me.observed(seconds(1.0), Seen::Watch, Observation::Absent(None));
+    assert_eq!(me.next(seconds(1.0)), Order::Read);
+    // Somebody only wrote an annotation: the next renewal builds on that.
+    me.observed(seconds(1.1), Seen::Read, present(12, "me"));
+    assert_eq!(me.next(seconds(1.1)), Order::Renew("12".into()));
+    me.answered(seconds(1.1), seconds(1.2), None, Answer::Conflict);
+    assert_eq!(me.next(seconds(1.2)), Order::Read);
+    me.unread(seconds(1.3));
+    assert_eq!(me.next(seconds(1.3)), Order::Wait(seconds(3.3)));
+    me.observed(seconds(3.4), Seen::Read, Observation::Absent(None));
+    assert_eq!(me.next(seconds(3.4)), Order::Stop(Lost::Deleted));
+}
+
+#[test]
+fn an_attempt_never_takes_longer_than_the_lease_is_ours() {
+    let mut me = holder();
+    assert_eq!(me.patience(seconds(2.0)), seconds(2.0) + TIMING.renew_deadline / 3);
+    assert_eq!(me.patience(seconds(9.5)), seconds(10.0));
+    assert_eq!(me.next(seconds(10.0)), Order::Stop(Lost::Expired));
+}
+
+#[test]
+fn whoever_cannot_watch_reads() {
+    let mut me = candidate();
+    me.observed(seconds(0.0), Seen::Read, present(4, "other"));
+    me.unwatched(seconds(1.0));
+    me.unwatched(seconds(1.5));
+    assert_eq!(me.next(seconds(1.6)), Order::Wait(seconds(3.0)));
+    assert_eq!(me.next(seconds(3.0)), Order::Read);
+    me.unread(seconds(3.5));
+    assert_eq!(me.next(seconds(3.5)), Order::Wait(seconds(5.5)));
+    me.observed(seconds(5.6), Seen::Read, present(5, "other"));
+    assert_eq!(me.next(seconds(5.6)), Order::Wait(seconds(20.6)));
+    // A holder hears of a foreign word by the conflict of its next renewal.
+    let mut me = holder();
+    me.unwatched(seconds(0.2));
+    assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(2.0)));
+}

@@ -1,0 +1,42 @@
+//! Which key is worked on next, and when one that failed is tried again (`node-lock-and-bind.md` B11 to B13, with
+//! R7 to R10).
+//!
+//! Owns the order of work and nothing else: [`Queue`] says which key is next, [`Limiter`] how long a failed one waits,
+//! [`Requeue`] when it is dropped, [`shard()`] which of several queues has a key, [`Keyed`] what was last asked about it.
+//! Never does the work, never reads a clock: time is a `Duration` since an origin that the caller chose, and never goes
+//! back.
+//!
+//! A key is in one place at a time:
+//!
+//! ```text
+//!            add                next              done
+//!   resting ─────▶ waiting ─────────▶ processing ──────▶ resting
+//!                     ▲  added meanwhile │  │ failed too often
+//!                     └──────────────────┘  └──────────────────▶ dropped ──▶ waiting (revive, add)
+//! ```
+//!
+//! Beside that it may have one time at which it is added again.
+//!
+//! Failure story: memory is bounded by a number of keys. A key that finds no room is refused with [`Refused::Full`] and
+//! counted; whoever adds keys has a list of them all and adds them again at its next resync. What was dropped stays
+//! known until it is revived. No key is lost in silence.
+
+mod answer;
+mod backoff;
+mod bucket;
+#[cfg(test)]
+mod histories;
+mod keyed;
+mod limiter;
+mod line;
+mod requeue;
+mod shard;
+
+pub use answer::{Added, Counts, Next, Refused, Running, Verdict};
+pub use backoff::Backoff;
+pub use bucket::Bucket;
+pub use keyed::Keyed;
+pub use limiter::Limiter;
+pub use line::Queue;
+pub use requeue::{Decision, Requeue};
+pub use shard::{fnv1, shard};

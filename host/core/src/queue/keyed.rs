@@ -1,0 +1,111 @@
+//! What was last asked about each key, apart from the queue of keys: retries count per key and not per request (R9).
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
+use super::Refused;
+
+/// One request per key: a newer one is merged into the one that is there.
+#[derive(Debug, Clone)]
+pub struct Keyed<K, V> {
+    requests: BTreeMap<K, V>,
+    capacity: NonZeroUsize,
+    merge: fn(older: V, newer: V) -> V,
+}
+
+impl<K: Ord + Clone, V> Keyed<K, V> {
+    /// The newest request counts alone.
+    #[must_use]
+    pub fn latest(capacity: NonZeroUsize) -> Self {
+        Self::merging(capacity, |_, newer| newer)
+    }
+
+    /// Requests that meet become one.
+    #[must_use]
+    pub fn merging(capacity: NonZeroUsize, merge: fn(older: V, newer: V) -> V) -> Self {
+        Self { requests: BTreeMap::new(), capacity, merge }
+    }
+
+    /// Notes a request. Its key is to be added to the queue afterwards.
+    ///
+    /// # Errors
+    /// [`Refused::Full`]: there are too many keys, and nothing was noted.
+    pub fn put(&mut self, key: K, request: V) -> Result<(), Refused> {
+        let request = match self.requests.remove(&key) {
+            Some(older) => (self.merge)(older, request),
+            None if self.requests.len() >= self.capacity.get() => return Err(Refused::Full),
+            None => request,
+        };
+        self.requests.insert(key, request);
+        Ok(())
+    }
+
+    /// Notes a request again whose work failed; one that came meanwhile is newer. There is always room for it: only what
+    /// is worked on right now can come back.
+    pub fn put_back(&mut self, key: K, request: V) {
+        let request = match self.requests.remove(&key) {
+            Some(newer) => (self.merge)(request, newer),
+            None => request,
+        };
+        self.requests.insert(key, request);
+    }
+
+    /// Takes what is asked about a key; nothing, if that was taken already.
+    pub fn take(&mut self, key: &K) -> Option<V> {
+        self.requests.remove(key)
+    }
+
+    /// How many keys something is asked about.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether nothing is asked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+    #[test]
+    fn the_newest_request_counts_and_is_taken_once() {
+        let mut requests = Keyed::latest(TWO);
+        requests.put("a", 1).unwrap();
+        requests.put("a", 2).unwrap();
+        assert_eq!((requests.take(&"a"), requests.take(&"a")), (Some(2), None));
+    }
+
+    #[test]
+    fn what_failed_is_older_than_what_came_meanwhile() {
+        let mut latest = Keyed::latest(TWO);
+        latest.put("a", 2).unwrap();
+        latest.put_back("a", 1);
+        assert_eq!(latest.take(&"a"), Some(2));
+        let mut merged = Keyed::merging(TWO, |older: String, newer| older + &newer);
+        merged.put("a", "2".to_owned()).unwrap();
+        merged.put("a", "3".to_owned()).unwrap();
+        merged.put_back("a", "1".to_owned());
+        assert_eq!(merged.take(&"a").as_deref(), Some("123"));
+    }
+
+    #[test]
+    fn a_key_too_many_is_refused_and_the_others_stay() {
+        let mut requests = Keyed::latest(TWO);
+        requests.put("a", 1).unwrap();
+        requests.put("b", 1).unwrap();
+        assert_eq!(requests.put("c", 1), Err(Refused::Full));
+        requests.put("a", 2).unwrap();
+        assert_eq!(requests.len(), 2);
+        assert_eq!(requests.take(&"a"), Some(2));
+        requests.put("c", 1).unwrap();
+        requests.put_back("a", 2);
+        assert_eq!(requests.len(), 3, "what was accepted once is not lost");
+    }
+}

@@ -1,0 +1,318 @@
+//! The queue itself: a line of keys in which each stands once.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use super::{Added, Counts, Decision, Limiter, Next, Refused, Requeue, Running, Verdict};
+
+/// A line of keys: first come, first served; a key is worked on by one worker at a time.
+#[derive(Debug, Clone)]
+pub struct Queue<K> {
+    capacity: NonZeroUsize,
+    limiter: Limiter,
+    items: BTreeMap<K, Item>,
+    waiting: VecDeque<K>,
+    later: BTreeSet<(Duration, u64, K)>,
+    /// Keys of which nothing is known but how often they failed: the first to go where room is needed.
+    remembered: BTreeSet<K>,
+    /// Keys added for the same time are served in the order in which they were added.
+    sequence: u64,
+    open: Openness,
+    counts: Counts,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Openness {
+    Open,
+    Closed,
+}
+
+/// What is known about a key. It is forgotten when it rests, nothing is to come, and it never failed.
+#[derive(Debug, Clone, Default)]
+struct Item {
+    place: Place,
+    later: Option<(Duration, u64)>,
+    failures: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Resting,
+    Waiting,
+    Processing {
+        since: Duration,
+        then: Then,
+    },
+    Dropped,
+}
+
+/// Whether a key was added while it was worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Rest,
+    Again,
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    /// An empty line for at most so many keys.
+    #[must_use]
+    pub fn new(capacity: NonZeroUsize, limiter: Limiter) -> Self {
+        Self {
+            capacity,
+            limiter,
+            items: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            later: BTreeSet::new(),
+            remembered: BTreeSet::new(),
+            sequence: 0,
+            open: Openness::Open,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Puts a key at the end of the line. One that waits keeps its place; one that is worked on comes back when that is
+    /// done. A time at which it is to be added besides stands.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn add(&mut self, key: K, now: Duration) -> Result<Added, Refused> {
+        self.wake(now);
+        self.admit(&key)?;
+        Ok(self.arrive(key))
+    }
+
+    /// Adds a key when so much time has passed. Of several times the earliest counts.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn add_after(&mut self, key: K, pause: Duration, now: Duration) -> Result<Added, Refused> {
+        if pause.is_zero() {
+            return self.add(key, now);
+        }
+        self.wake(now);
+        self.admit(&key)?;
+        let at = now.saturating_add(pause);
+        let item = self.items.entry(key.clone()).or_default();
+        match item.later {
+            Some((known, _)) if known <= at => return Ok(Added::Known),
+            Some((known, sequence)) => {
+                self.later.remove(&(known, sequence, key.clone()));
+            }
+            None => {}
+        }
+        self.sequence += 1;
+        item.later = Some((at, self.sequence));
+        self.later.insert((at, self.sequence, key));
+        Ok(Added::Queued)
+    }
+
+    /// Counts a failure of a key and adds it after its pause, which is answered.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn add_rate_limited(&mut self, key: K, now: Duration) -> Result<Duration, Refused> {
+        self.wake(now);
+        self.admit(&key)?;
+        let item = self.items.entry(key.clone()).or_default();
+        let pause = self.limiter.pause(item.failures, now);
+        item.failures = item.failures.saturating_add(1);
+        self.counts.retries += 1;
+        self.add_after(key, pause, now).map(|_| pause)
+    }
+
+    /// The key that has waited longest; it is the caller's until it is done.
+    pub fn next(&mut self, now: Duration) -> Next<K> {
+        self.wake(now);
+        let Some(key) = self.waiting.pop_front() else {
+            return match self.open {
+                Openness::Open => Next::Wait(self.later.first().map(|(at, _, _)| *at)),
+                Openness::Closed => Next::Closed,
+            };
+        };
+        self.items.entry(key.clone()).or_default().place = Place::Processing { since: now, then: Then::Rest };
+        self.counts.processing += 1;
+        Next::Take(key)
+    }
+
+    /// The work on a key ended. Does nothing where nobody worked on it.
+    pub fn done(&mut self, key: &K, now: Duration) {
+        self.wake(now);
+        self.end(key, Place::Resting);
+    }
+
+    /// The work on a key failed: it ends, and the key is tried again or dropped. What was added meanwhile is queued in
+    /// any case. Does nothing where nobody worked on it but count a failure.
+    pub fn failed(&mut self, key: &K, requeue: Requeue, now: Duration) -> Verdict {
+        self.wake(now);
+        if requeue.decide(self.requeues(key)) == Decision::Drop {
+            self.counts.drops += 1;
+            if let Some(item) = self.items.get_mut(key) {
+                item.failures = 0;
+            }
+            self.end(key, Place::Dropped);
+            return Verdict::Dropped;
+        }
+        let added = self.add_rate_limited(key.clone(), now);
+        self.end(key, Place::Resting);
+        added.map_or(Verdict::Closed, Verdict::AgainAfter)
+    }
+
+    /// A key is as if it had never failed.
+    pub fn forget(&mut self, key: &K) {
+        if let Some(item) = self.items.get_mut(key) {
+            item.failures = 0;
+            self.settle(key);
+        }
+    }
+
+    /// How often a key was tried again since it was last forgotten.
+    #[must_use]
+    pub fn requeues(&self, key: &K) -> u32 {
+        self.items.get(key).map_or(0, |item| item.failures)
+    }
+
+    /// Adds every dropped key again and says how many there were.
+    pub fn revive(&mut self, now: Duration) -> usize {
+        self.wake(now);
+        if self.open == Openness::Closed {
+            return 0;
+        }
+        let dropped = self.items.iter().filter(|(_, item)| item.place == Place::Dropped);
+        let dropped: Vec<K> = dropped.map(|(key, _)| key.clone()).collect();
+        let revived = dropped.len();
+        for key in dropped {
+            self.arrive(key);
+        }
+        revived
+    }
+
+    /// Takes nothing new from here on. What waits is still served, and so is what was added while it was worked on; the
+    /// keys that were to come later are let go and answered.
+    pub fn shut_down(&mut self, now: Duration) -> Vec<K> {
+        self.wake(now);
+        self.open = Openness::Closed;
+        let later = std::mem::take(&mut self.later);
+        let later: Vec<K> = later.into_iter().map(|(_, _, key)| key).collect();
+        for key in &later {
+            if let Some(item) = self.items.get_mut(key) {
+                item.later = None;
+                self.settle(key);
+            }
+        }
+        later
+    }
+
+    /// Whether it was shut down and everything is served.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.open == Openness::Closed && self.waiting.is_empty() && self.counts.processing == 0
+    }
+
+    /// How full it is, and what happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts { waiting: self.waiting.len(), later: self.later.len(), ..self.counts }
+    }
+
+    /// How long the work goes on that is under way.
+    #[must_use]
+    pub fn running(&self, now: Duration) -> Running {
+        let mut running = Running::default();
+        for item in self.items.values() {
+            if let Place::Processing { since, .. } = item.place {
+                let time = now.saturating_sub(since);
+                running.longest = running.longest.max(time);
+                running.total = running.total.saturating_add(time);
+            }
+        }
+        running
+    }
+
+    /// Whether there is something that a second worker could wait for.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        !self.waiting.is_empty() || !self.later.is_empty()
+    }
+
+    /// Puts in the line what is due.
+    fn wake(&mut self, now: Duration) {
+        while self.later.first().is_some_and(|(at, _, _)| *at <= now) {
+            let Some((_, _, key)) = self.later.pop_first() else { return };
+            if let Some(item) = self.items.get_mut(&key) {
+                item.later = None;
+            }
+            self.arrive(key);
+        }
+    }
+
+    /// Whether a key may come in; makes room for it where that loses nothing but a count of failures.
+    fn admit(&mut self, key: &K) -> Result<(), Refused> {
+        if self.open == Openness::Closed {
+            return Err(Refused::Closed);
+        }
+        if !self.items.contains_key(key) && self.items.len() >= self.capacity.get() {
+            let Some(forgotten) = self.remembered.pop_first() else {
+                self.counts.refusals += 1;
+                return Err(Refused::Full);
+            };
+            self.items.remove(&forgotten);
+        }
+        self.remembered.remove(key);
+        Ok(())
+    }
+
+    fn arrive(&mut self, key: K) -> Added {
+        let item = self.items.entry(key.clone()).or_default();
+        match &mut item.place {
+            Place::Waiting | Place::Processing { then: Then::Again, .. } => return Added::Known,
+            Place::Processing { then, .. } => *then = Then::Again,
+            Place::Resting => self.stand(key),
+            Place::Dropped => {
+                self.counts.dropped_now -= 1;
+                self.stand(key);
+            }
+        }
+        self.counts.adds += 1;
+        Added::Queued
+    }
+
+    fn stand(&mut self, key: K) {
+        self.items.entry(key.clone()).or_default().place = Place::Waiting;
+        self.waiting.push_back(key);
+    }
+
+    /// Ends the work on a key; `place` is where it goes if nothing was added meanwhile.
+    fn end(&mut self, key: &K, place: Place) {
+        let Some(item) = self.items.get_mut(key) else { return };
+        let Place::Processing { then, .. } = item.place else { return };
+        self.counts.processing -= 1;
+        item.place = Place::Resting;
+        match then {
+            Then::Again => self.stand(key.clone()),
+            Then::Rest if place == Place::Dropped => {
+                item.place = Place::Dropped;
+                self.counts.dropped_now += 1;
+            }
+            Then::Rest => self.settle(key),
+        }
+    }
+
+    /// Forgets a key of which nothing is left.
+    fn settle(&mut self, key: &K) {
+        let Some(item) = self.items.get(key) else { return };
+        if item.place != Place::Resting || item.later.is_some() {
+            return;
+        }
+        if item.failures == 0 {
+            self.items.remove(key);
+            self.remembered.remove(key);
+        } else {
+            self.remembered.insert(key.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+use super::super::{Backoff, Bucket};
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+const ZERO: Duration = Duration::ZERO;
+
+fn queue(capacity: usize) -> Queue<&'static str> {
+    Queue::new(NonZeroUsize::new(capacity).unwrap(), Limiter::default())
+}
+
+/// Takes what is next and hands it over at once.
+fn served<K: Ord + Clone>(queue: &mut Queue<K>, now: Duration) -> Vec<K> {
+    let mut keys = Vec::new();
+    while let Next::Take(key) = queue.next(now) {
+        queue.done(&key, now);
+        keys.push(key);
+    }
+    keys
+}
+
+/// A worker that always fails: the times of its tries and what became of the key.
+fn tries(requeue: Requeue, most: usize) -> (Vec<Duration>, bool) {
+    let mut queue = queue(1);
+    queue.add("a", ZERO).unwrap();
+    let (mut now, mut times) = (ZERO, Vec::new());
+    while times.len() < most {
+        match queue.next(now) {
+            Next::Take(key) => {
+                times.push(now);
+                if queue.failed(&key, requeue, now) == Verdict::Dropped {
+                    return (times, true);
+                }
+            }
+            Next::Wait(Some(at)) => now = at,
+            other => panic!("{other:?}"),
+        }
+    }
+    (times, false)
+}
+
+#[test]
+fn with_two_retries_there_are_three_tries_and_the_third_drops() {
+    assert_eq!(tries(Requeue::of_flag(2), 100), (vec![ZERO, 5 * MS, 15 * MS], true));
+}
+
+#[test]
+fn without_a_limit_nothing_is_dropped_and_the_pauses_grow_to_a_thousand_seconds() {
+    let (times, dropped) = tries(Requeue::of_flag(-1), 60);
+    assert!(!dropped);
+    let pauses: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(pauses[17], Duration::from_millis(655_360));
+    assert!(pauses[18..].iter().all(|pause| *pause == Duration::from_secs(1000)), "{pauses:?}");
+}
+
+#[test]
+fn by_default_there_are_sixteen_tries_within_the_sum_of_the_pauses() {
+    let (times, dropped) = tries(Requeue::default(), 100);
+    assert_eq!((times.len(), times.last().copied(), dropped), (16, Some(Duration::from_millis(163_835)), true));
+}
+
+#[test]
+fn with_no_retry_the_first_failure_drops() {
+    assert_eq!(tries(Requeue::of_flag(0), 100), (vec![ZERO], true));
+}
+
+#[test]
+fn of_250_keys_that_fail_at_once_the_bucket_spreads_all_but_a_hundred() {
+    let mut queue = Queue::new(NonZeroUsize::new(250).unwrap(), Limiter::default());
+    for key in 0..250 {
+        queue.add(key, ZERO).unwrap();
+    }
+    let pauses: Vec<Verdict> = (0..250)
+        .map(|_| {
+            let Next::Take(key) = queue.next(ZERO) else { panic!("a key is missing") };
+            queue.failed(&key, Requeue::default(), ZERO)
+        })
+        .collect();
+    assert!(pauses[..100].iter().all(|verdict| *verdict == Verdict::AgainAfter(5 * MS)), "{pauses:?}");
+    assert_eq!(pauses[100], Verdict::AgainAfter(100 * MS));
+    assert_eq!(pauses[249], Verdict::AgainAfter(15_000 * MS));
+    assert_eq!(served(&mut queue, 5 * MS).len(), 100);
+    assert_eq!(served(&mut queue, 14_999 * MS).len(), 149);
+    assert_eq!(served(&mut queue, 15_000 * MS), [249]);
+}
+
+#[test]
+fn a_key_stands_once_in_the_line_and_keeps_its_place() {
+    let mut queue = queue(3);
+    assert_eq!(queue.add("a", ZERO), Ok(Added::Queued));
+    assert_eq!(queue.add("b", ZERO), Ok(Added::Queued));
+    assert_eq!(queue.add("a", ZERO), Ok(Added::Known));
+    assert_eq!(served(&mut queue, ZERO), ["a", "b"]);
+    assert_eq!(queue.counts(), Counts { adds: 2, ..Counts::default() });
+}
+
+#[test]
+fn what_is_added_while_it_is_worked_on_comes_back_when_that_is_done() {
+    let mut queue = queue(3);
+    queue.add("a", ZERO).unwrap();
+    assert_eq!(queue.next(ZERO), Next::Take("a"));
+    assert_eq!(queue.add("a", ZERO), Ok(Added::Queued));
+    assert_eq!(queue.add("a", ZERO), Ok(Added::Known));
+    assert_eq!(queue.next(ZERO), Next::Wait(None), "never two workers on one key");
+    queue.add("b", ZERO).unwrap();
+    queue.done(&"a", ZERO);
+    assert_eq!(served(&mut queue, ZERO), ["b", "a"]);
+}
+
+#[test]
+fn of_two_times_the_earlier_counts() {
+    let mut queue = queue(3);
+    queue.add_after("a", 20 * MS, ZERO).unwrap();
+    queue.add_after("b", 15 * MS, ZERO).unwrap();
+    assert_eq!(queue.add_after("a", 10 * MS, ZERO), Ok(Added::Queued));
+    assert_eq!(queue.add_after("a", 30 * MS, ZERO), Ok(Added::Known));
+    assert_eq!(queue.next(9 * MS), Next::Wait(Some(10 * MS)));
+    assert_eq!(served(&mut queue, 40 * MS), ["a", "b"]);
+    assert_eq!(queue.next(40 * MS), Next::Wait(None));
+}
+
+#[test]
+fn a_key_too_many_is_refused_and_counted_and_the_line_stands() {
+    let mut queue = queue(2);
+    queue.add("a", ZERO).unwrap();
+    queue.add_after("b", MS, ZERO).unwrap();
+    assert_eq!(queue.add("c", ZERO), Err(Refused::Full));
+    assert_eq!(queue.add_after("c", MS, ZERO), Err(Refused::Full));
+    assert_eq!(queue.add_rate_limited("c", ZERO), Err(Refused::Full));
+    assert_eq!(queue.counts().refusals, 3);
+    assert_eq!(queue.add("b", ZERO), Ok(Added::Queued), "what is known needs no room");
+    assert_eq!(served(&mut queue, ZERO), ["a", "b"]);
+    assert_eq!(queue.add("c", ZERO), Ok(Added::Queued), "there is room again");
+    assert_eq!(queue.add("a", ZERO), Err(Refused::Full), "the other is still to come");
+}
+
+#[test]
+fn a_count_of_failures_takes_no_room_from_a_key() {
+    let mut queue = queue(1);
+    queue.add_rate_limited("a", ZERO).unwrap();
+    assert_eq!(served(&mut queue, 5 * MS), ["a"]);
+    assert_eq!(queue.requeues(&"a"), 1, "it was not forgotten");
+    queue.add("b", 5 * MS).unwrap();
+    assert_eq!(queue.requeues(&"a"), 0);
+    assert_eq!(served(&mut queue, 5 * MS), ["b"]);
+}
+
+#[test]
+fn what_was_dropped_is_known_counts_anew_and_is_revived_once() {
+    let mut queue = queue(2);
+    queue.add("a", ZERO).unwrap();
+    queue.add("b", ZERO).unwrap();
+    for key in ["a", "b"] {
+        assert_eq!(queue.next(ZERO), Next::Take(key));
+        assert_eq!(queue.failed(&key, Requeue::of_flag(0), ZERO), Verdict::Dropped);
+    }
+    assert_eq!(queue.next(ZERO), Next::Wait(None));
+    assert_eq!((queue.counts().dropped_now, queue.counts().drops), (2, 2));
+    assert_eq!(queue.add("c", ZERO), Err(Refused::Full), "a dropped key is not lost for another");
+    queue.add("b", ZERO).unwrap();
+    assert_eq!((queue.revive(ZERO), queue.revive(ZERO)), (1, 0));
+    assert_eq!(queue.requeues(&"a"), 0);
+    assert_eq!(served(&mut queue, ZERO), ["b", "a"]);
+    assert_eq!(queue.counts().dropped_now, 0);
+}
+
+#[test]
+fn a_drop_does_not_swallow_what_was_asked_meanwhile() {
+    let mut queue = queue(1);
+    queue.add("a", ZERO).unwrap();
+    assert_eq!(queue.next(ZERO), Next::Take("a"));
+    queue.add("a", ZERO).unwrap();
+    assert_eq!(queue.failed(&"a", Requeue::of_flag(0), ZERO), Verdict::Dropped);
+    assert_eq!(served(&mut queue, ZERO), ["a"]);
+    assert_eq!(queue.revive(ZERO), 0);
+}
+
+#[test]
+fn after_the_end_what_waits_is_served_and_what_was_to_come_is_named() {
+    let mut queue = queue(9);
+    for key in ["a", "b"] {
+        queue.add(key, ZERO).unwrap();
+    }
+    queue.add_after("c", MS, ZERO).unwrap();
+    assert_eq!(queue.next(ZERO), Next::Take("a"));
+    queue.add("a", ZERO).unwrap();
+    assert_eq!(queue.shut_down(ZERO), ["c"]);
+    assert_eq!(queue.add("d", ZERO), Err(Refused::Closed));
+    assert_eq!(queue.add_after("d", MS, ZERO), Err(Refused::Closed));
+    assert_eq!(queue.next(ZERO), Next::Take("b"));
+    assert_eq!(queue.failed(&"b", Requeue::UNLIMITED, ZERO), Verdict::Closed);
+    assert_eq!(queue.next(ZERO), Next::Closed);
+    assert!(!queue.is_drained(), "one is still worked on");
+    queue.done(&"a", ZERO);
+    assert_eq!(served(&mut queue, ZERO), ["a"]);
+    assert!(queue.is_drained());
+}
+
+#[test]
+fn the_times_of_what_runs_are_told() {
+    let mut queue = queue(2);
+    queue.add("a", ZERO).unwrap();
+    queue.add("b", ZERO).unwrap();
+    queue.next(ZERO);
+    queue.next(10 * MS);
+    assert_eq!(queue.running(15 * MS), Running { longest: 15 * MS, total: 20 * MS });
+    queue.done(&"a", 15 * MS);
+    assert_eq!(queue.running(16 * MS), Running { longest: 6 * MS, total: 6 * MS });
+}
+
+#[test]
+fn limits_are_those_that_were_given() {
+    let limiter = Limiter::new(Backoff::new(MS, 3 * MS), Bucket::new(MS, 100));
+    let mut queue = Queue::new(NonZeroUsize::MIN, limiter);
+    let pauses: Vec<_> = (0..4).map(|_| queue.add_rate_limited("a", ZERO).unwrap()).collect();
+    assert_eq!(pauses, [MS, 2 * MS, 3 * MS, 3 * MS]);
+    queue.forget(&"a");
+    assert_eq!(queue.add_rate_limited("a", ZERO), Ok(MS));
+}

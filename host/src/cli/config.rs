@@ -1,0 +1,223 @@
+//! `topoloom config`: files that the host reads, checked where no cluster is.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, FromArgMatches, Subcommand};
+
+use super::options::{Reading, flags, read_file};
+use super::run::{Depth, RunArgs};
+use super::{print, read_options};
+use crate::config::sort::{Content, Part, sort};
+use crate::config::{Document, Error, MAX_BYTES};
+
+/// Verbs about files that the host reads.
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigVerb {
+    /// Say what each file is, and everything that is wrong with it
+    Check(CheckArgs),
+}
+
+/// Flags of `config check`.
+#[derive(Debug, Args)]
+pub(super) struct CheckArgs {
+    /// Options files, discovery documents, or manifests of ConfigMaps with such a document; - reads standard input
+    #[arg(required = true, value_name = "FILE|-")]
+    files: Vec<PathBuf>,
+}
+
+/// What was found in one file.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Findings {
+    /// What it is, and every mistake and warning, each on a line of its own.
+    lines: Vec<String>,
+    mistakes: usize,
+}
+
+/// Does what the verb says.
+pub(super) fn run(verb: ConfigVerb) -> anyhow::Result<ExitCode> {
+    let ConfigVerb::Check(args) = verb;
+    let mut mistakes = 0;
+    for path in &args.files {
+        let text = if path.as_os_str() == "-" { standard_input() } else { read_options(path) };
+        let findings = text.map_or_else(Findings::unreadable, |text| check(path, &text));
+        mistakes += findings.mistakes;
+        for line in findings.lines {
+            print::out(&format!("{}: {line}\n", path.display()));
+        }
+    }
+    Ok(if mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn standard_input() -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let most = MAX_BYTES as u64;
+    std::io::stdin().lock().take(most + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > most {
+        return Err(format!("it is larger than {most} bytes, which are read at most"));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())
+}
+
+impl Findings {
+    fn unreadable(error: String) -> Self {
+        let mut findings = Self::default();
+        findings.mistake(&error);
+        findings
+    }
+
+    fn mistake(&mut self, what: &str) {
+        self.mistakes += 1;
+        self.lines.push(format!("mistake: {what}"));
+    }
+
+    fn warning(&mut self, what: &str) {
+        self.lines.push(format!("warning: {what}"));
+    }
+}
+
+/// Checks the text of one file.
+fn check(path: &Path, text: &str) -> Findings {
+    let command = super::command();
+    let parts = match sort(text, &flags::keys(&flags::all(&command))) {
+        Ok(parts) => parts,
+        Err(error) => return Findings::unreadable(error.to_string()),
+    };
+    let mut findings = Findings::default();
+    let mut seen = 0;
+    for Part { line, content } in parts {
+        seen += usize::from(!matches!(content, Content::Manifest(_)));
+        match content {
+            Content::Discovery(document) => discovery("discovery document", line, document, &mut findings),
+            Content::ConfigMap(name, document) => {
+                discovery(&format!("discovery document in ConfigMap {name}"), line, document, &mut findings);
+            }
+            Content::Options(Ok(file)) => {
+                let count = file.settings.len();
+                findings.lines.push(format!("line {line}: options file, {count} of its flags known"));
+                options(read_file(&command, path, file), &mut findings);
+            }
+            Content::Options(Err(error)) => {
+                findings.lines.push(format!("line {line}: options file"));
+                findings.mistake(&error.to_string());
+            }
+            Content::Manifest(what) => findings.lines.push(format!("line {line}: {what}, of which nothing is read")),
+            Content::Unknown => findings.mistake(&format!(
+                "line {line}: neither options of `run`, whose keys are its flags, nor a discovery document, whose key is \
+                 networkTopologyDiscovery"
+            )),
+        }
+    }
+    if seen == 0 {
+        findings.mistake("it holds nothing that topoloom reads");
+    }
+    findings
+}
+
+fn discovery(what: &str, line: usize, document: Result<Document, Error>, findings: &mut Findings) {
+    match document {
+        Ok(document) => {
+            let (all, enabled) = (document.entries.len(), document.enabled().count());
+            findings.lines.push(format!("line {line}: {what}, entries: {all}, enabled and sound: {enabled}"));
+            document.errors().for_each(|problem| findings.mistake(&problem.to_string()));
+            document.warnings.iter().for_each(|problem| findings.warning(&problem.to_string()));
+        }
+        Err(error) => {
+            findings.lines.push(format!("line {line}: {what}"));
+            findings.mistake(&error.to_string());
+        }
+    }
+}
+
+fn options(reading: Reading, findings: &mut Findings) {
+    match reading {
+        Reading::Run(read) => {
+            let (matches, mut given) = *read;
+            match RunArgs::from_arg_matches(&matches) {
+                // Files that it names are on another machine.
+                Ok(args) => drop(args.settle(Depth::Rules, &mut given)),
+                Err(error) => findings.mistake(&error.kind().to_string()),
+            }
+            given.mistakes().iter().for_each(|mistake| findings.mistake(mistake));
+            given.warnings().iter().for_each(|warning| findings.warning(warning));
+        }
+        Reading::Usage(error) => findings.mistake(&error.kind().to_string()),
+        Reading::Other => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> (Vec<String>, usize) {
+        let findings = check(Path::new("f.yaml"), text);
+        (findings.lines, findings.mistakes)
+    }
+
+    #[test]
+    fn a_sound_file_is_told_by_its_kind() {
+        for (text, wanted) in [
+            ("leader-elect: false\nconcurrency: 4\n", "line 1: options file, 2 of its flags known"),
+            (
+                "networkTopologyDiscovery:\n- source: label\n  enabled: true\n",
+                "line 1: discovery document, entries: 1, enabled and sound: 1",
+            ),
+            (
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: n}\ndata:\n  volcano-controller.conf: |\n    networkTopologyDiscovery: []\n",
+                "line 1: discovery document in ConfigMap n/c, entries: 0, enabled and sound: 0",
+            ),
+        ] {
+            assert_eq!(found(text), (vec![wanted.to_owned()], 0), "{text}");
+        }
+    }
+
+    #[test]
+    fn everything_wrong_with_options_is_told_with_lines() {
+        let text =
+            "concurrency: 0\nleader-elect-lease-duration: 5s\nconcurency: 3\ndrain-timeout: 30\nworker-threads: 2\n";
+        let (lines, mistakes) = found(text);
+        assert_eq!(mistakes, 4, "{lines:#?}");
+        for words in [
+            "mistake: f.yaml line 3: concurency: is no flag of `run`; did you mean `concurrency`?",
+            "mistake: --concurrency 0 (f.yaml line 1): must be a whole number, 1 to 64",
+            "mistake: --drain-timeout 30 (f.yaml line 4): must be a duration with units, 1s to 10m, such as 15s or 1m30s",
+            "mistake: --leader-elect-lease-duration 5s (f.yaml line 2), --leader-elect-renew-deadline 10s (default): the lease must last longer than the deadline",
+            "warning: --worker-threads 2 (f.yaml line 5): has no effect: topoloom has no such controller",
+        ] {
+            assert!(lines.iter().any(|line| line == words), "{words}: {lines:#?}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_in_a_wrapped_document_has_the_line_of_the_file() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  volcano-controller.conf: |\n    networkTopologyDiscovery:\n    - source: label\n      enabled: true\n      interval: 5\n";
+        let (lines, mistakes) = found(text);
+        assert_eq!(mistakes, 1, "{lines:#?}");
+        assert!(lines[1].starts_with("mistake: line 9: networkTopologyDiscovery[0].interval: "), "{lines:#?}");
+    }
+
+    #[test]
+    fn a_stream_is_checked_document_by_document() {
+        let text = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n---\nnetworkTopologyDiscovery: 1\n---\nread-only: maybe\n";
+        let (lines, mistakes) = found(text);
+        assert_eq!(mistakes, 2, "{lines:#?}");
+        assert_eq!(lines[0], "line 1: Service s, of which nothing is read");
+        assert!(
+            lines.iter().any(|line| line.contains("line 5: networkTopologyDiscovery must be a list")),
+            "{lines:#?}"
+        );
+        assert!(
+            lines.iter().any(|line| line.contains("--read-only maybe (f.yaml line 7): must be true")),
+            "{lines:#?}"
+        );
+    }
+
+    #[test]
+    fn what_nobody_reads_is_a_mistake() {
+        for text in ["", "# nothing\n", "a: 1\n", "- 1\n", "a: [\n", "apiVersion: v1\nkind: Service\n"] {
+            assert_eq!(found(text).1, 1, "{text:?}: {:?}", found(text));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Rights, asked for one by one: what a role holds is not what counts, but what the API server answers.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
+    SubjectAccessReviewSpec,
+};
+use kube::Api;
+use kube::api::PostParams;
+use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
+
+use super::line::Line;
+use crate::cluster::Refusal;
+use crate::cluster::access::{Need, Place, Question, Right, Setting};
+
+/// Questions under way at a time.
+const CONCURRENCY: usize = 8;
+
+/// Whose rights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// Those of whoever calls.
+    Caller,
+    /// Those of a ServiceAccount.
+    Account {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Subject {
+    /// Reads `NAMESPACE/NAME`.
+    pub(super) fn account(text: &str) -> Option<Self> {
+        let (namespace, name) = text.split_once('/')?;
+        let is_one = is_dns_label(namespace) && is_dns_subdomain(name);
+        is_one.then(|| Self::Account { namespace: namespace.to_owned(), name: name.to_owned() })
+    }
+}
+
+/// Asks for every right that the setting needs.
+pub(super) async fn ask(client: &kube::Client, subject: &Subject, setting: &Setting) -> Vec<Line> {
+    let rights = setting.rights();
+    let mut questions: Vec<Question> = rights.iter().flat_map(Right::questions).collect();
+    questions.sort();
+    questions.dedup();
+    let answers = stream::iter(questions)
+        .map(|question| async {
+            let answer = review(client, subject, &question).await;
+            (question, answer)
+        })
+        .buffer_unordered(CONCURRENCY);
+    let answers: BTreeMap<Question, Result<bool, Refusal>> = answers.collect().await;
+    if let Some(refusal) = answers.values().find_map(|answer| answer.as_ref().err()) {
+        let todo = match subject {
+            Subject::Caller => "",
+            Subject::Account { .. } => {
+                "leave --service-account away, or run it in the pod: kubectl exec deploy/topoloom -- topoloom preflight"
+            }
+        };
+        return vec![Line::fail("rights", format!("they could not be asked for: {refusal}"), todo)];
+    }
+    let has = |question: &Question| matches!(answers.get(question), Some(Ok(true)));
+    let lines: Vec<Line> = rights.iter().map(|right| judged(right, has)).collect();
+    lines
+}
+
+/// What is missing of one right.
+fn judged(right: &Right, has: impl Fn(&Question) -> bool) -> Line {
+    let what = format!("right {} on {}{}", right.verbs.join(","), right.resource, scope(right));
+    let missing: Vec<Question> = right.questions().into_iter().filter(|question| !has(question)).collect();
+    if missing.is_empty() {
+        return Line::ok(&what, format!("given ({})", right.part));
+    }
+    // The rule to add names all that is missing and nothing else.
+    let mut rule = right.clone();
+    rule.verbs.retain(|verb| missing.iter().any(|question| question.verb == *verb));
+    rule.names.retain(|name| missing.iter().any(|question| question.name.as_ref() == Some(name)));
+    let found = format!("missing for {}: {}", right.part, right.why);
+    match right.need {
+        Need::Required => Line::fail(&what, found, format!("add the rule {rule}")),
+        Need::Useful => Line::warn(&what, found, format!("add the rule {rule}")),
+    }
+}
+
+/// Where, in words.
+fn scope(right: &Right) -> String {
+    let names = if right.names.is_empty() { String::new() } else { format!(" {}", right.names.join(", ")) };
+    match &right.place {
+        Place::Cluster => names,
+        Place::Namespace(namespace) => format!("{names} in {namespace}"),
+    }
+}
+
+async fn review(client: &kube::Client, subject: &Subject, question: &Question) -> Result<bool, Refusal> {
+    let attributes = ResourceAttributes {
+        group: Some(question.group.to_owned()),
+        resource: Some(question.resource.to_owned()),
+        subresource: question.subresource.map(str::to_owned),
+        verb: Some(question.verb.to_owned()),
+        name: question.name.clone(),
+        namespace: match &question.place {
+            Place::Cluster => None,
+            Place::Namespace(namespace) => Some(namespace.clone()),
+        },
+        ..ResourceAttributes::default()
+    };
+    let parameters = PostParams::default();
+    let status = match subject {
+        Subject::Caller => {
+            let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+            let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+            api.create(&parameters, &SelfSubjectAccessReview { spec, ..Default::default() }).await.map(|it| it.status)
+        }
+        Subject::Account { namespace, name } => {
+            let groups =
+                ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
+            let spec = SubjectAccessReviewSpec {
+                resource_attributes: Some(attributes),
+                user: Some(format!("system:serviceaccount:{namespace}:{name}")),
+                groups: Some(groups.map(str::to_owned).to_vec()),
+                ..Default::default()
+            };
+            let api: Api<SubjectAccessReview> = Api::all(client.clone());
+            api.create(&parameters, &SubjectAccessReview { spec, ..Default::default() }).await.map(|it| it.status)
+        }
+    };
+    let status = status.map_err(|error| Refusal::of(&error))?;
+    Ok(status.is_some_and(|status| status.allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::preflight::line::Mark;
+
+    fn right(need: Need) -> Right {
+        Right {
+            place: Place::Namespace("ns".into()),
+            group: "",
+            resource: "configmaps",
+            names: vec!["a".into(), "b".into()],
+            verbs: vec!["get", "list"],
+            why: "it holds what is needed",
+            part: "somebody",
+            need,
+        }
+    }
+
+    #[test]
+    fn the_rule_to_add_is_what_is_missing_and_no_more() {
+        let line = judged(&right(Need::Required), |question| {
+            !(question.verb == "list" && question.name.as_deref() == Some("b"))
+        });
+        assert_eq!((line.mark, line.what.as_str()), (Mark::Fail, "right get,list on configmaps a, b in ns"));
+        assert_eq!(line.found, "missing for somebody: it holds what is needed");
+        let rule = r#"Role in namespace ns: {apiGroups: [""], resources: ["configmaps"], resourceNames: ["b"], verbs: ["list"]}"#;
+        assert_eq!(line.todo, [format!("add the rule {rule}")]);
+    }
+
+    #[test]
+    fn what_is_only_useful_is_a_warning_and_what_is_there_is_fine() {
+        assert_eq!(judged(&right(Need::Useful), |_| false).mark, Mark::Warn);
+        assert_eq!(judged(&right(Need::Required), |_| true).mark, Mark::Ok);
+    }
+
+    #[test]
+    fn an_account_is_a_namespace_and_a_name() {
+        let account = Subject::Account { namespace: "a".into(), name: "b.c".into() };
+        assert_eq!(Subject::account("a/b.c"), Some(account));
+        for wrong in ["a", "/b", "a/", "A/b", "a/b/c"] {
+            assert_eq!(Subject::account(wrong), None, "{wrong}");
+        }
+    }
+}

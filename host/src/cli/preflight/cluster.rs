@@ -1,0 +1,150 @@
+//! What else the cluster has to bring: definitions, a lease that can be read, nobody else who writes, an admission that
+//! answers.
+
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
+use topoloom_api::{HyperNode, discovery_source, hyper_node};
+
+use super::line::Line;
+use crate::cluster::access::{Extent, Setting};
+use crate::cluster::leases::{self, Standing};
+use crate::cluster::writers;
+use crate::cluster::{Reason, Refusal};
+
+/// The HyperNode that is never stored.
+const PROBE: &str = "topoloom-preflight";
+
+/// Whether both resources are served with the version that we speak. Discovery is open to everybody who is authenticated,
+/// and lists only what is established.
+pub(super) async fn definitions(client: &kube::Client) -> Vec<Line> {
+    let apply = "topoloom crd | kubectl apply --server-side -f -";
+    let hyper_nodes = served(client, hyper_node::API_VERSION, hyper_node::PLURAL).await;
+    let what = "definition of HyperNodes";
+    let first = match hyper_nodes {
+        Ok(true) => Line::ok(what, format!("{} is served", hyper_node::API_VERSION)),
+        Ok(false) => {
+            Line::fail(what, format!("{} is not served: no topology can be kept", hyper_node::API_VERSION), apply)
+        }
+        Err(refusal) => Line::fail(what, format!("it could not be looked for: {refusal}"), ""),
+    };
+    let what = "definition of DiscoverySources";
+    let second = match served(client, discovery_source::API_VERSION, discovery_source::PLURAL).await {
+        Ok(true) => Line::ok(what, format!("{} is served", discovery_source::API_VERSION)),
+        Ok(false) => {
+            let found = format!(
+                "{} is not served: sources work, and neither say how they are nor remember it",
+                discovery_source::API_VERSION
+            );
+            Line::warn(what, found, apply)
+        }
+        Err(refusal) => Line::fail(what, format!("it could not be looked for: {refusal}"), ""),
+    };
+    vec![first, second]
+}
+
+async fn served(client: &kube::Client, version: &str, plural: &str) -> Result<bool, Refusal> {
+    match client.list_api_group_resources(version).await.map_err(|error| Refusal::of(&error)) {
+        Ok(list) => {
+            let has = |name: &str| list.resources.iter().any(|resource| resource.name == name);
+            Ok(has(plural) && has(&format!("{plural}/status")))
+        }
+        Err(refusal) if matches!(refusal.reason, Reason::NoSuchResource | Reason::NotFound) => Ok(false),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Who leads each group.
+pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Timestamp) -> Vec<Line> {
+    let Some((namespace, name)) = &setting.leases else { return Vec::new() };
+    let mut lines = Vec::new();
+    for group in setting.groups() {
+        let name = group.lease(name);
+        let what = format!("lease {namespace}/{name}");
+        lines.push(match leases::read(client, namespace, &name, now).await {
+            Ok(None) => Line::ok(&what, "it is not there: the first replica makes it"),
+            Ok(Some(held)) => match held.standing {
+                Standing::Fresh => Line::ok(&what, format!("{} leads", held.holder)),
+                Standing::Free => Line::ok(&what, "nobody leads: the next replica takes it at once"),
+                Standing::Expired => Line::warn(
+                    &what,
+                    format!(
+                        "nobody leads: {} renewed it last {} s ago",
+                        held.holder,
+                        held.renewed_seconds_ago.unwrap_or(0)
+                    ),
+                    "if replicas run, read their logs and /readyz; the next one takes it",
+                ),
+            },
+            Err(refusal) => Line::warn(&what, format!("it could not be read: {refusal}"), ""),
+        });
+    }
+    lines
+}
+
+/// Whether somebody else writes HyperNodes.
+pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now: Timestamp) -> Vec<Line> {
+    let what = "second writer";
+    let mut lines = Vec::new();
+    for rival in writers::rivals(client, &setting.config.0, &setting.rivals, now).await {
+        let (namespace, name) = (&rival.namespace, &rival.name);
+        let found =
+            format!("Volcano's own HyperNode controller runs: {} holds the lease {namespace}/{name}", rival.holder);
+        lines.push(Line::fail(
+            what,
+            found,
+            "switch it off, or run with --observe: while it leads, no source of ours is written",
+        ));
+    }
+    match writers::of_objects(client, now).await {
+        Ok(found) => lines.extend(found.into_iter().map(|writer| {
+            let found = format!(
+                "{} changed {} HyperNodes of ours lately, {} among them",
+                writer.manager, writer.objects, writer.example
+            );
+            Line::warn(what, found, "find out who that is: changes are repaired, and a fight ends our writes")
+        })),
+        // There are none to write.
+        Err(refusal) if refusal.reason == Reason::NoSuchResource => {}
+        Err(refusal) => lines.push(Line::warn(what, format!("HyperNodes could not be listed: {refusal}"), "")),
+    }
+    if lines.is_empty() {
+        lines.push(Line::ok(what, "there is none"));
+    }
+    lines
+}
+
+/// Whether a sound HyperNode passes admission: it is created without being stored.
+pub(super) async fn admission(client: &kube::Client, extent: Extent) -> Line {
+    let what = "admission of HyperNodes";
+    if extent != Extent::Everything {
+        return Line::ok(what, "not asked, since no HyperNodes are written");
+    }
+    let body = json!({
+        "apiVersion": hyper_node::API_VERSION, "kind": hyper_node::KIND, "metadata": {"name": PROBE},
+        "spec": {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": PROBE}}}]},
+    });
+    let probe = match serde_json::from_value::<HyperNode>(body) {
+        Ok(probe) => probe,
+        Err(error) => return Line::fail(what, error.to_string(), ""),
+    };
+    let api: Api<HyperNode> = Api::all(client.clone());
+    let parameters = PostParams { dry_run: true, field_manager: Some(PROBE.to_owned()) };
+    let Err(error) = api.create(&parameters, &probe).await else {
+        return Line::ok(what, "a sound HyperNode passes (tried without storing it)");
+    };
+    let refusal = Refusal::of(&error);
+    match refusal.reason {
+        Reason::AlreadyExists => Line::ok(what, "answers"),
+        Reason::WebhookUnreachable => Line::fail(what, format!("WebhookUnreachable: {refusal}"), ""),
+        Reason::DeniedByAdmission => {
+            let todo = "whoever wrote that policy or webhook has to let sound HyperNodes pass";
+            Line::fail(what, format!("DeniedByAdmission: a sound HyperNode is refused: {refusal}"), todo)
+        }
+        // The rights say more about it, and the definitions.
+        Reason::Forbidden => Line::warn(what, "not tried: whoever calls this may not create HyperNodes", ""),
+        Reason::NoSuchResource => Line::warn(what, "not tried: there is no definition of HyperNodes", ""),
+        _ => Line::warn(what, format!("could not be tried: {refusal}"), ""),
+    }
+}

@@ -1,0 +1,111 @@
+//! The configuration: that it is there, can be read, and every mistake in it with its line.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, ResourceExt};
+use topoloom_api::names::READ_ONLY_ANNOTATION;
+
+use super::line::Line;
+use crate::cluster::Refusal;
+use crate::config::{Document, Load, Location, References};
+
+/// Mistakes and warnings that are shown; the rest is counted.
+const SHOWN: usize = 50;
+
+/// Looks at the ConfigMap. Answers with what its entries refer to as well.
+pub(super) async fn look(client: &kube::Client, location: &Location) -> (Vec<Line>, References) {
+    let what = "configuration";
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &location.namespace);
+    let map = match api.get_opt(&location.name).await {
+        Ok(map) => map,
+        Err(error) => {
+            let found = format!("{location} could not be read: {}", Refusal::of(&error));
+            let todo = "whoever calls this needs get on the ConfigMap; the host itself needs list and watch";
+            return (vec![Line::warn(what, found, todo)], References::default());
+        }
+    };
+    let mut lines = Vec::new();
+    if map.as_ref().is_some_and(|map| map.annotations().get(READ_ONLY_ANNOTATION).is_some_and(|value| value == "true"))
+    {
+        let found = format!("{READ_ONLY_ANNOTATION} on {location} ends all writes but those of leases");
+        lines.push(Line::warn("writes", found, "topoloom read-only off"));
+    }
+    let references = match Load::from_data(map.map(|map| map.data.unwrap_or_default()).as_ref(), &location.key) {
+        Load::NoConfigMap => {
+            let todo = "name another with --config-map, or --namespace and --release; without it nothing is discovered";
+            lines.push(Line::fail(
+                what,
+                format!("there is no ConfigMap {}/{}", location.namespace, location.name),
+                todo,
+            ));
+            References::default()
+        }
+        Load::NoKey => {
+            let found =
+                format!("the ConfigMap {}/{} lacks the key {}", location.namespace, location.name, location.key);
+            lines.push(Line::fail(what, found, "put the document under that key"));
+            References::default()
+        }
+        Load::Invalid(error) => {
+            let todo = "nothing of it counts; sources that run go on as they are";
+            lines.push(Line::fail(what, format!("{location} cannot be read: {error}"), todo));
+            References::default()
+        }
+        Load::Valid(document) => {
+            lines.extend(judged(&location.to_string(), &document));
+            document.references(&location.namespace)
+        }
+    };
+    (lines, references)
+}
+
+/// What a document that can be read comes to.
+fn judged(place: &str, document: &Document) -> Vec<Line> {
+    let enabled: Vec<&str> = document.enabled().map(|entry| entry.source.as_str()).collect();
+    let errors: Vec<String> = document.errors().map(ToString::to_string).collect();
+    let warnings: Vec<String> = document.warnings.iter().map(ToString::to_string).collect();
+    let mut lines = Vec::new();
+    if enabled.is_empty() && errors.is_empty() {
+        lines.push(Line::warn("configuration", format!("{place} enables no source"), "set enabled: true on an entry"));
+    } else {
+        lines.push(Line::ok("configuration", format!("{place} enables {}", list(&enabled))));
+    }
+    let todo = "the entry is off, or goes on in its last good version";
+    lines.extend(errors.iter().take(SHOWN).map(|error| Line::fail("entry", error, todo)));
+    lines.extend(warnings.iter().take(SHOWN).map(|warning| Line::warn("entry", warning, "")));
+    let more = errors.len().saturating_sub(SHOWN) + warnings.len().saturating_sub(SHOWN);
+    if more > 0 {
+        lines.push(Line::warn("entry", format!("and {more} more"), "topoloom config check shows all"));
+    }
+    lines
+}
+
+fn list(names: &[&str]) -> String {
+    if names.is_empty() { "no source".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::preflight::line::Mark;
+
+    fn lines(text: &str) -> Vec<(Mark, String)> {
+        let document = crate::config::parse(text).unwrap();
+        judged("ns/map", &document).into_iter().map(|line| (line.mark, line.found)).collect()
+    }
+
+    #[test]
+    fn a_mistake_in_an_entry_is_shown_with_its_line() {
+        let lines = lines(
+            "networkTopologyDiscovery:\n- source: label\n  enabled: true\n- source: ufm\n  enabled: true\n  interval: 7\n",
+        );
+        assert_eq!(lines.first(), Some(&(Mark::Ok, "ns/map enables label".to_owned())));
+        let mistakes: Vec<_> = lines.iter().filter(|(mark, _)| *mark == Mark::Fail).collect();
+        assert!(matches!(mistakes.as_slice(), [(_, said)] if said.starts_with("line 6: ")), "{mistakes:?}");
+    }
+
+    #[test]
+    fn a_document_that_enables_nothing_is_worth_a_look() {
+        let lines = lines("networkTopologyDiscovery: []\n");
+        assert!(matches!(lines.as_slice(), [(Mark::Warn, said)] if said == "ns/map enables no source"), "{lines:?}");
+    }
+}

@@ -1,0 +1,78 @@
+//! `topoloom read-only`: ends all writes of every replica, and lets them go on, without an uninstall.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use topoloom_api::names::READ_ONLY_ANNOTATION;
+
+use super::source::OPERATOR;
+use super::{ClusterArgs, print};
+use crate::cluster::{Reason, Refusal};
+
+/// Flags of `read-only`.
+#[derive(Debug, Args)]
+pub(super) struct ReadOnlyArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Whether writes end or go on
+    #[arg(value_enum)]
+    position: Position,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Position {
+    /// End all writes but those of leases
+    On,
+    /// Let writes go on
+    Off,
+}
+
+impl Position {
+    /// The value of the annotation.
+    fn value(self) -> Option<&'static str> {
+        match self {
+            Self::On => Some("true"),
+            Self::Off => None,
+        }
+    }
+
+    /// What it does.
+    fn effect(self) -> &'static str {
+        match self {
+            Self::On => {
+                "writes end within a second on every replica: no HyperNode, no status, no Event. Leases are still renewed, \
+                 rounds and reports in memory go on, and HyperNodes stay as they are. `topoloom plan` shows what would be \
+                 written, `topoloom read-only off` lets it go on"
+            }
+            Self::Off => {
+                "writes go on: every source decides anew about what it finds, with all its guards. A host that was started \
+                 with --read-only stays as it is"
+            }
+        }
+    }
+}
+
+/// Sets or takes the annotation.
+pub(super) async fn run(args: ReadOnlyArgs) -> anyhow::Result<ExitCode> {
+    let location = args.cluster.location();
+    let api: Api<ConfigMap> = Api::namespaced(args.cluster.connect().await?, &location.namespace);
+    let body = json!({"metadata": {"annotations": {READ_ONLY_ANNOTATION: args.position.value()}}});
+    let parameters = PatchParams { field_manager: Some(OPERATOR.into()), ..PatchParams::default() };
+    match api.patch(&location.name, &parameters, &Patch::Merge(&body)).await.map_err(|error| Refusal::of(&error)) {
+        Ok(_) => {
+            print::out(&format!("{}/{}: {}\n", location.namespace, location.name, args.position.effect()));
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(refusal) if refusal.reason == Reason::NotFound => bail!(
+            "there is no ConfigMap {}/{} to annotate: name it with --config-map, or --namespace and --release",
+            location.namespace,
+            location.name
+        ),
+        Err(refusal) => Err(refusal).with_context(|| format!("annotating {}/{}", location.namespace, location.name)),
+    }
+}

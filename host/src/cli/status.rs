@@ -1,0 +1,165 @@
+//! `topoloom status`: who leads, what the replicas are, how each source is and what waits for a person.
+//!
+//! It only reads. A right that is missing makes a remark and not a failure: at three in the morning half an answer is worth
+//! more than none.
+
+mod admin;
+mod look;
+mod show;
+mod waits;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::host_args::HostArgs;
+use super::{admin as server, print};
+use crate::cluster::leases::Held;
+use crate::cluster::writers::Writer;
+use waits::Waiting;
+
+/// Flags of `status`.
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// Text for people or JSON for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// The admin server of one replica, which says more about it: PORT, IP:PORT or a URL; default: 8082, where it answers
+    #[arg(long, value_name = "ADDRESS", value_parser = server::address)]
+    admin: Option<SocketAddr>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+/// Everything that was seen.
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Status {
+    /// When, by the clock of the API server, RFC 3339.
+    time: String,
+    /// Its version.
+    server: String,
+    /// Of this command.
+    version: &'static str,
+    /// Where the configuration is.
+    config: String,
+    /// Whether the annotation ends all writes; nothing where it could not be read.
+    read_only: Option<bool>,
+    leases: Vec<Lease>,
+    replicas: Vec<Replica>,
+    sources: Vec<Source>,
+    second_writers: SecondWriters,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replica: Option<OneReplica>,
+    /// What could not be seen, and what is odd.
+    remarks: Vec<String>,
+}
+
+/// The lease of one group.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Lease {
+    group: &'static str,
+    #[serde(flatten)]
+    held: Held,
+}
+
+/// One replica.
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Replica {
+    /// The pod.
+    name: String,
+    /// The groups that it leads.
+    leads: Vec<&'static str>,
+    /// Of its pod, where it could be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<Pod>,
+}
+
+/// What a pod says.
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Pod {
+    image: String,
+    ready: bool,
+    phase: String,
+    restarts: i32,
+    node: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age_seconds: Option<i64>,
+}
+
+/// One source.
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Source {
+    source: String,
+    state: &'static str,
+    /// Name and version of the plugin that serves.
+    plugin: String,
+    digest: String,
+    /// Nodes that have a place, and all of them.
+    nodes: Option<(i64, i64)>,
+    groups: Option<i64>,
+    /// Seconds since a round succeeded. What is stored is refreshed every ten minutes at least.
+    lag_seconds: Option<i64>,
+    message: String,
+    waits: Vec<Waiting>,
+}
+
+/// Who else writes HyperNodes.
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SecondWriters {
+    leases: Vec<Held>,
+    managers: Vec<Writer>,
+}
+
+/// What the admin server of one replica says.
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OneReplica {
+    admin: String,
+    version: String,
+    ready: bool,
+    /// The lines of `/readyz`.
+    lines: Vec<String>,
+    queues: Vec<Queue>,
+}
+
+/// One work queue of it.
+#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Queue {
+    name: String,
+    waiting: u64,
+    later: u64,
+    working: u64,
+    resting: u64,
+    retries: u64,
+}
+
+/// Looks, and prints what it saw.
+pub(super) async fn run(args: StatusArgs) -> anyhow::Result<ExitCode> {
+    let mut status = look::look(&args.host).await?;
+    match admin::look(args.admin.unwrap_or(server::USUAL)).await {
+        Ok(replica) => status.replica = Some(replica),
+        // Nobody said that there is one.
+        Err(_) if args.admin.is_none() => {}
+        Err(error) => status.remarks.push(format!("{error:#}")),
+    }
+    match args.output {
+        Output::Text => print::out(&show::text(&status)),
+        Output::Json => print::out(&format!("{}\n", serde_json::to_string_pretty(&status)?)),
+    }
+    Ok(ExitCode::SUCCESS)
+}

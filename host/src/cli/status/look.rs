@@ -1,0 +1,191 @@
+//! Looking at the cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{self, ConfigMap};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use topoloom_api::DiscoverySource;
+use topoloom_api::names::READ_ONLY_ANNOTATION;
+
+use super::{Lease, Pod, Replica, Source, Status, waits};
+use crate::cli::host_args::HostArgs;
+use crate::cli::live::list;
+use crate::cluster::{Reason, Refusal, leases, writers};
+use crate::manager::election::Group;
+use crate::manager::hypernode::rival;
+
+/// What the chart calls our pods.
+const PODS: &str = "app.kubernetes.io/name=topoloom";
+/// Groups that may have a lease.
+const GROUPS: [Group; 2] = [Group::HyperNode, Group::NodeLock];
+/// The digits of a digest that are shown.
+const DIGITS: usize = 19;
+
+/// Looks at everything. Fails only where there is no API server.
+pub(super) async fn look(args: &HostArgs) -> anyhow::Result<Status> {
+    let client = args.cluster.connect().await?;
+    let server = leases::server(&client).await?;
+    let location = args.location();
+    let mut status = Status {
+        time: server.now.to_string(),
+        server: server.version,
+        version: env!("CARGO_PKG_VERSION"),
+        config: location.to_string(),
+        ..Status::default()
+    };
+    let (namespace, name) = args.lease();
+    for group in GROUPS {
+        let name = group.lease(&name);
+        match leases::read(&client, &namespace, &name, server.now).await {
+            Ok(Some(held)) => status.leases.push(Lease { group: group.as_str(), held }),
+            // No controller of the other group runs so far.
+            Ok(None) if group == Group::HyperNode => {
+                status.remarks.push(format!("there is no lease {namespace}/{name}: no replica has run yet"));
+            }
+            Ok(None) => {}
+            Err(refusal) => status.remarks.push(format!("the lease {namespace}/{name} could not be read: {refusal}")),
+        }
+    }
+    let pods: Api<v1::Pod> = Api::namespaced(client.clone(), &args.own_namespace());
+    let pods = match pods.list(&ListParams::default().labels(PODS)).await {
+        Ok(pods) => pods.items,
+        Err(error) => {
+            status.remarks.push(format!("pods could not be listed: {}", Refusal::of(&error)));
+            Vec::new()
+        }
+    };
+    status.replicas = replicas(&status.leases, &pods, server.now);
+    status.remarks.extend(skew(&status.replicas));
+    match list::<DiscoverySource>(&client).await {
+        Ok(sources) => {
+            status.sources = sources.iter().map(|source| source_of(source, server.now)).collect();
+            status.sources.sort_by(|a, b| a.source.cmp(&b.source));
+        }
+        Err(refusal) => status.remarks.push(format!("sources could not be listed: {refusal}")),
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &location.namespace);
+    match maps.get_opt(&location.name).await {
+        Ok(Some(map)) => {
+            let annotation = map.annotations().get(READ_ONLY_ANNOTATION);
+            status.read_only = Some(annotation.is_some_and(|value| value == "true"));
+        }
+        Ok(None) => status.remarks.push(format!("there is no ConfigMap {location}: nothing is discovered")),
+        Err(error) => status.remarks.push(format!("{location} could not be read: {}", Refusal::of(&error))),
+    }
+    let names = rival::leases(location.release());
+    status.second_writers.leases = writers::rivals(&client, &location.namespace, &names, server.now).await;
+    match writers::of_objects(&client, server.now).await {
+        Ok(managers) => status.second_writers.managers = managers,
+        Err(refusal) if refusal.reason == Reason::NoSuchResource => {
+            status.remarks.push(format!("there are no HyperNodes: {refusal}"));
+        }
+        Err(refusal) => status.remarks.push(format!("HyperNodes could not be listed: {refusal}")),
+    }
+    Ok(status)
+}
+
+/// Every replica that pods or leases know, by name.
+fn replicas(leases: &[Lease], pods: &[v1::Pod], now: Timestamp) -> Vec<Replica> {
+    let mut replicas: BTreeMap<String, Replica> = BTreeMap::new();
+    for pod in pods {
+        let name = pod.name_any();
+        replicas.insert(name.clone(), Replica { name, leads: Vec::new(), pod: Some(pod_of(pod, now)) });
+    }
+    for lease in leases.iter().filter(|lease| lease.held.standing == leases::Standing::Fresh) {
+        let name = lease.held.replica().to_owned();
+        let replica = replicas.entry(name.clone()).or_insert_with(|| Replica { name, ..Replica::default() });
+        replica.leads.push(lease.group);
+    }
+    replicas.into_values().collect()
+}
+
+fn pod_of(pod: &v1::Pod, now: Timestamp) -> Pod {
+    let spec = pod.spec.as_ref();
+    let status = pod.status.clone().unwrap_or_default();
+    let containers = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    let ours = containers.iter().find(|container| container.name == "topoloom").or(containers.first());
+    let states = status.container_statuses.unwrap_or_default();
+    let ready = status.conditions.unwrap_or_default();
+    Pod {
+        image: ours.and_then(|container| container.image.clone()).unwrap_or_default(),
+        ready: ready.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+        phase: status.phase.unwrap_or_default(),
+        restarts: states.iter().map(|state| state.restart_count).sum(),
+        node: spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
+        age_seconds: status.start_time.map(|start| now.duration_since(start.0).as_secs()),
+    }
+}
+
+/// That replicas run different versions, if they do.
+fn skew(replicas: &[Replica]) -> Option<String> {
+    let images = replicas.iter().filter_map(|replica| replica.pod.as_ref().map(|pod| pod.image.as_str()));
+    let images: BTreeSet<&str> = images.collect();
+    (images.len() > 1).then(|| {
+        let images: Vec<_> = images.into_iter().collect();
+        format!(
+            "replicas run different versions, which is an update under way or one that is stuck: {}",
+            images.join(", ")
+        )
+    })
+}
+
+fn source_of(object: &DiscoverySource, now: Timestamp) -> Source {
+    let status = &object.status;
+    let plugin = status.plugin.as_ref();
+    let success: Option<Timestamp> = status.last_success.as_ref().and_then(|text| text.parse().ok());
+    Source {
+        source: status.source.clone(),
+        state: status.state.unwrap_or_default().as_str(),
+        plugin: plugin.map(|plugin| format!("{} {}", plugin.name, plugin.version)).unwrap_or_default(),
+        digest: plugin.map(|plugin| plugin.digest.chars().take(DIGITS).collect()).unwrap_or_default(),
+        nodes: status.nodes.map(|nodes| (nodes.covered, nodes.total)),
+        groups: status.groups,
+        lag_seconds: success.map(|success| now.duration_since(success).as_secs().max(0)),
+        message: status.message.clone(),
+        waits: waits::of(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(name: &str, image: &str) -> v1::Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "proxy", "image": "proxy:1"}, {"name": "topoloom", "image": image}]},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [{"name": "topoloom", "restartCount": 2, "image": "", "imageID": "", "ready": true}]},
+        }))
+        .unwrap()
+    }
+
+    fn lease(holder: &str, now: &str) -> Lease {
+        let lease = json!({"spec": {"holderIdentity": holder, "renewTime": now.replace('Z', ".000000Z")}});
+        let held = leases::Held::of(&serde_json::from_value(lease).unwrap(), now.parse().unwrap());
+        Lease { group: "hypernode", held }
+    }
+
+    #[test]
+    fn replicas_come_from_pods_and_from_leases() {
+        let now = "2026-01-01T00:00:00Z";
+        let pods = [pod("host-a", "topoloom:1"), pod("host-b", "topoloom:2")];
+        let found = replicas(&[lease("host-b_1234", now), lease("elsewhere_1", now)], &pods, now.parse().unwrap());
+        let names: Vec<_> = found.iter().map(|it| (it.name.as_str(), it.leads.len(), it.pod.is_some())).collect();
+        assert_eq!(names, [("elsewhere", 1, false), ("host-a", 0, true), ("host-b", 1, true)]);
+        let seen = found.last().and_then(|replica| replica.pod.clone()).unwrap();
+        assert_eq!((seen.image.as_str(), seen.ready, seen.restarts), ("topoloom:2", true, 2));
+        assert!(skew(&found).is_some_and(|said| said.ends_with("topoloom:1, topoloom:2")));
+        assert_eq!(skew(&found[..2]), None);
+    }
+
+    #[test]
+    fn a_holder_that_is_gone_is_no_replica() {
+        let then = lease("host-a_1", "2026-01-01T00:00:00Z");
+        let late = leases::Held { standing: leases::Standing::Expired, ..then.held.clone() };
+        assert_eq!(replicas(&[Lease { held: late, ..then }], &[], Timestamp::UNIX_EPOCH), []);
+    }
+}

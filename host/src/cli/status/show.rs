@@ -1,0 +1,206 @@
+//! The status as text.
+
+use std::fmt::Write as _;
+
+use super::{Lease, Replica, Source, Status};
+use crate::cli::print::table;
+use crate::cluster::leases::Standing;
+
+/// Everything, the most urgent first.
+pub(super) fn text(status: &Status) -> String {
+    let mut text = String::new();
+    let _ =
+        writeln!(text, "API server {}, topoloom {}, configuration {}", status.server, status.version, status.config);
+    if status.read_only == Some(true) {
+        text.push_str("\nWRITES ARE OFF: topoloom.dev/read-only on the ConfigMap  ->  topoloom read-only off\n");
+    }
+    let writers = &status.second_writers;
+    for rival in &writers.leases {
+        let _ = writeln!(
+            text,
+            "\nSECOND WRITER: {} holds {}/{}, so no source of ours is written  ->  switch Volcano's controller off",
+            rival.holder, rival.namespace, rival.name
+        );
+    }
+    for writer in &writers.managers {
+        let _ = writeln!(
+            text,
+            "\nSECOND WRITER: {} changed {} HyperNodes of ours lately, {}",
+            writer.manager, writer.objects, writer.example
+        );
+    }
+    section(&mut text, "LEASES", leases(&status.leases));
+    section(&mut text, "REPLICAS", replicas(&status.replicas));
+    section(&mut text, "SOURCES", sources(&status.sources));
+    let waits = status.sources.iter().flat_map(|source| source.waits.iter().map(move |waits| (source, waits)));
+    for (index, (source, waits)) in waits.enumerate() {
+        if index == 0 {
+            text.push_str("\nWAITING\n");
+        }
+        let _ = writeln!(text, "{}: {}", source.source, waits.what);
+        if !waits.command.is_empty() {
+            let _ = writeln!(text, "  -> {}", waits.command);
+        }
+    }
+    if let Some(replica) = &status.replica {
+        let ready = if replica.ready { "ready" } else { "not ready" };
+        let _ = writeln!(text, "\nTHIS REPLICA ({}, {}): {ready}", replica.admin, replica.version);
+        for line in &replica.lines {
+            let _ = writeln!(text, "{line}");
+        }
+        for queue in &replica.queues {
+            let _ = writeln!(
+                text,
+                "queue {}: {} waiting, {} later, {} under way, {} resting, {} retries",
+                queue.name, queue.waiting, queue.later, queue.working, queue.resting, queue.retries
+            );
+        }
+    }
+    if !status.remarks.is_empty() {
+        text.push_str("\nREMARKS\n");
+        for remark in &status.remarks {
+            let _ = writeln!(text, "{remark}");
+        }
+    }
+    text
+}
+
+fn section(text: &mut String, head: &str, rows: Vec<Vec<String>>) {
+    let _ = writeln!(text, "\n{head}");
+    match rows.len() {
+        0 | 1 => text.push_str("none seen\n"),
+        _ => text.push_str(&table(&rows)),
+    }
+}
+
+fn head<const N: usize>(words: [&str; N]) -> Vec<Vec<String>> {
+    vec![words.map(str::to_owned).to_vec()]
+}
+
+fn leases(leases: &[Lease]) -> Vec<Vec<String>> {
+    let mut rows = head(["GROUP", "LEASE", "LEADER", "SINCE", "RENEWED", "TRANSITIONS"]);
+    rows.extend(leases.iter().map(|Lease { group, held }| {
+        let leader = match held.standing {
+            Standing::Fresh => held.holder.clone(),
+            Standing::Expired => format!("nobody; {} held it", held.holder),
+            Standing::Free => {
+                held.released_by.as_ref().map_or("nobody".to_owned(), |by| format!("nobody; given back by {by}"))
+            }
+        };
+        vec![
+            (*group).to_owned(),
+            format!("{}/{}", held.namespace, held.name),
+            leader,
+            held.since.clone().unwrap_or_else(none),
+            held.renewed_seconds_ago.map_or_else(none, ago),
+            held.transitions.to_string(),
+        ]
+    }));
+    rows
+}
+
+fn replicas(replicas: &[Replica]) -> Vec<Vec<String>> {
+    let mut rows = head(["REPLICA", "ROLE", "READY", "RESTARTS", "AGE", "NODE", "IMAGE"]);
+    rows.extend(replicas.iter().map(|replica| {
+        let role =
+            if replica.leads.is_empty() { "follows".to_owned() } else { format!("leads {}", replica.leads.join(", ")) };
+        let pod = replica.pod.as_ref();
+        let cell = |cell: Option<String>| cell.filter(|cell| !cell.is_empty()).unwrap_or_else(none);
+        vec![
+            replica.name.clone(),
+            role,
+            cell(pod.map(|pod| if pod.ready { "yes".to_owned() } else { format!("no ({})", pod.phase) })),
+            cell(pod.map(|pod| pod.restarts.to_string())),
+            cell(pod.and_then(|pod| pod.age_seconds).map(span)),
+            cell(pod.map(|pod| pod.node.clone())),
+            cell(pod.map(|pod| pod.image.clone())),
+        ]
+    }));
+    rows
+}
+
+fn sources(sources: &[Source]) -> Vec<Vec<String>> {
+    let mut rows = head(["SOURCE", "STATE", "PLUGIN", "DIGEST", "NODES", "GROUPS", "LAST SUCCESS", "MESSAGE"]);
+    rows.extend(sources.iter().map(|source| {
+        let text = |text: &str| if text.is_empty() { none() } else { text.to_owned() };
+        vec![
+            source.source.clone(),
+            source.state.to_owned(),
+            text(&source.plugin),
+            text(&source.digest),
+            source.nodes.map_or_else(none, |(covered, total)| format!("{covered}/{total}")),
+            source.groups.map_or_else(none, |groups| groups.to_string()),
+            source.lag_seconds.map_or_else(none, ago),
+            crate::text::line(&source.message, 160),
+        ]
+    }));
+    rows
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
+fn ago(seconds: i64) -> String {
+    format!("{} ago", span(seconds))
+}
+
+/// The two largest units of a time.
+fn span(seconds: i64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m{}s", seconds % 60),
+        (0, ..) => format!("{hours}h{}m", minutes % 60),
+        _ => format!("{days}d{}h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::status::waits::Waiting;
+    use crate::cluster::leases::Held;
+
+    #[test]
+    fn a_time_is_shown_by_its_two_largest_units() {
+        let spans = [0, 59, 60, 3599, 3600, 86_399, 90_061].map(span);
+        assert_eq!(spans, ["0s", "59s", "1m0s", "59m59s", "1h0m", "23h59m", "1d1h"]);
+    }
+
+    #[test]
+    fn what_waits_stands_below_the_tables_with_its_command() {
+        let held = Held {
+            namespace: "n".into(),
+            name: "l".into(),
+            standing: Standing::Fresh,
+            holder: "pod-a_1".into(),
+            since: None,
+            renewed_seconds_ago: Some(3),
+            duration_seconds: 15,
+            transitions: 2,
+            released_by: None,
+        };
+        let waits = vec![Waiting { what: "a result is held".into(), command: "topoloom confirm label".into() }];
+        let status = Status {
+            read_only: Some(true),
+            leases: vec![Lease { group: "hypernode", held }],
+            replicas: vec![Replica { name: "pod-a".into(), leads: vec!["hypernode"], pod: None }],
+            sources: vec![Source { source: "label".into(), state: "Held", waits, ..Source::default() }],
+            remarks: vec!["pods could not be listed".into()],
+            ..Status::default()
+        };
+        let text = text(&status);
+        for line in [
+            "hypernode  n/l    pod-a_1  -      3s ago   2",
+            "pod-a    leads hypernode  -      -         -    -     -",
+            "label: a result is held\n  -> topoloom confirm label",
+            "WRITES ARE OFF",
+            "REMARKS\npods could not be listed",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in\n{text}");
+        }
+        let nothing = super::text(&Status::default());
+        assert!(nothing.contains("SOURCES\nnone seen") && !nothing.contains("WAITING"), "{nothing}");
+    }
+}

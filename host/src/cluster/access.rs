@@ -1,0 +1,399 @@
+//! Every right that the host needs at the API server, once, with its reason.
+//!
+//! The chart renders these as rules, `topoloom preflight` asks for each of them, and a test compares both. Pure: from a
+//! [`Setting`] to a list, no client.
+
+use std::fmt;
+
+use topoloom_core::controllers::{HYPER_NODE, NODELOCK_SWEEPER, Selection};
+
+use crate::config::References;
+use crate::manager::election::Group;
+
+/// Where Events about objects of the whole cluster live.
+const EVENTS_NAMESPACE: &str = "default";
+
+/// One rule that the host needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Right {
+    /// Where it has to hold.
+    pub place: Place,
+    /// The API group; empty for the core one.
+    pub group: &'static str,
+    /// The plural, with the subresource behind a slash.
+    pub resource: &'static str,
+    /// The objects; none stands for every one.
+    pub names: Vec<String>,
+    /// What is done to them.
+    pub verbs: Vec<&'static str>,
+    /// What it is for.
+    pub why: &'static str,
+    /// Which part of the host needs it.
+    pub part: &'static str,
+    /// What becomes of that part without it.
+    pub need: Need,
+}
+
+/// Where a right has to hold.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In the whole cluster: a ClusterRole.
+    Cluster,
+    /// In one namespace: a Role there.
+    Namespace(String),
+}
+
+/// What becomes of the host without a right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// The part that needs it does not work.
+    Required,
+    /// It works, and something beside it is missing.
+    Useful,
+}
+
+/// How much is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// Everything.
+    #[default]
+    Everything,
+    /// No HyperNodes (`--observe`).
+    NoHyperNodes,
+    /// Nothing but leases (`--read-only`).
+    LeasesOnly,
+}
+
+/// Whether modules that served are kept in ConfigMaps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// For the way back after a restart.
+    #[default]
+    InConfigMaps,
+    /// They are not.
+    Nowhere,
+}
+
+/// What the rights depend on.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// Our own namespace.
+    pub own: String,
+    /// Namespace and name of the ConfigMap of the configuration.
+    pub config: (String, String),
+    /// Which controllers run.
+    pub controllers: Selection,
+    /// Namespace of the leases, and the name of the first; nothing without an election.
+    pub leases: Option<(String, String)>,
+    /// How much is written.
+    pub extent: Extent,
+    /// Whether modules are kept.
+    pub kept: Kept,
+    /// Leases of Volcano's controllers that are looked at.
+    pub rivals: Vec<String>,
+    /// What entries refer to.
+    pub references: References,
+}
+
+impl Setting {
+    /// The groups of controllers that run.
+    #[must_use]
+    pub fn groups(&self) -> Vec<Group> {
+        let named = [(HYPER_NODE, Group::HyperNode), (NODELOCK_SWEEPER, Group::NodeLock)];
+        named.into_iter().filter(|(name, _)| self.controllers.enables(name)).map(|(_, group)| group).collect()
+    }
+
+    /// Everything that the host needs.
+    #[must_use]
+    pub fn rights(&self) -> Vec<Right> {
+        let mut rights = Vec::new();
+        self.leases(&mut rights);
+        self.events(&mut rights);
+        if self.controllers.enables(HYPER_NODE) {
+            self.hyper_nodes(&mut rights);
+            self.discovery_sources(&mut rights);
+            self.config_maps(&mut rights);
+            self.references(&mut rights);
+        }
+        rights
+    }
+
+    fn leases(&self, rights: &mut Vec<Right>) {
+        let Some((namespace, name)) = &self.leases else { return };
+        let groups = self.groups();
+        if groups.is_empty() {
+            return;
+        }
+        let place = Place::Namespace(namespace.clone());
+        let needed = |need, names, verbs: &[&'static str], why| Right {
+            place: place.clone(),
+            group: "coordination.k8s.io",
+            resource: "leases",
+            names,
+            verbs: verbs.to_vec(),
+            why,
+            part: "leader election",
+            need,
+        };
+        rights.push(needed(Need::Required, Vec::new(), &["create"], "the first replica makes the lease"));
+        for group in groups {
+            let need = if group == Group::HyperNode { Need::Required } else { Need::Useful };
+            let why = match group {
+                Group::HyperNode => "who leads, and so writes HyperNodes",
+                Group::NodeLock => "who leads the sweeper of node locks, once it runs",
+            };
+            rights.push(needed(need, vec![group.lease(name)], &["get", "list", "watch", "update"], why));
+        }
+    }
+
+    fn events(&self, rights: &mut Vec<Right>) {
+        if self.extent == Extent::LeasesOnly {
+            return;
+        }
+        let mut places = vec![EVENTS_NAMESPACE.to_owned()];
+        places
+            .extend(self.leases.iter().map(|(namespace, _)| namespace.clone()).filter(|name| name != EVENTS_NAMESPACE));
+        for namespace in places {
+            rights.push(Right {
+                place: Place::Namespace(namespace),
+                group: "events.k8s.io",
+                resource: "events",
+                names: Vec::new(),
+                verbs: vec!["create", "patch"],
+                why: "without it everything works and nobody is told by Event",
+                part: "all controllers",
+                need: Need::Useful,
+            });
+        }
+    }
+
+    fn hyper_nodes(&self, rights: &mut Vec<Right>) {
+        let topology = "topology.volcano.sh";
+        rights.push(cluster("", "nodes", &["list", "watch"], "what is discovered from; names, labels and annotations"));
+        if self.extent == Extent::Everything {
+            let verbs = ["list", "watch", "get", "create", "patch", "delete"];
+            rights.push(cluster(topology, "hypernodes", &verbs, "the topology itself"));
+            rights.push(cluster(
+                topology,
+                "hypernodes/status",
+                &["patch"],
+                "nodeCount and the condition MissingMembers",
+            ));
+        } else {
+            rights.push(cluster(
+                topology,
+                "hypernodes",
+                &["list", "watch", "get"],
+                "the topology itself; it is only read",
+            ));
+        }
+        if !self.rivals.is_empty() {
+            rights.push(Right {
+                names: self.rivals.clone(),
+                need: Need::Useful,
+                ..cluster(
+                    "coordination.k8s.io",
+                    "leases",
+                    &["get", "list", "watch"],
+                    "whether a controller of Volcano's writes HyperNodes too",
+                )
+            });
+        }
+    }
+
+    fn discovery_sources(&self, rights: &mut Vec<Right>) {
+        let (ours, why) = ("topoloom.dev", "what each source says about itself, and the words of operators on it");
+        if self.extent == Extent::LeasesOnly {
+            rights.push(cluster(ours, "discoverysources", &["list", "watch", "get"], why));
+        } else {
+            rights.push(cluster(ours, "discoverysources", &["list", "watch", "get", "create", "patch"], why));
+            rights.push(cluster(ours, "discoverysources/status", &["patch"], why));
+        }
+    }
+
+    fn config_maps(&self, rights: &mut Vec<Right>) {
+        let (namespace, name) = &self.config;
+        let config = |verbs: &[&'static str], why| Right {
+            names: vec![name.clone()],
+            ..within(namespace, "configmaps", verbs, why)
+        };
+        rights.push(config(&["list", "watch"], "the configuration"));
+        let get = config(&["get"], "the command line inside the pod reads the configuration: plan, tree, preflight");
+        rights.push(Right { need: Need::Useful, ..get });
+        if self.kept == Kept::InConfigMaps && self.extent != Extent::LeasesOnly {
+            let why = "plugins that served, kept for the way back after a restart";
+            rights.push(Right {
+                need: Need::Useful,
+                ..within(&self.own, "configmaps", &["create", "get", "delete"], why)
+            });
+        }
+    }
+
+    fn references(&self, rights: &mut Vec<Right>) {
+        let heard = "a change is heard of at once, not only by the next round";
+        let mut named = |objects: &[(String, String)], resource, verbs: &[&'static str], why, need| {
+            rights.extend(objects.iter().map(|(namespace, name)| Right {
+                names: vec![name.clone()],
+                need,
+                ..within(namespace, resource, verbs, why)
+            }));
+        };
+        let References { secrets, config_maps, plugins } = &self.references;
+        named(plugins, "configmaps", &["list", "watch"], "the plugin of an entry", Need::Required);
+        named(config_maps, "configmaps", &["get"], "a document or authorities that an entry names", Need::Required);
+        named(config_maps, "configmaps", &["list", "watch"], heard, Need::Useful);
+        named(secrets, "secrets", &["get"], "a credential or authorities that an entry names", Need::Required);
+        named(secrets, "secrets", &["list", "watch"], heard, Need::Useful);
+    }
+}
+
+fn cluster(group: &'static str, resource: &'static str, verbs: &[&'static str], why: &'static str) -> Right {
+    Right {
+        place: Place::Cluster,
+        group,
+        resource,
+        names: Vec::new(),
+        verbs: verbs.to_vec(),
+        why,
+        part: HYPER_NODE,
+        need: Need::Required,
+    }
+}
+
+fn within(namespace: &str, resource: &'static str, verbs: &[&'static str], why: &'static str) -> Right {
+    Right { place: Place::Namespace(namespace.to_owned()), ..cluster("", resource, verbs, why) }
+}
+
+/// One question to the API server.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Question {
+    /// Where.
+    pub place: Place,
+    /// The API group.
+    pub group: &'static str,
+    /// The plural without subresource.
+    pub resource: &'static str,
+    /// The subresource, if it is about one.
+    pub subresource: Option<&'static str>,
+    /// What is done.
+    pub verb: &'static str,
+    /// To which object; nothing: to any.
+    pub name: Option<String>,
+}
+
+impl Right {
+    /// What has to be asked to know whether it is there.
+    #[must_use]
+    pub fn questions(&self) -> Vec<Question> {
+        let (resource, subresource) = match self.resource.split_once('/') {
+            Some((resource, subresource)) => (resource, Some(subresource)),
+            None => (self.resource, None),
+        };
+        let names: Vec<Option<String>> =
+            if self.names.is_empty() { vec![None] } else { self.names.iter().cloned().map(Some).collect() };
+        let every = names.iter().flat_map(|name| self.verbs.iter().map(move |verb| (name, *verb)));
+        let question = |(name, verb): (&Option<String>, _)| Question {
+            place: self.place.clone(),
+            group: self.group,
+            resource,
+            subresource,
+            verb,
+            name: name.clone(),
+        };
+        every.map(question).collect()
+    }
+}
+
+impl fmt::Display for Right {
+    /// The rule as it is written into a role.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Cluster => f.write_str("ClusterRole: ")?,
+            Place::Namespace(namespace) => write!(f, "Role in namespace {namespace}: ")?,
+        }
+        write!(f, "{{apiGroups: [\"{}\"], resources: [\"{}\"], ", self.group, self.resource)?;
+        if !self.names.is_empty() {
+            write!(f, "resourceNames: {:?}, ", self.names)?;
+        }
+        write!(f, "verbs: {:?}}}", self.verbs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting() -> Setting {
+        Setting {
+            own: "own".into(),
+            config: ("conf".into(), "map".into()),
+            controllers: Selection::all(),
+            leases: Some(("own".into(), "l".into())),
+            extent: Extent::Everything,
+            kept: Kept::InConfigMaps,
+            rivals: vec!["theirs".into()],
+            references: References { secrets: vec![("conf".into(), "ufm".into())], ..References::default() },
+        }
+    }
+
+    fn printed(setting: &Setting) -> Vec<String> {
+        setting.rights().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_right_is_printed_as_the_rule_that_gives_it() {
+        let rules = printed(&setting());
+        for rule in [
+            r#"ClusterRole: {apiGroups: [""], resources: ["nodes"], verbs: ["list", "watch"]}"#,
+            r#"ClusterRole: {apiGroups: ["topology.volcano.sh"], resources: ["hypernodes/status"], verbs: ["patch"]}"#,
+            r#"Role in namespace own: {apiGroups: ["coordination.k8s.io"], resources: ["leases"], resourceNames: ["l"], verbs: ["get", "list", "watch", "update"]}"#,
+            r#"Role in namespace conf: {apiGroups: [""], resources: ["secrets"], resourceNames: ["ufm"], verbs: ["get"]}"#,
+        ] {
+            assert!(rules.iter().any(|printed| printed == rule), "{rule} is not in {rules:#?}");
+        }
+    }
+
+    #[test]
+    fn who_writes_less_needs_less() {
+        let writes = |extent| {
+            let setting = Setting { extent, ..setting() };
+            let rights = setting.rights();
+            let writes = ["create", "patch", "update", "delete"];
+            let written = rights.iter().filter(|right| right.verbs.iter().any(|verb| writes.contains(verb)));
+            let mut written: Vec<&str> = written.map(|right| right.resource).collect();
+            written.sort_unstable();
+            written.dedup();
+            written
+        };
+        let sources = ["discoverysources", "discoverysources/status", "events"];
+        let all = [&["configmaps"][..], &sources[..], &["hypernodes", "hypernodes/status", "leases"]].concat();
+        assert_eq!(writes(Extent::Everything), all);
+        assert_eq!(writes(Extent::NoHyperNodes), [&["configmaps"][..], &sources[..], &["leases"]].concat());
+        assert_eq!(writes(Extent::LeasesOnly), ["leases"]);
+    }
+
+    #[test]
+    fn controllers_that_do_not_run_need_nothing() {
+        let only = |list: &str| {
+            let controllers = Selection::parse([list], &topoloom_core::controllers::OURS).unwrap().selection;
+            Setting { controllers, ..setting() }
+        };
+        let sweeper = only("nodelock-sweeper");
+        let resources: Vec<_> = sweeper.rights().iter().map(|right| (right.resource, right.names.clone())).collect();
+        assert!(resources.contains(&("leases", vec!["l-nodelock".to_owned()])), "{resources:?}");
+        assert!(resources.iter().all(|(resource, _)| ["leases", "events"].contains(resource)), "{resources:?}");
+        assert_eq!(printed(&Setting { leases: None, extent: Extent::LeasesOnly, ..only("extender") }), [""; 0]);
+    }
+
+    #[test]
+    fn a_right_is_asked_for_verb_by_verb_and_name_by_name() {
+        let right = Right {
+            names: vec!["a".into(), "b".into()],
+            ..cluster("x.io", "things/status", &["get", "patch"], "a test")
+        };
+        let asked: Vec<_> =
+            right.questions().into_iter().map(|it| (it.resource, it.subresource, it.verb, it.name)).collect();
+        let of = |verb, name: &str| ("things", Some("status"), verb, Some(name.to_owned()));
+        assert_eq!(asked, [of("get", "a"), of("patch", "a"), of("get", "b"), of("patch", "b")]);
+    }
+}

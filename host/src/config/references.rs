@@ -1,0 +1,105 @@
+//! Which objects of the cluster entries refer to: what the host has to be allowed to read beside the document itself.
+
+use std::collections::BTreeSet;
+
+use super::endpoint::{CaBundle, Carrier, KeyRef};
+use super::{Credentials, Document, EntryConfig, PluginOrigin, SecretRef};
+
+/// Namespace and name of an object.
+type Named = (String, String);
+
+/// The objects that the enabled entries of a document refer to, each once, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct References {
+    /// Secrets with credentials or authorities.
+    pub secrets: Vec<(String, String)>,
+    /// ConfigMaps with documents or authorities.
+    pub config_maps: Vec<(String, String)>,
+    /// ConfigMaps with plugins.
+    pub plugins: Vec<(String, String)>,
+}
+
+impl Document {
+    /// What its enabled entries refer to. `namespace` is that of the configuration, which holds where none is named.
+    #[must_use]
+    pub fn references(&self, namespace: &str) -> References {
+        let (mut secrets, mut maps, mut plugins) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for entry in self.enabled() {
+            of_entry(entry, namespace, &mut secrets, &mut maps);
+            if let PluginOrigin::ConfigMap(key) = &entry.plugin.origin {
+                plugins.insert(key_of(key, namespace));
+            }
+        }
+        let list = |set: BTreeSet<Named>| set.into_iter().collect();
+        References { secrets: list(secrets), config_maps: list(maps), plugins: list(plugins) }
+    }
+}
+
+fn of_entry(entry: &EntryConfig, namespace: &str, secrets: &mut BTreeSet<Named>, maps: &mut BTreeSet<Named>) {
+    let secret = |secret: &SecretRef| named(secret.namespace.as_ref(), &secret.name, namespace);
+    if let Some(Credentials::Secret(of_entry)) = &entry.credentials {
+        secrets.insert(secret(of_entry));
+    }
+    for endpoint in entry.permissions.iter().flat_map(|permissions| permissions.endpoints.values()) {
+        secrets.extend(endpoint.credentials.as_ref().map(secret));
+        if let Some(Carrier::ConfigMap(key)) = &endpoint.carrier {
+            maps.insert(key_of(key, namespace));
+        }
+        match &endpoint.tls.ca_bundle {
+            Some(CaBundle::ConfigMap(key)) => drop(maps.insert(key_of(key, namespace))),
+            Some(CaBundle::Secret(key)) => drop(secrets.insert(key_of(key, namespace))),
+            Some(CaBundle::Inline(_) | CaBundle::File(_)) | None => {}
+        }
+    }
+}
+
+fn key_of(key: &KeyRef, namespace: &str) -> Named {
+    named(key.namespace.as_ref(), &key.name, namespace)
+}
+
+fn named(namespace: Option<&String>, name: &str, usual: &str) -> Named {
+    (namespace.map_or(usual, String::as_str).to_owned(), name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_that_enabled_entries_name_is_found_once() {
+        let document = crate::config::parse(
+            "
+networkTopologyDiscovery:
+- source: a
+  enabled: true
+  discoverer: ufm
+  credentials: {secretRef: {name: ufm}}
+- source: b
+  enabled: true
+  plugin: {configMap: {name: acme, namespace: plugins, key: plugin.wasm}}
+  permissions:
+    endpoints:
+      fabric:
+        configMap: {name: cables, key: fabric.json}
+      api:
+        url: https://fabric.example.com
+        credentials: {secretRef: {name: ufm}}
+        tls: {caBundle: {secret: {name: ca, namespace: trust, key: ca.crt}}}
+- source: off
+  enabled: false
+  credentials: {secretRef: {name: unused}}
+",
+        )
+        .unwrap();
+        assert_eq!(document.errors().next(), None);
+        let pair = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
+        assert_eq!(
+            document.references("conf"),
+            References {
+                secrets: vec![pair("conf", "ufm"), pair("trust", "ca")],
+                config_maps: vec![pair("conf", "cables")],
+                plugins: vec![pair("plugins", "acme")],
+            }
+        );
+    }
+}

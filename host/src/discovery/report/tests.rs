@@ -1,0 +1,239 @@
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::*;
+use crate::manager::health::Health;
+
+const S: Duration = Duration::from_secs(1);
+
+/// How the API server answers.
+enum Answer {
+    Stored,
+    Refused(u16, &'static str, Value),
+    Never,
+}
+
+/// An API server of which only the answers to patches exist.
+struct Server<F> {
+    answer: F,
+    begun: Instant,
+    requests: Mutex<Vec<(String, Duration)>>,
+    news: Notify,
+}
+
+impl<F: Fn(&str, Duration) -> Answer + Send + Sync + 'static> Server<F> {
+    /// The answer depends on the name of the object (`NAME` or `NAME/status`) and the time.
+    fn new(answer: F) -> Arc<Self> {
+        Arc::new(Self { answer, begun: Instant::now(), requests: Mutex::default(), news: Notify::new() })
+    }
+
+    fn client(self: &Arc<Self>) -> kube::Client {
+        let server = Arc::clone(self);
+        let serve = move |request: Request<Body>| {
+            let server = Arc::clone(&server);
+            let path = request.uri().path().to_owned();
+            async move { Ok::<_, std::convert::Infallible>(server.serve(&path).await) }
+        };
+        kube::Client::new(tower::service_fn(serve), "default")
+    }
+
+    async fn serve(&self, path: &str) -> Response<Body> {
+        let object = path.strip_prefix("/apis/topoloom.dev/v1alpha1/discoverysources/").unwrap_or(path);
+        let at = self.begun.elapsed();
+        self.requests.lock().unwrap().push((object.to_owned(), at));
+        self.news.notify_one();
+        let (code, body) = match (self.answer)(object, at) {
+            Answer::Stored => {
+                let mut stored = DiscoverySource::new("x");
+                stored.metadata.uid = Some("1".into());
+                (StatusCode::OK, serde_json::to_value(stored).unwrap())
+            }
+            Answer::Refused(code, message, details) => {
+                let code = StatusCode::from_u16(code).unwrap();
+                let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                    "message": message, "reason": "Test", "code": code.as_u16(), "details": details});
+                (code, status)
+            }
+            Answer::Never => std::future::pending().await,
+        };
+        Response::builder().status(code).body(Body::from(body.to_string().into_bytes())).unwrap()
+    }
+
+    fn times(&self, object: &str) -> Vec<Duration> {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().filter(|(asked, _)| asked == object).map(|(_, at)| *at).collect()
+    }
+
+    async fn until(&self, what: impl Fn(&Self) -> bool) {
+        while !what(self) {
+            self.news.notified().await;
+        }
+    }
+}
+
+/// Something to say about a source.
+fn status(source: &str, message: &str) -> DiscoverySourceStatus {
+    DiscoverySourceStatus { source: source.into(), message: message.into(), ..DiscoverySourceStatus::default() }
+}
+
+fn succeeded(source: &str, at: &str) -> DiscoverySourceStatus {
+    DiscoverySourceStatus { last_success: Some(at.into()), ..status(source, "") }
+}
+
+/// Writes until the condition holds; says how the check stands then.
+async fn write<F: Fn(&str, Duration) -> Answer + Send + Sync + 'static>(
+    reports: &Arc<Reports>,
+    server: &Arc<Server<F>>,
+    until: impl Future<Output = ()>,
+) -> String {
+    let health = Health::default();
+    let check = health.check("discoverysources");
+    let writing = Arc::clone(reports).write(server.client(), check, Options::default(), Events::new(server.client()));
+    tokio::select! {
+        () = writing => panic!("the writer ended"),
+        () = until => {}
+    }
+    health.report().1
+}
+
+fn invalid() -> Answer {
+    Answer::Refused(422, "status.x: too long", Value::Null)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_source_holds_up_no_other_and_rests_until_the_resync() {
+    let server = Server::new(|object, _| if object == "a" { invalid() } else { Answer::Stored });
+    let reports = Arc::new(Reports::default());
+    reports.publish(status("a", "1"));
+    reports.publish(status("b", "1"));
+    let said = write(&reports, &server, async {
+        tokio::time::sleep(20 * S).await;
+        reports.publish(status("b", "2"));
+        server.until(|server| server.times("a").len() == 17).await;
+    })
+    .await;
+    assert_eq!(server.times("b"), [Duration::ZERO], "made once");
+    assert_eq!(server.times("b/status"), [Duration::ZERO, 20 * S]);
+    let tries = server.times("a");
+    assert_eq!((tries[1], tries[15], tries[16]), (S / 200, Duration::from_millis(163_835), 300 * S));
+    // When it is dropped, an Event says so once.
+    let told = server.times("/apis/events.k8s.io/v1/namespaces/default/events");
+    assert_eq!(told, [tries[15]]);
+    assert!(said.contains("too long"), "one source that works does not hide one that does not: {said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_rests_is_written_with_its_next_news() {
+    let server = Server::new(|object, at| if object == "a" && at < 200 * S { invalid() } else { Answer::Stored });
+    let reports = Arc::new(Reports::default());
+    reports.publish(status("a", "1"));
+    let said = write(&reports, &server, async {
+        tokio::time::sleep(200 * S).await;
+        reports.publish(status("a", "2"));
+        server.until(|server| !server.times("a/status").is_empty()).await;
+        tokio::time::sleep(S).await;
+    })
+    .await;
+    assert_eq!(server.times("a/status"), [200 * S]);
+    assert_eq!(said, "[+] discoverysources ok\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_hangs_holds_up_no_other() {
+    let server = Server::new(|object, _| if object == "a" { Answer::Never } else { Answer::Stored });
+    let reports = Arc::new(Reports::default());
+    reports.publish(status("a", "1"));
+    reports.publish(status("b", "1"));
+    write(&reports, &server, server.until(|server| !server.times("b/status").is_empty())).await;
+    assert_eq!(server.times("a").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_absent_crd_is_looked_for_by_one_source_for_all_and_nothing_is_dropped() {
+    let absent = |_: &str, at| match at < 3600 * S {
+        true => Answer::Refused(404, "the server could not find the requested resource", Value::Null),
+        false => Answer::Stored,
+    };
+    let server = Server::new(absent);
+    let reports = Arc::new(Reports::default());
+    let sources = ["a", "b", "c"];
+    for source in sources {
+        reports.publish(status(source, "1"));
+    }
+    let written =
+        |server: &Server<_>| sources.iter().all(|source| !server.times(&format!("{source}/status")).is_empty());
+    let said = write(&reports, &server, async {
+        tokio::time::sleep(1801 * S).await;
+        reports.publish(status("a", "2"));
+        server.until(written).await;
+        tokio::time::sleep(S).await;
+    })
+    .await;
+    for source in sources {
+        assert_eq!(server.times(&format!("{source}/status")), [3600 * S], "{source}");
+    }
+    let asked: usize = sources.iter().map(|source| server.times(source).len()).sum();
+    // Three at first, one in 15 s for an hour, three that make their objects.
+    assert!((240..=250).contains(&asked), "{asked} requests");
+    assert_eq!(reports.queue.counts().drops, 0);
+    assert_eq!(said, "[+] discoverysources ok\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_patience_is_given_it() {
+    let details = json!({"retryAfterSeconds": 7});
+    let server = Server::new(move |_, at| match at < 100 * S {
+        true => Answer::Refused(429, "too many", details.clone()),
+        false => Answer::Stored,
+    });
+    let reports = Arc::new(Reports::default());
+    reports.publish(status("a", "1"));
+    write(&reports, &server, server.until(|server| !server.times("a/status").is_empty())).await;
+    assert_eq!(server.times("a"), (0..16).map(|i| i * 7 * S).collect::<Vec<_>>());
+    assert_eq!(reports.queue.counts().retries, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_where_nothing_but_a_recent_success_differs() {
+    let server = Server::new(|_, _| Answer::Stored);
+    let reports = Arc::new(Reports::default());
+    let wait = async |writes| server.until(|server| server.times("a/status").len() == writes).await;
+    write(&reports, &server, async {
+        reports.publish(succeeded("a", "2026-01-01T00:00:00Z"));
+        wait(1).await;
+        // The watch says the same.
+        let mut object = DiscoverySource::new("a");
+        object.metadata.uid = Some("1".into());
+        object.status = succeeded("a", "2026-01-01T00:00:00Z");
+        tokio::time::sleep(S).await;
+        reports.observed(&object);
+        reports.publish(succeeded("a", "2026-01-01T00:09:59Z"));
+        tokio::time::sleep(600 * S).await;
+        assert_eq!(server.times("a/status").len(), 1);
+        reports.publish(succeeded("a", "2026-01-01T00:10:00Z"));
+        wait(2).await;
+        // Somebody took the object away: it is made again, with its status.
+        tokio::time::sleep(S).await;
+        reports.vanished(&object_name("a"));
+        wait(3).await;
+    })
+    .await;
+    assert_eq!(server.times("a").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_end_what_waits_is_written_and_the_writer_ends() {
+    let server = Server::new(|_, _| Answer::Stored);
+    let reports = Arc::new(Reports::default());
+    reports.publish(status("a", "1"));
+    reports.close();
+    reports.publish(status("b", "1"));
+    let check = Health::default().check("discoverysources");
+    Arc::clone(&reports).write(server.client(), check, Options::default(), Events::new(server.client())).await;
+    assert_eq!((server.times("a/status").len(), server.times("b/status").len()), (1, 0));
+}

@@ -1,0 +1,185 @@
+//! The write of one source's status.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+use topoloom_api::discovery_source::{API_VERSION, DiscoverySource, DiscoverySourceStatus, KIND};
+use topoloom_api::names::FIELD_MANAGER;
+use topoloom_api::object_name;
+
+use super::{Base, Reports};
+use crate::cluster::{Reason, Refusal};
+use crate::manager::health::Check;
+use crate::work::{Failure, Outcome, Work};
+
+/// How often an absent CRD is looked for.
+const AGAIN: Duration = Duration::from_secs(15);
+/// The longest that the API server may ask us to wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// Writes the status of a source where it differs from what the cluster holds.
+pub(super) struct Writer {
+    reports: Arc<Reports>,
+    api: Api<DiscoverySource>,
+    check: Check,
+    trouble: Mutex<Trouble>,
+    /// Sources whose status is given up for now, and why.
+    drops: UnboundedSender<(String, String)>,
+}
+
+/// What goes wrong at the moment.
+#[derive(Default)]
+struct Trouble {
+    /// The CRD was not there; nobody asks before this time, and then one does.
+    absent_until: Option<Instant>,
+    /// The sources whose last write was refused.
+    refused: BTreeSet<String>,
+    /// Whether anything was ever written: one source that is refused must not keep the process from being ready.
+    has_written: bool,
+}
+
+impl Writer {
+    pub(super) fn new(
+        reports: Arc<Reports>,
+        client: kube::Client,
+        check: Check,
+        drops: UnboundedSender<(String, String)>,
+    ) -> Self {
+        Self { reports, api: Api::all(client), check, trouble: Mutex::default(), drops }
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long to wait because the CRD is absent. Who need not wait looks for it on behalf of all.
+    fn absent_for(&self) -> Option<Duration> {
+        let mut trouble = self.trouble();
+        let until = trouble.absent_until?;
+        let now = Instant::now();
+        if until > now {
+            return Some(until - now);
+        }
+        trouble.absent_until = Some(now + AGAIN);
+        None
+    }
+
+    fn written(&self, status: DiscoverySourceStatus, object: DiscoverySource) {
+        let (was_absent, works) = {
+            let mut trouble = self.trouble();
+            trouble.refused.remove(&status.source);
+            // A source that is gone is nobody's trouble.
+            trouble.refused.retain(|source| self.reports.get(source).is_some());
+            let works = trouble.refused.is_empty() || !trouble.has_written;
+            trouble.has_written = true;
+            (trouble.absent_until.take().is_some(), works)
+        };
+        if works {
+            self.check.pass();
+        }
+        let source = status.source.clone();
+        self.reports.with(&source, |entry| {
+            entry.uid = object.metadata.uid;
+            entry.version = object.metadata.resource_version;
+            entry.written = Some(status);
+        });
+        if was_absent {
+            self.reports.due().into_iter().for_each(|source| self.reports.look_at(source));
+        }
+    }
+
+    /// Somebody wrote the object meanwhile, an operator's word perhaps: the next try builds on that.
+    async fn look_again(&self, source: &str) -> Result<Outcome, Refusal> {
+        let found = self.api.get_opt(&object_name(source)).await.map_err(|error| Refusal::of(&error))?;
+        self.reports.with(source, |entry| {
+            let metadata = found.map(|object| object.metadata).unwrap_or_default();
+            entry.uid = metadata.uid;
+            entry.version = metadata.resource_version;
+        });
+        Ok(Outcome::Again(Duration::ZERO))
+    }
+
+    fn refused(&self, source: &str, refusal: Refusal) -> Result<Outcome, Refusal> {
+        if refusal.reason == Reason::NoSuchResource {
+            self.trouble().absent_until = Some(Instant::now() + AGAIN);
+            self.check.absent("the CRD discoverysources.topoloom.dev is not installed (`topoloom crd | kubectl apply --server-side -f -`); sources are shown at /sources and in the log only");
+            return Ok(Outcome::Again(AGAIN));
+        }
+        if refusal.reason == Reason::NotFound {
+            self.reports.with(source, |entry| {
+                entry.uid = None;
+                entry.version = None;
+                entry.written = None;
+            });
+        }
+        self.trouble().refused.insert(source.to_owned());
+        self.check.fail(&refusal);
+        match refusal.retry_after {
+            // To wait as long as one was asked to is no failure.
+            Some(wait) => Ok(Outcome::Again(wait.min(LONGEST_WAIT))),
+            None => Err(refusal),
+        }
+    }
+
+    /// The version that the status is written over: a leader that is late must not undo what the next one said (decision
+    /// M4).
+    async fn apply(&self, status: &DiscoverySourceStatus, base: Base) -> Result<DiscoverySource, Refusal> {
+        let name = object_name(&status.source);
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        let version = match base {
+            Base::Version(version) => version,
+            Base::Absent => {
+                let body = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}});
+                let made = self.api.patch(&name, &parameters, &Patch::Apply(&body)).await;
+                made.map_err(|error| Refusal::of(&error))?.metadata.resource_version
+            }
+        };
+        let metadata = json!({"name": name, "resourceVersion": version});
+        let body = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status});
+        self.api.patch_status(&name, &parameters, &Patch::Apply(&body)).await.map_err(|error| Refusal::of(&error))
+    }
+}
+
+impl Work<String> for Writer {
+    type Error = Refusal;
+
+    async fn work(&self, source: &String) -> Result<Outcome, Refusal> {
+        let Some((status, base)) = self.reports.due_of(source) else { return Ok(Outcome::Done) };
+        if let Some(pause) = self.absent_for() {
+            return Ok(Outcome::Again(pause));
+        }
+        match self.apply(&status, base).await {
+            Ok(object) => {
+                self.written(status, object);
+                Ok(Outcome::Done)
+            }
+            Err(refusal) if refusal.reason == Reason::Conflict => match self.look_again(source).await {
+                Ok(again) => Ok(again),
+                Err(refusal) => self.refused(source, refusal),
+            },
+            Err(refusal) => self.refused(source, refusal),
+        }
+    }
+
+    fn dropped(&self, source: &String, failure: &Failure<Refusal>) {
+        let note = format!("the status of source {source} cannot be written and is left for now: {failure}");
+        // Nobody listens while everything ends.
+        let _ = self.drops.send((source.clone(), note));
+        match failure {
+            Failure::Error(refusal) => self.check.fail(refusal),
+            Failure::Panic(_) => {
+                let message = format!("the status of source {source} cannot be written: {failure}");
+                self.check.fail(&Refusal { reason: Reason::ServerError, message, retry_after: None });
+            }
+        }
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.reports.due()
+    }
+}

@@ -1,0 +1,154 @@
+//! What a controller is, and the registry of those that this process has (`node-lock-and-bind.md` B2 to B4).
+//!
+//! A controller is initialised with the shared [`Context`], which must not block, and then run until it is told to stop.
+//! They are initialised in the order of their names and stopped the other way round (requirement R2), so that two starts
+//! are alike.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use axum::Router;
+use futures::future::BoxFuture;
+use prometheus_client::registry::Registry as MetricRegistry;
+use tokio_util::sync::CancellationToken;
+
+use super::debug::Debug;
+use super::election::{Election, Group};
+use super::health::Health;
+use super::options::Options;
+use crate::cluster::Connection;
+use crate::cluster::gate::Switch;
+use crate::work;
+
+/// Everything that controllers share.
+pub struct Context<'a> {
+    /// What the process was told.
+    pub options: &'a Options,
+    /// The API server. Its client reads and watches; it must not write.
+    pub connection: &'a Connection,
+    /// For writes of the controller's group: a client behind the gate of its lease.
+    pub writes: kube::Client,
+    /// The lease of the controller's group.
+    pub election: Election,
+    /// The switch of all writes.
+    pub switch: Switch,
+    /// Where checks are entered.
+    pub health: &'a Health,
+    /// How queues are worked on.
+    pub work: &'a work::Options,
+    /// Where metrics are registered.
+    pub metrics: &'a mut MetricRegistry,
+    /// Where pages of the admin server are added.
+    pub pages: &'a mut Vec<Router>,
+    /// Where the state for `topoloom debug dump` is added.
+    pub debug: &'a mut Debug,
+}
+
+/// One controller.
+pub trait Controller: Send {
+    /// Its name: constant and unique, as `--controllers` has it.
+    fn name(&self) -> &'static str;
+
+    /// Under whose lease it writes.
+    fn group(&self) -> Group;
+
+    /// Makes what it runs with. Does not block and talks to nobody.
+    ///
+    /// # Errors
+    /// Why it cannot run at all; something that may come later is [`Initialized::Waits`].
+    fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError>;
+}
+
+/// What became of an initialisation.
+pub enum Initialized {
+    /// It runs until the token is cancelled, and has then finished its work and ended its tasks.
+    Runs(Run),
+    /// What it needs is not there: it does nothing, and says why.
+    Waits(String),
+}
+
+/// A controller that runs.
+pub type Run = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), String>> + Send>;
+
+/// Why a controller cannot be initialised.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InitError(pub String);
+
+/// Why a controller is not registered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there are two controllers called {0}; the first stays")]
+pub struct Duplicate(pub &'static str);
+
+/// The controllers of this process by name.
+#[derive(Default)]
+pub struct Registry {
+    controllers: BTreeMap<&'static str, Box<dyn Controller>>,
+}
+
+impl Registry {
+    /// Adds one.
+    ///
+    /// # Errors
+    /// When its name is taken.
+    pub fn register(&mut self, controller: Box<dyn Controller>) -> Result<(), Duplicate> {
+        let name = controller.name();
+        if self.controllers.contains_key(name) {
+            return Err(Duplicate(name));
+        }
+        self.controllers.insert(name, controller);
+        Ok(())
+    }
+
+    /// Their names, in order.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        self.controllers.keys().copied().collect()
+    }
+
+    /// All of them, in order.
+    #[must_use]
+    pub fn into_controllers(self) -> Vec<Box<dyn Controller>> {
+        self.controllers.into_values().collect()
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.controllers.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Named(&'static str);
+
+    impl Controller for Named {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn group(&self) -> Group {
+            Group::HyperNode
+        }
+
+        fn initialize(self: Box<Self>, _: Context<'_>) -> Result<Initialized, InitError> {
+            Err(InitError("only its name is real".into()))
+        }
+    }
+
+    #[test]
+    fn controllers_are_taken_in_the_order_of_their_names_and_each_name_once() {
+        let mut registry = Registry::default();
+        for name in ["nodelock-sweeper", "hyperNode-controller", "extender"] {
+            registry.register(Box::new(Named(name))).unwrap();
+        }
+        let twice = registry.register(Box::new(Named("extender")));
+        assert_eq!(twice, Err(Duplicate("extender")));
+        assert_eq!(registry.names(), ["extender", "hyperNode-controller", "nodelock-sweeper"]);
+        let order: Vec<_> = registry.into_controllers().iter().map(|controller| controller.name()).collect();
+        assert_eq!(order, ["extender", "hyperNode-controller", "nodelock-sweeper"]);
+    }
+}

@@ -1,0 +1,572 @@
+//! The lease of one group of controllers: who of the replicas writes (decisions M2 and M4).
+//!
+//! `core::election` decides; here is what it decides with: the watch on the Lease, the requests, the boot-time clock, and
+//! the [`Gate`] that opens and closes with it. All of it runs on a thread of its own, with a client of its own: a process
+//! that is busy with a large cluster still renews in time, and a client that waits for its turn never holds up a lease.
+//!
+//! # Failure story
+//!
+//! Whatever happens to requests, the gate closes by the clock when the last confirmed renewal becomes too old; nobody has
+//! to do anything for that. A lease that is lost stays lost: the process ends and is started anew.
+
+mod history;
+mod lease;
+mod metrics;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use topoloom_core::election::{Answer, Candidate, Lost, Observation, Order, Seen, Standing, Timing};
+
+use super::health::Check;
+use super::options::LeaseOptions;
+use crate::cluster::gate::{Gate, Switch, boot_time};
+use crate::cluster::rate::Limit;
+use crate::cluster::{Connection, Reason, Refusal, client, instance, requests, single};
+pub use history::{Happened, History};
+pub use metrics::Metrics;
+
+/// Controllers that share a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// Writers of HyperNodes.
+    HyperNode,
+    /// The sweeper of node locks.
+    NodeLock,
+}
+
+impl Group {
+    /// The word for logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::HyperNode => "hypernode",
+            Self::NodeLock => "nodelock",
+        }
+    }
+
+    /// The name of its check in `/readyz`.
+    #[must_use]
+    pub fn check(self) -> &'static str {
+        match self {
+            Self::HyperNode => "lease-hypernode",
+            Self::NodeLock => "lease-nodelock",
+        }
+    }
+
+    /// The name of its lease: the flag's for the first, a suffix for the others.
+    #[must_use]
+    pub fn lease(self, name: &str) -> String {
+        match self {
+            Self::HyperNode => name.to_owned(),
+            Self::NodeLock => format!("{name}-nodelock"),
+        }
+    }
+}
+
+/// What a replica is to a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// It has not read the lease yet.
+    Unknown,
+    /// Another one writes, or did until a moment ago; empty: nobody that we know of.
+    Follower(Arc<str>),
+    /// It writes.
+    Leader,
+    /// It wrote, and must not any more.
+    Lost(Lost),
+}
+
+/// One election, as the rest of the process sees it. Clones are the same election.
+#[derive(Debug, Clone)]
+pub struct Election {
+    group: Group,
+    lease: Option<Arc<LeaseName>>,
+    role: watch::Receiver<Role>,
+    gate: Gate,
+    pulse: Arc<Pulse>,
+    history: History,
+    release: CancellationToken,
+    ended: CancellationToken,
+}
+
+/// The Lease, and our name in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Where it is.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Ours.
+    pub identity: Arc<str>,
+}
+
+/// When the renew loop last did something.
+#[derive(Debug)]
+struct Pulse {
+    /// Milliseconds of the boot-time clock until which the lease is confirmed; 0: we do not hold it.
+    until: AtomicU64,
+    /// By how much a holder may be late before its loop counts as stuck.
+    grace: Duration,
+}
+
+impl Election {
+    /// Without an election: whoever runs writes.
+    #[must_use]
+    pub fn off(group: Group, switch: &Switch) -> Self {
+        // The sender may go: a receiver keeps the last value.
+        let (_, role) = watch::channel(Role::Leader);
+        let ended = CancellationToken::new();
+        ended.cancel();
+        Self {
+            group,
+            lease: None,
+            role,
+            gate: Gate::open(switch),
+            pulse: Arc::new(Pulse { until: AtomicU64::new(0), grace: Duration::ZERO }),
+            history: History::default(),
+            release: CancellationToken::new(),
+            ended,
+        }
+    }
+
+    /// Which group it is about.
+    #[must_use]
+    pub fn group(&self) -> Group {
+        self.group
+    }
+
+    /// The Lease, where there is an election.
+    #[must_use]
+    pub fn lease(&self) -> Option<&LeaseName> {
+        self.lease.as_deref()
+    }
+
+    /// What happened to the lease lately.
+    #[must_use]
+    pub fn history(&self) -> Vec<Happened> {
+        self.history.all()
+    }
+
+    /// The gate for the writes of this group.
+    #[must_use]
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// What we are now.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role.borrow().clone()
+    }
+
+    /// Waits until we write.
+    pub async fn granted(&self) {
+        if self.role.clone().wait_for(|role| *role == Role::Leader).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits until the lease is lost; says why.
+    pub async fn lost(&self) -> Lost {
+        let mut role = self.role.clone();
+        match role.wait_for(|role| matches!(role, Role::Lost(_))).await.map(|role| role.clone()) {
+            Ok(Role::Lost(lost)) => lost,
+            // Without an election nothing is lost.
+            _ if self.lease.is_none() => std::future::pending().await,
+            // Nobody renews any more: the thread broke.
+            _ => Lost::Expired,
+        }
+    }
+
+    /// How late the renew loop is, if it is stuck (requirement R6).
+    #[must_use]
+    pub fn stuck(&self) -> Option<Duration> {
+        let until = Duration::from_millis(self.pulse.until.load(Ordering::SeqCst));
+        let late = boot_time().saturating_sub(until + self.pulse.grace);
+        (!until.is_zero() && !late.is_zero()).then_some(late)
+    }
+
+    /// Gives the lease back, if it is ours, and ends the election. Whoever wrote under it has to have ended.
+    pub async fn release(&self) {
+        self.gate.close();
+        self.release.cancel();
+        self.ended.cancelled().await;
+    }
+}
+
+/// What an election is made of.
+pub struct Setup<'a> {
+    /// Whose lease.
+    pub group: Group,
+    /// Where it is and how long it lasts.
+    pub options: &'a LeaseOptions,
+    /// Our name.
+    pub identity: Arc<str>,
+    /// The API server.
+    pub connection: &'a Connection,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Requests are counted, too.
+    pub requests: requests::Metrics,
+    /// Whether the lease can be read.
+    pub check: Check,
+    /// The switch of all writes.
+    pub switch: Switch,
+}
+
+/// The thread of elections.
+pub struct Thread {
+    handle: std::thread::JoinHandle<()>,
+}
+
+impl Thread {
+    /// Waits for its end. Every election has to have been released, or lost.
+    pub async fn join(self) {
+        // A panic in it was logged where it happened, and its elections count as stuck.
+        let _ = tokio::task::spawn_blocking(move || self.handle.join()).await;
+    }
+}
+
+/// Why there are no elections.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No client.
+    #[error(transparent)]
+    Client(#[from] client::ConnectError),
+    /// No thread.
+    #[error("the thread of the election does not start")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Starts elections on a thread of their own.
+///
+/// # Errors
+/// When there is no thread to be had.
+pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), StartError> {
+    if setups.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let mut elections = Vec::new();
+    let mut runners = Vec::new();
+    for setup in setups {
+        let timing = Timing {
+            duration: setup.options.duration,
+            renew_deadline: setup.options.renew_deadline,
+            retry_period: setup.options.retry_period,
+        };
+        let (sender, role) = watch::channel(Role::Unknown);
+        let pulse = Arc::new(Pulse { until: AtomicU64::new(0), grace: timing.duration - timing.renew_deadline });
+        let lease = LeaseName {
+            namespace: setup.options.namespace.clone(),
+            name: setup.group.lease(&setup.options.name),
+            identity: Arc::clone(&setup.identity),
+        };
+        let election = Election {
+            group: setup.group,
+            lease: Some(Arc::new(lease)),
+            role,
+            gate: Gate::closed(&setup.switch),
+            pulse: Arc::clone(&pulse),
+            history: History::default(),
+            release: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        };
+        let runner = Runner {
+            group: setup.group,
+            name: setup.group.lease(&setup.options.name),
+            namespace: setup.options.namespace.clone(),
+            timing,
+            candidate: Candidate::new(setup.identity, timing),
+            role: sender,
+            gate: election.gate.clone(),
+            pulse,
+            history: election.history.clone(),
+            release: election.release.clone(),
+            stored: None,
+            check: setup.check,
+            metrics: setup.metrics,
+        };
+        runners.push((runner, setup.connection.clone(), setup.requests, election.ended.clone().drop_guard()));
+        elections.push(election);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
+    let body = move || {
+        runtime.block_on(async {
+            let runs = runners.into_iter().map(|(runner, connection, requests, ended)| async move {
+                // Made here, so that its connections belong to this thread.
+                match connection.behind(&Gate::none(), &requests, &Limit::default()) {
+                    Ok(client) => runner.run(client).await,
+                    Err(error) => tracing::error!(error = client::chain(&error), "no client for the lease"),
+                }
+                drop(ended);
+            });
+            futures::future::join_all(runs).await;
+        });
+    };
+    let handle = std::thread::Builder::new().name("election".into()).spawn(body).map_err(StartError::Thread)?;
+    Ok((elections, Some(Thread { handle })))
+}
+
+/// The one election, running.
+struct Runner {
+    group: Group,
+    name: String,
+    namespace: String,
+    timing: Timing,
+    candidate: Candidate,
+    role: watch::Sender<Role>,
+    gate: Gate,
+    pulse: Arc<Pulse>,
+    history: History,
+    release: CancellationToken,
+    /// The Lease as last read or written: what is in it and not ours is kept.
+    stored: Option<Lease>,
+    check: Check,
+    metrics: Metrics,
+}
+
+/// What came while a request was under way.
+enum Came<T> {
+    Answer(T),
+    Late,
+}
+
+impl Runner {
+    async fn run(mut self, client: kube::Client) {
+        let api: Api<Lease> = Api::namespaced(client, &self.namespace);
+        let mut watched = std::pin::pin!(single::watch_every(api.clone(), &self.name, self.timing.retry_period));
+        loop {
+            let now = boot_time();
+            let order = self.candidate.next(now);
+            self.tell();
+            match order {
+                Order::Stop(_) => return,
+                Order::Wait(until) => tokio::select! {
+                    () = self.release.cancelled() => return self.give_back(&api).await,
+                    () = tokio::time::sleep(until.saturating_sub(now)) => {}
+                    Some(state) = watched.next() => self.watched(state),
+                },
+                Order::Read => {
+                    if self.release.is_cancelled() {
+                        return;
+                    }
+                    let name = self.name.clone();
+                    let read = api.get_opt(&name);
+                    match self.during(now, read, &mut watched).await {
+                        Came::Answer(Ok(lease)) => {
+                            self.check.pass();
+                            self.saw(Seen::Read, lease);
+                        }
+                        Came::Answer(Err(error)) => {
+                            let refusal = Refusal::of(&error);
+                            self.history.add(format!("not read: {refusal}"));
+                            self.check.fail(&refusal);
+                            self.candidate.unread(boot_time());
+                        }
+                        Came::Late => {
+                            self.history.add("not read: no answer in time");
+                            self.candidate.unread(boot_time());
+                        }
+                    }
+                }
+                Order::Claim { base, transitions } => {
+                    if self.release.is_cancelled() {
+                        return;
+                    }
+                    let lease = lease::claim(self.stored.as_ref(), &self.wanted(transitions), base.as_deref());
+                    self.write(&api, now, base, lease, &mut watched).await;
+                }
+                Order::Renew(version) => {
+                    if self.release.is_cancelled() {
+                        return self.give_back(&api).await;
+                    }
+                    let lease = lease::renew(self.stored.as_ref(), &self.wanted(0), &version);
+                    self.write(&api, now, Some(version), lease, &mut watched).await;
+                }
+            }
+        }
+    }
+
+    fn wanted(&self, transitions: u32) -> lease::Wanted<'_> {
+        lease::Wanted { name: &self.name, holder: self.candidate.me(), duration: self.timing.duration, transitions }
+    }
+
+    async fn write(
+        &mut self,
+        api: &Api<Lease>,
+        sent: Duration,
+        base: Option<Arc<str>>,
+        lease: Lease,
+        watched: &mut (impl futures::Stream<Item = Result<Option<Lease>, Refusal>> + Unpin),
+    ) {
+        let name = self.name.clone();
+        let request = async {
+            let parameters = kube::api::PostParams::default();
+            match &base {
+                None => api.create(&parameters, &lease).await,
+                Some(_) => api.replace(&name, &parameters, &lease).await,
+            }
+        };
+        let answer = match self.during(sent, request, watched).await {
+            Came::Answer(Ok(lease)) => {
+                self.check.pass();
+                let version = lease.metadata.resource_version.clone().unwrap_or_default();
+                self.stored = Some(lease);
+                Answer::Confirmed(version.into())
+            }
+            Came::Answer(Err(error)) => {
+                let refusal = Refusal::of(&error);
+                self.history.add(format!("not written: {refusal}"));
+                match refusal.reason {
+                    Reason::Conflict | Reason::AlreadyExists | Reason::NotFound => Answer::Conflict,
+                    _ => {
+                        self.check.fail(&refusal);
+                        Answer::Unknown
+                    }
+                }
+            }
+            Came::Late => {
+                self.history.add("not written: no answer in time");
+                Answer::Unknown
+            }
+        };
+        self.metrics.attempt(self.group, &answer);
+        self.candidate.answered(sent, boot_time(), base.as_ref(), answer);
+    }
+
+    /// Waits for an answer, hears what the watch tells meanwhile, and does not wait longer than makes sense.
+    async fn during<T>(
+        &mut self,
+        sent: Duration,
+        request: impl Future<Output = T>,
+        watched: &mut (impl futures::Stream<Item = Result<Option<Lease>, Refusal>> + Unpin),
+    ) -> Came<T> {
+        let patience = self.candidate.patience(sent).saturating_sub(sent);
+        let mut late = std::pin::pin!(tokio::time::sleep(patience));
+        let mut request = std::pin::pin!(request);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut request => return Came::Answer(answer),
+                Some(state) = watched.next() => {
+                    self.watched(state);
+                    self.tell();
+                }
+                () = &mut late => {
+                    tracing::debug!(group = self.group.as_str(), ?patience, "a request for the lease was not answered");
+                    return Came::Late;
+                }
+            }
+        }
+    }
+
+    fn watched(&mut self, state: Result<Option<Lease>, Refusal>) {
+        match state {
+            Ok(lease) => self.saw(Seen::Watch, lease),
+            Err(refusal) => {
+                self.check.fail(&refusal);
+                self.candidate.unwatched(boot_time());
+            }
+        }
+    }
+
+    fn saw(&mut self, seen: Seen, lease: Option<Lease>) {
+        let observation = match &lease {
+            Some(lease) => Observation::Present(lease::record(lease)),
+            None => Observation::Absent(None),
+        };
+        self.candidate.observed(boot_time(), seen, observation);
+        if seen == Seen::Read || self.stored.is_none() || self.candidate.release().is_none() {
+            self.stored = lease;
+        }
+    }
+
+    /// Lets the rest of the process know, the gate first.
+    fn tell(&self) {
+        let standing = self.candidate.standing();
+        let role = match &standing {
+            Standing::Leading(until) => {
+                self.gate.open_until(*until);
+                self.pulse.until.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+                Role::Leader
+            }
+            other => {
+                self.gate.close();
+                self.pulse.until.store(0, Ordering::SeqCst);
+                match other {
+                    Standing::Unread | Standing::Leading(_) => Role::Unknown,
+                    Standing::Following(holder) => Role::Follower(Arc::clone(holder)),
+                    Standing::Free => Role::Follower("".into()),
+                    Standing::Lost(lost) => Role::Lost(lost.clone()),
+                }
+            }
+        };
+        self.metrics.role(self.group, &role);
+        self.role.send_if_modified(|now| {
+            if *now == role {
+                return false;
+            }
+            let (group, lease) = (self.group.as_str(), format!("{}/{}", self.namespace, self.name));
+            self.history.add(match &role {
+                Role::Leader => "leads".to_owned(),
+                Role::Lost(lost) => format!("lost: {lost}"),
+                Role::Follower(holder) if holder.is_empty() => "nobody leads".to_owned(),
+                Role::Follower(holder) => format!("follows {holder}"),
+                Role::Unknown => "not known who leads".to_owned(),
+            });
+            match &role {
+                Role::Leader => tracing::info!(group, lease, identity = &**self.candidate.me(), "leads"),
+                Role::Lost(lost) => tracing::error!(group, lease, why = %lost, "the lease is lost"),
+                Role::Follower(holder) if !holder.is_empty() => {
+                    tracing::info!(group, lease, holder = &**holder, "follows");
+                }
+                Role::Follower(_) | Role::Unknown => {}
+            }
+            *now = role;
+            true
+        });
+    }
+
+    /// The last write of a holder whose workers have ended.
+    async fn give_back(mut self, api: &Api<Lease>) {
+        let Some(version) = self.candidate.release() else { return };
+        self.gate.close();
+        let patience = self.timing.renew_deadline.min(Duration::from_secs(5));
+        let lease = lease::release(self.stored.as_ref(), &self.wanted(0), &version);
+        let parameters = kube::api::PostParams::default();
+        let released = api.replace(&self.name, &parameters, &lease);
+        match tokio::time::timeout(patience, released).await {
+            Ok(Ok(_)) => tracing::info!(group = self.group.as_str(), "the lease is given back"),
+            Ok(Err(error)) => tracing::warn!(error = %Refusal::of(&error), "the lease could not be given back"),
+            Err(_) => tracing::warn!("the lease could not be given back: no answer"),
+        }
+        self.pulse.until.store(0, Ordering::SeqCst);
+        self.metrics.role(self.group, &Role::Unknown);
+        self.stored = None;
+    }
+}
+
+/// A name unlike that of any other process: `<hostname>_<uuid>` (B9).
+#[must_use]
+pub fn identity() -> Arc<str> {
+    let mut bytes = [0_u8; 16];
+    // Without randomness there is no safe name; the time and the process id are what is left.
+    if ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes).is_err() {
+        let nanos = boot_time().as_nanos() ^ (u128::from(std::process::id()) << 96);
+        bytes = nanos.to_be_bytes();
+    }
+    // Version 4, variant 1 (RFC 9562).
+    let number = u128::from_be_bytes(bytes) & !(0xf << 76 | 0x3 << 62) | (0x4 << 76 | 0x2 << 62);
+    let hex = format!("{number:032x}");
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| hex.get(range).unwrap_or_default());
+    format!("{}_{}", instance(), parts.join("-")).into()
+}

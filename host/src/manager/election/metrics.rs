@@ -1,0 +1,68 @@
+//! What is counted of elections.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use topoloom_core::election::Answer;
+
+use super::{Group, Role};
+
+/// Counts what becomes of leases.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    leader: Family<GroupLabels, Gauge>,
+    attempts: Family<AttemptLabels, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GroupLabels {
+    group: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AttemptLabels {
+    group: &'static str,
+    result: &'static str,
+}
+
+impl Metrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register("leader", "1 while this replica writes for the group", metrics.leader.clone());
+        registry.register(
+            "lease_writes",
+            "Claims and renewals of leases by result: confirmed, conflict, unknown",
+            metrics.attempts.clone(),
+        );
+        metrics
+    }
+
+    /// How this replica stands.
+    pub(in crate::manager) fn role(&self, group: Group, role: &Role) {
+        let labels = GroupLabels { group: group.as_str() };
+        self.leader.get_or_create(&labels).set(i64::from(*role == Role::Leader));
+    }
+
+    pub(super) fn attempt(&self, group: Group, answer: &Answer) {
+        self.attempts.get_or_create(&AttemptLabels { group: group.as_str(), result: word(answer) }).inc();
+    }
+
+    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    pub(in crate::manager) fn examples(&self, any: &'static str) {
+        self.leader.get_or_create(&GroupLabels { group: any }).set(0);
+        for answer in [Answer::Confirmed(any.into()), Answer::Conflict, Answer::Unknown] {
+            self.attempts.get_or_create(&AttemptLabels { group: any, result: word(&answer) }).inc();
+        }
+    }
+}
+
+fn word(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Confirmed(_) => "confirmed",
+        Answer::Conflict => "conflict",
+        Answer::Unknown => "unknown",
+    }
+}

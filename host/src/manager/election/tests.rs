@@ -1,0 +1,62 @@
+//! What is written into a Lease, and what is read from one.
+
+use std::time::Duration;
+
+use topoloom_core::election::Record;
+
+use super::lease::{Wanted, claim, record, release, renew};
+use super::{Group, identity};
+
+const WANTED: Wanted<'_> = Wanted { name: "l", holder: "me", duration: Duration::from_millis(2500), transitions: 4 };
+
+#[test]
+fn a_lease_is_claimed_renewed_and_given_back() {
+    let mut claimed = claim(None, &WANTED, None);
+    assert_eq!(claimed.metadata.resource_version, None);
+    let spec = claimed.spec.clone().unwrap();
+    assert_eq!(spec.lease_duration_seconds, Some(3), "rounded up: nobody comes too early");
+    assert_eq!((spec.lease_transitions, &spec.acquire_time), (Some(4), &spec.renew_time));
+    claimed.metadata.resource_version = Some("7".into());
+    claimed.metadata.annotations.get_or_insert_default().insert("mine".into(), "too".into());
+    let renewed = renew(Some(&claimed), &WANTED, "7");
+    assert_eq!(renewed.metadata.resource_version.as_deref(), Some("7"));
+    assert_eq!(renewed.metadata.annotations, claimed.metadata.annotations);
+    let again = renewed.spec.clone().unwrap();
+    assert_eq!((again.acquire_time, again.lease_transitions), (spec.acquire_time, Some(4)));
+    let given = release(Some(&renewed), &WANTED, "8");
+    let Record { holder, released_by, transitions, duration, .. } = record(&given);
+    assert_eq!((&*holder, released_by.as_deref(), transitions), ("", Some("me"), 4));
+    assert_eq!(duration, Duration::from_secs(1));
+    // The next holder takes the word away, and keeps what others wrote.
+    let next = claim(Some(&given), &Wanted { holder: "next", ..WANTED }, Some("9"));
+    assert_eq!(record(&next).released_by, None);
+    assert_eq!(next.metadata.annotations, claimed.metadata.annotations);
+}
+
+#[test]
+fn a_lease_that_somebody_else_wrote_oddly_is_read() {
+    let mut odd = claim(None, &WANTED, None);
+    odd.spec = None;
+    assert_eq!(record(&odd).duration, Duration::ZERO);
+    assert_eq!(&*record(&odd).holder, "");
+    let mut negative = claim(None, &WANTED, None);
+    negative.spec.get_or_insert_default().lease_duration_seconds = Some(-5);
+    assert_eq!(record(&negative).duration, Duration::ZERO);
+}
+
+#[test]
+fn names_are_those_of_the_reference_and_unlike_each_other() {
+    let (one, two) = (identity(), identity());
+    assert_ne!(one, two);
+    let (_, uuid) = one.rsplit_once('_').unwrap();
+    let lengths: Vec<usize> = uuid.split('-').map(str::len).collect();
+    assert_eq!(lengths, [8, 4, 4, 4, 12]);
+    assert_eq!(uuid.as_bytes()[14], b'4');
+    assert!(matches!(uuid.as_bytes()[19], b'8' | b'9' | b'a' | b'b'), "{uuid}");
+}
+
+#[test]
+fn the_first_group_has_the_name_of_the_flag() {
+    assert_eq!(Group::HyperNode.lease("topoloom-hypernode"), "topoloom-hypernode");
+    assert_eq!(Group::NodeLock.lease("topoloom-hypernode"), "topoloom-hypernode-nodelock");
+}

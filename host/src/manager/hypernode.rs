@@ -1,0 +1,286 @@
+//! `hyperNode-controller`: discovery, and the HyperNodes that come of it.
+//!
+//! It lives in two phases. As a follower it keeps everything warm that costs time and asks nobody outside: the watches on
+//! Nodes and HyperNodes, the configuration, compiled plugins and the columns that they read ([`standby`]). When its lease
+//! is granted, the parts that write begin: sources, reports, operators' verbs, counts. It never goes back: a replica that
+//! loses its lease ends.
+
+pub mod rival;
+mod standby;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_util::sync::CancellationToken;
+use topoloom_core::controllers::HYPER_NODE;
+
+use super::controller::{Context, Controller, InitError, Initialized};
+use super::election::{Election, Group};
+use super::health::{Check, Health};
+use super::options::{Options, Writes};
+use super::tasks::Tasks;
+use super::{admin, config_watch, metrics, sources, verbs};
+use crate::cluster::client;
+use crate::cluster::events::Events;
+use crate::cluster::gate::Switch;
+use crate::config::{Load, Mode};
+use crate::delivery::{Delivery, Modules, Sites, Supply};
+use crate::discovery::nodes::Nodes;
+use crate::discovery::report::Reports;
+use crate::discovery::supervisor::{Shared, TierRegistry};
+use crate::endpoints::{Documents, Outside};
+use crate::plugin::cache::{Cache, CacheOptions};
+use crate::plugin::{self, Compiler, Runtime};
+use crate::topology::apply::Writer;
+use crate::topology::observe::HyperNodes;
+use crate::topology::status::StatusWriter;
+use crate::work;
+pub use standby::Standby;
+
+/// How long the last reports of sources may take when the process stops.
+const LAST_REPORTS: Duration = Duration::from_secs(5);
+
+/// The controller, before it is initialised.
+pub struct HyperNodeController;
+
+impl Controller for HyperNodeController {
+    fn name(&self) -> &'static str {
+        HYPER_NODE
+    }
+
+    fn group(&self) -> Group {
+        Group::HyperNode
+    }
+
+    fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
+        let parts = Parts::new(context).map_err(|error| InitError(client::chain(&error)))?;
+        Ok(Initialized::Runs(Box::new(move |stop| parts.run(stop).boxed())))
+    }
+}
+
+/// Everything it runs with.
+struct Parts {
+    shared: Arc<Shared>,
+    reads: kube::Client,
+    writes: kube::Client,
+    options: Options,
+    election: Election,
+    switch: Switch,
+    write_metrics: metrics::WriteMetrics,
+    work: work::Options,
+    rivals: tokio::sync::watch::Sender<rival::Rival>,
+    checks: Checks,
+}
+
+struct Checks {
+    nodes: Check,
+    hyper_nodes: Check,
+    config: Check,
+    reports: Check,
+    status: Check,
+    rival: Check,
+}
+
+impl Checks {
+    fn new(health: &Health) -> Self {
+        Self {
+            nodes: health.check_of_leader("nodes", Group::HyperNode),
+            hyper_nodes: health.check_of_leader("hypernodes", Group::HyperNode),
+            config: health.check_of_leader("config", Group::HyperNode),
+            reports: health.optional("discoverysources"),
+            status: health.optional("status"),
+            rival: health.optional("volcano-lease"),
+        }
+    }
+}
+
+impl Parts {
+    fn new(context: Context<'_>) -> Result<Self, plugin::StartError> {
+        let Context { options, connection, writes, election, switch, health, work, metrics: registry, pages, debug } =
+            context;
+        let reads = connection.client.clone();
+        let nodes = Arc::new(Nodes::default());
+        let hyper_nodes = Arc::new(HyperNodes::default());
+        let reports = Arc::new(Reports::default());
+        let counted = metrics::Discovery::register(registry);
+        let write_metrics = counted.writes;
+        let cache = options.cache.clone().and_then(open_cache);
+        if let Some(cache) = &cache {
+            registry.register_collector(Box::new(cache.clone()));
+        }
+        let compiler = Compiler::Child { exe: options.executable.clone() };
+        let runtime = Runtime::start_with(compiler, options.runtime, counted.plugins, cache)?;
+        // What entries refer to without a namespace lies beside the configuration; what is kept lies beside us.
+        let beside = &options.location.namespace;
+        let sites = Sites { namespace: beside.clone(), folder: options.plugins.clone(), poll: options.poll };
+        let supply = Supply {
+            delivery: Delivery::new(Some(reads.clone()), sites, runtime.metrics().clone()),
+            modules: Modules::new(Some(writes.clone()), &options.namespace, options.modules.clone()),
+        };
+        let documents = options.documents.clone().map_or(Documents::None, Documents::In);
+        let outside =
+            Outside { metrics: counted.endpoints, documents, ..Outside::cluster(&reads, beside, &connection.server) };
+        nodes.listen(Arc::clone(&hyper_nodes) as _);
+        let (rivals, rival) = tokio::sync::watch::channel(None);
+        let shared = Arc::new(Shared {
+            runtime,
+            supply,
+            trust: options.trust.clone(),
+            outside,
+            nodes,
+            hyper_nodes: Arc::clone(&hyper_nodes),
+            writer: Writer {
+                client: writes.clone(),
+                hyper_nodes,
+                concurrency: options.concurrency,
+                metrics: write_metrics.clone(),
+            },
+            reports: Arc::clone(&reports),
+            events: Events::new(writes.clone()),
+            metrics: counted.rounds,
+            tiers: TierRegistry::default(),
+            mode: options.mode,
+            switch: switch.clone(),
+            rival,
+            prepared: tokio::sync::watch::Sender::new(0),
+            stop: CancellationToken::new(),
+        });
+        pages.push(admin::sources(Arc::clone(&reports)));
+        let said = Arc::clone(&reports);
+        debug.part("sources", move || serde_json::to_value(said.all()).unwrap_or_default());
+        debug.part("decisions", move || serde_json::to_value(reports.decisions()).unwrap_or_default());
+        let seen = Arc::clone(&shared);
+        debug.part("watched", move || {
+            json!({
+                "nodes": seen.nodes.view_now(&[]).map(|view| view.rows()),
+                "hyperNodes": seen.hyper_nodes.counts(),
+                "rival": *seen.rival.borrow(),
+                "mode": format!("{:?}", seen.mode),
+            })
+        });
+        Ok(Self {
+            shared,
+            reads,
+            writes,
+            options: options.clone(),
+            election,
+            switch,
+            write_metrics,
+            work: work.clone(),
+            rivals,
+            checks: Checks::new(health),
+        })
+    }
+
+    async fn run(mut self, stop: CancellationToken) -> Result<(), String> {
+        let mut watches = Tasks::default();
+        let (configurations, mut loads) = tokio::sync::mpsc::unbounded_channel();
+        let (hyper_nodes, nodes) = (Arc::clone(&self.shared.hyper_nodes), Arc::clone(&self.shared.nodes));
+        watches.spawn("hypernodes", hyper_nodes.run(self.reads.clone(), self.checks.hyper_nodes.clone()));
+        watches.spawn("nodes", nodes.run(self.reads.clone(), self.checks.nodes.clone()));
+        let place = config_watch::Place {
+            location: self.options.location.clone(),
+            switch: self.switch.clone(),
+            forced: self.options.writes == Writes::LeasesOnly,
+        };
+        let config = config_watch::watch(self.reads.clone(), place, configurations, self.checks.config.clone());
+        watches.spawn("config", config);
+        // Where Volcano's configuration is, Volcano is.
+        let location = &self.options.location;
+        let release = location.release();
+        let (client, rivals) = (self.reads.clone(), std::mem::take(&mut self.rivals));
+        let namespace = location.namespace.clone();
+        let check = self.checks.rival.clone();
+        watches.spawn("rival", rival::watch(client, namespace, rival::leases(release), rivals, check));
+
+        let mut standby = Standby::new(Arc::clone(&self.shared));
+        let granted = tokio::select! {
+            biased;
+            () = stop.cancelled() => false,
+            ended = watches.next() => return Err(ended.to_string()),
+            () = standby.until(self.election.granted(), &mut loads) => true,
+        };
+        let ended = if granted { self.lead(standby, loads, &mut watches, &stop).await } else { Ok(()) };
+        watches.cut_off().await;
+        ended
+    }
+
+    async fn lead(
+        &self,
+        standby: Standby,
+        loads: UnboundedReceiver<Load>,
+        watches: &mut Tasks,
+        stop: &CancellationToken,
+    ) -> Result<(), String> {
+        let shared = &self.shared;
+        let (verbs, spoken) = tokio::sync::mpsc::unbounded_channel();
+        let mut writers = Tasks::default();
+        let reports = Arc::clone(&shared.reports);
+        let mut reporting = Tasks::default();
+        let check = self.checks.reports.clone();
+        reporting.spawn(
+            "reports",
+            Arc::clone(&reports).write(self.writes.clone(), check.clone(), self.work.clone(), shared.events.clone()),
+        );
+        writers.spawn("verbs", verbs::watch(self.writes.clone(), Arc::clone(&reports), verbs, check));
+        if self.options.mode == Mode::Apply {
+            let status = StatusWriter {
+                hyper_nodes: Arc::clone(&shared.hyper_nodes),
+                nodes: Arc::clone(&shared.nodes),
+                client: self.writes.clone(),
+                gate: self.election.gate().clone(),
+                rival: shared.rival.clone(),
+                scope: self.options.status,
+                concurrency: self.options.concurrency,
+                metrics: self.write_metrics.clone(),
+                check: self.checks.status.clone(),
+            };
+            writers.spawn("status", status.run());
+        }
+        // Apart from the others: it finishes the writes that are under way when it is told to stop.
+        let sources = sources::Sources::new(Arc::clone(shared), shared.stop.clone());
+        let mut drained = Tasks::default();
+        drained.spawn("sources", sources.run(standby, loads, spoken));
+        let ended = tokio::select! {
+            biased;
+            () = stop.cancelled() => Ok(()),
+            () = self.announce() => Ok(()),
+            ended = watches.next() => Err(ended.to_string()),
+            ended = writers.next() => Err(ended.to_string()),
+            ended = reporting.next() => Err(ended.to_string()),
+            ended = drained.next() => Err(ended.to_string()),
+        };
+        shared.stop.cancel();
+        drained.finish().await;
+        // What the sources said last is still written, where that is possible.
+        reports.close();
+        if self.election.gate().check().is_ok() && tokio::time::timeout(LAST_REPORTS, reporting.finish()).await.is_err()
+        {
+            tracing::warn!("what the sources said last could not be written");
+        }
+        reporting.cut_off().await;
+        writers.cut_off().await;
+        ended
+    }
+}
+
+impl Parts {
+    /// Says by an Event who leads, and then nothing more.
+    async fn announce(&self) {
+        if let Some(lease) = self.election.lease() {
+            // Until the configuration was read, nothing is written.
+            self.election.gate().writable().await;
+            self.shared.events.leads(&lease.namespace, &lease.name, &lease.identity).await;
+        }
+        std::future::pending().await
+    }
+}
+
+/// A cache only saves time: without one every plugin is compiled.
+fn open_cache(options: CacheOptions) -> Option<Cache> {
+    let opened = Cache::open(options);
+    opened.inspect_err(|error| tracing::warn!(error = client::chain(error), "plugins are compiled at every start")).ok()
+}

@@ -1,0 +1,73 @@
+//! Which rooms count, so that what is served and what is documented are registered by the same lines.
+//!
+//! A room that counts gets a field here. What only shows what somebody else holds (controllers, the cache of plugins) is
+//! registered where that is.
+
+use prometheus_client::registry::Registry;
+
+use super::{RoundMetrics, WriteMetrics};
+use crate::cluster::requests;
+use crate::manager::election;
+use crate::{endpoints, plugin, work};
+
+/// What the process counts, whatever controllers run.
+#[derive(Debug)]
+pub struct Process {
+    /// Requests to the API server.
+    pub requests: requests::Metrics,
+    /// Leases.
+    pub elections: election::Metrics,
+    /// Work queues.
+    pub work: work::Metrics,
+}
+
+impl Process {
+    /// Registers all of it.
+    pub fn register(registry: &mut Registry) -> Self {
+        Self {
+            requests: requests::Metrics::register(registry),
+            elections: election::Metrics::register(registry),
+            work: work::Metrics::register(registry),
+        }
+    }
+
+    /// One series of each kind there can be, for as long as what is returned is kept.
+    pub(super) fn examples(&self, any: &'static str) -> impl Sized + use<> {
+        self.requests.examples(any);
+        self.elections.examples(any);
+        self.work.examples(any)
+    }
+}
+
+/// What `hyperNode-controller` counts.
+#[derive(Debug)]
+pub struct Discovery {
+    /// Writes of HyperNodes.
+    pub writes: WriteMetrics,
+    /// Rounds of sources.
+    pub rounds: RoundMetrics,
+    /// Calls of plugins.
+    pub plugins: plugin::Metrics,
+    /// Requests of plugins to endpoints.
+    pub endpoints: endpoints::metrics::Metrics,
+}
+
+impl Discovery {
+    /// Registers all of it.
+    pub fn register(registry: &mut Registry) -> Self {
+        Self {
+            writes: WriteMetrics::register(registry),
+            rounds: RoundMetrics::register(registry),
+            plugins: plugin::Metrics::register(registry),
+            endpoints: endpoints::metrics::Metrics::register(registry),
+        }
+    }
+
+    /// One series of each kind there can be.
+    pub(super) fn examples(&self, any: &'static str) {
+        self.writes.examples(any);
+        self.rounds.examples(any);
+        self.plugins.examples(any);
+        self.endpoints.examples(any);
+    }
+}

@@ -1,0 +1,126 @@
+//! The table of rights in the host and the rules of the chart say the same, whatever the values: `preflight` asks for what
+//! the chart gives, and the chart gives what the host needs.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use topoloom::cluster::access::{Extent, Kept, Place, Right, Setting};
+use topoloom::config::References;
+use topoloom_core::controllers::{OURS, Selection};
+use topoloom_tests::chart::{Rendering, rules};
+use topoloom_tests::scene::NAMESPACE;
+
+/// One right: namespace, group, resource, verb, name.
+type Single = (String, String, String, String, String);
+
+fn words(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(|word| word.as_str().map(str::to_owned)).collect()
+}
+
+fn rendered(objects: &[Value]) -> BTreeSet<Single> {
+    let mut all = BTreeSet::new();
+    for rule in rules(objects) {
+        let mut names = words(&rule.rule["resourceNames"]);
+        if names.is_empty() {
+            names.push(String::new());
+        }
+        for group in words(&rule.rule["apiGroups"]) {
+            for resource in words(&rule.rule["resources"]) {
+                for verb in words(&rule.rule["verbs"]) {
+                    for name in &names {
+                        let place = rule.namespace.clone();
+                        all.insert((place, group.clone(), resource.clone(), verb.clone(), name.clone()));
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+fn needed(setting: &Setting) -> BTreeSet<Single> {
+    let single = |right: Right| {
+        let resource = right.resource;
+        right.questions().into_iter().map(move |question| {
+            let place = match question.place {
+                Place::Cluster => String::new(),
+                Place::Namespace(namespace) => namespace,
+            };
+            let name = question.name.unwrap_or_default();
+            (place, question.group.to_owned(), resource.to_owned(), question.verb.to_owned(), name)
+        })
+    };
+    setting.rights().into_iter().flat_map(single).collect()
+}
+
+fn pairs(list: &Value, config: &str) -> Vec<(String, String)> {
+    let word = |value: &Value| value.as_str().map(str::to_owned);
+    let pair = |it: &Value| Some((word(&it["namespace"]).unwrap_or_else(|| config.to_owned()), word(&it["name"])?));
+    list.as_array().into_iter().flatten().filter_map(pair).collect()
+}
+
+/// What the host of an install with these values is told.
+fn setting(values: &Value) -> Result<Setting> {
+    let existing = &values["config"]["existing"];
+    let word = |value: &Value| value.as_str().map(str::to_owned);
+    let namespace = word(&existing["namespace"]).unwrap_or_else(|| NAMESPACE.to_owned());
+    let name = word(&existing["name"]).unwrap_or_else(|| "topoloom-controller-configmap".to_owned());
+    let controllers = words(&values["controllers"]);
+    let read = Selection::parse(controllers.iter().map(String::as_str), &OURS);
+    let controllers = read.map_err(|mistakes| anyhow::anyhow!("{mistakes:?}")).context("controllers")?.selection;
+    let elects = values["leaderElection"]["enabled"] != false;
+    let release = name.trim_end_matches("-controller-configmap");
+    let mut rivals = vec![format!("{release}-hypernode-controller-manager")];
+    // Those of the chart's values.
+    rivals.extend(
+        ["vc-controller-manager", "vc-hypernode-controller-manager", "volcano-hypernode-controller-manager"]
+            .map(str::to_owned),
+    );
+    Ok(Setting {
+        own: NAMESPACE.to_owned(),
+        config: (namespace.clone(), name),
+        controllers,
+        leases: elects.then(|| (NAMESPACE.to_owned(), "topoloom-hypernode".to_owned())),
+        extent: match (values["readOnly"] == true, values["observe"] == true) {
+            (true, _) => Extent::LeasesOnly,
+            (false, true) => Extent::NoHyperNodes,
+            (false, false) => Extent::Everything,
+        },
+        kept: if values["plugins"]["kept"] == false { Kept::Nowhere } else { Kept::InConfigMaps },
+        rivals,
+        references: References {
+            secrets: pairs(&values["access"]["secrets"], &namespace),
+            config_maps: pairs(&values["access"]["configMaps"], &namespace),
+            plugins: pairs(&values["plugins"]["watched"], &namespace),
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_chart_allows_is_what_the_table_of_rights_asks_for() -> Result<()> {
+    let ufm = json!([{"name": "ufm"}, {"name": "ufm", "namespace": "fabric"}]);
+    let rows = [
+        json!({}),
+        json!({"observe": true}),
+        json!({"readOnly": true, "plugins": {"watched": [{"name": "acme"}]}}),
+        json!({"replicas": 1, "leaderElection": {"enabled": false}}),
+        json!({"plugins": {"kept": false}}),
+        json!({"controllers": ["nodelock-sweeper"]}),
+        json!({"controllers": ["*", "-hyperNode-controller"]}),
+        json!({"config": {"existing": {"namespace": "theirs", "name": "volcano-controller-configmap"}}, "access": {"secrets": ufm, "configMaps": ufm}}),
+        json!({"plugins": {"watched": [{"name": "acme"}, {"name": "other", "namespace": "elsewhere"}]}, "access": {"configMaps": [{"name": "cables"}]}}),
+    ];
+    for values in rows {
+        let chart = rendered(&Rendering::new(values.clone()).objects().await?);
+        let table = needed(&setting(&values)?);
+        assert!(!chart.is_empty(), "{values}: no rule is rendered");
+        let missing: Vec<_> = table.difference(&chart).collect();
+        let spare: Vec<_> = chart.difference(&table).collect();
+        assert!(
+            missing.is_empty() && spare.is_empty(),
+            "{values}: not in the chart: {missing:#?}; not in the table: {spare:#?}"
+        );
+    }
+    Ok(())
+}

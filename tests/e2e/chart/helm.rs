@@ -1,0 +1,162 @@
+//! Installed, upgraded and uninstalled by Helm itself.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use topoloom_tests::chart::{self, Rendering};
+use topoloom_tests::controlplane::ControlPlane;
+use topoloom_tests::helm::helm;
+
+const HYPER_NODES: &str = "hypernodes.topology.volcano.sh";
+const SOURCES: &str = "discoverysources.topoloom.dev";
+const NAMESPACE: &str = "topoloom-system";
+
+struct Cluster {
+    plane: ControlPlane,
+}
+
+impl Cluster {
+    async fn new() -> Result<Self> {
+        Ok(Self { plane: ControlPlane::start().await? })
+    }
+
+    async fn helm(&self, verb: &str, release: &str, more: &[&str]) -> Result<String> {
+        self.helm_with(&chart::folder(), verb, release, more).await
+    }
+
+    async fn helm_with(&self, chart: &Path, verb: &str, release: &str, more: &[&str]) -> Result<String> {
+        let chart = chart.to_string_lossy();
+        let mut words = vec![verb, release];
+        if verb != "uninstall" {
+            words.push(&chart);
+        }
+        words.extend(["--namespace", NAMESPACE]);
+        words.extend(more);
+        helm(Some(&self.plane.kubeconfig()), &words).await
+    }
+
+    async fn get(&self, kind: &str, name: &str) -> Result<Value> {
+        let text = self.plane.kubectl(&["get", kind, name, "-n", NAMESPACE, "-o", "json"]).await?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    async fn uid(&self, kind: &str, name: &str) -> Result<String> {
+        let object = self.get(kind, name).await?;
+        object["metadata"]["uid"].as_str().map(str::to_owned).context("there is no uid")
+    }
+
+    /// Makes a HyperNode; its uid.
+    async fn hyper_node(&self) -> Result<String> {
+        let file = self.plane.folder().join("hypernode.json");
+        let object = topoloom_tests::scene::by_hand("rack-a", 1, "Node", &["a"]);
+        std::fs::write(&file, object.to_string())?;
+        self.plane
+            .kubectl(&["wait", "--for=condition=Established", "--timeout=30s", &format!("crd/{HYPER_NODES}")])
+            .await?;
+        self.plane.kubectl(&["apply", "-f", &file.to_string_lossy()]).await?;
+        self.uid("hypernode", "rack-a").await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_and_an_uninstall_keep_the_hyper_nodes() -> Result<()> {
+    let cluster = Cluster::new().await?;
+    let said = cluster.helm("install", "topoloom", &["--create-namespace"]).await?;
+    for words in ["topoloom preflight", "topoloom status", "topoloom-controller-configmap"] {
+        assert!(said.contains(words), "{said}");
+    }
+    // Volcano's definition is made and owned by nobody; ours belongs to the release.
+    let theirs = cluster.get("crd", HYPER_NODES).await?;
+    let owner = "/metadata/annotations/meta.helm.sh~1release-name";
+    assert_eq!(theirs.pointer(owner), None, "{theirs}");
+    let definition = cluster.uid("crd", HYPER_NODES).await?;
+    let ours = cluster.get("crd", SOURCES).await?;
+    assert_eq!(ours.pointer(owner), Some(&json!("topoloom")));
+    let uid = cluster.hyper_node().await?;
+
+    cluster.helm("upgrade", "topoloom", &["--set", "observe=true"]).await?;
+    let role = cluster.get("clusterrole", "topoloom.topoloom-system").await?;
+    let rules = role["rules"].as_array().context("the role has rules")?;
+    let hyper_nodes = rules.iter().find(|rule| rule["resources"] == json!(["hypernodes"])).context("a rule")?;
+    assert_eq!(hyper_nodes["verbs"], json!(["list", "watch", "get"]));
+    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
+    helm(Some(&cluster.plane.kubeconfig()), &["rollback", "topoloom", "1", "--namespace", NAMESPACE]).await?;
+    assert_eq!(cluster.uid("crd", HYPER_NODES).await?, definition);
+    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
+
+    cluster.helm("uninstall", "topoloom", &[]).await?;
+    assert_eq!(cluster.uid("crd", HYPER_NODES).await?, definition);
+    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
+    cluster.uid("crd", SOURCES).await?;
+    for (kind, name) in [
+        ("clusterrole", "topoloom.topoloom-system"),
+        ("deployment", "topoloom"),
+        ("serviceaccount", "topoloom"),
+        ("validatingadmissionpolicy", "topoloom.topoloom-system.nodes"),
+        ("flowschema", "topoloom.topoloom-system"),
+    ] {
+        assert!(cluster.get(kind, name).await.is_err(), "{kind} {name} is left");
+    }
+
+    // Under the same name it takes up what it left, under another one it leaves the definitions alone.
+    cluster.helm("install", "topoloom", &[]).await?;
+    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
+    cluster.helm("install", "second", &[]).await?;
+    assert_eq!(cluster.get("crd", SOURCES).await?.pointer(owner), Some(&json!("topoloom")));
+    cluster.helm("uninstall", "second", &[]).await?;
+    cluster.get("clusterrole", "topoloom.topoloom-system").await?;
+    cluster.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_somebody_brought_is_left_alone() -> Result<()> {
+    let cluster = Cluster::new().await?;
+    for definition in topoloom_api::crds() {
+        if definition["metadata"]["name"] == HYPER_NODES {
+            let mut theirs = definition.clone();
+            theirs["metadata"]["annotations"] = json!({"brought-by": "somebody"});
+            cluster.plane.apply_crd(theirs).await?;
+        }
+    }
+    let before = cluster.get("crd", HYPER_NODES).await?;
+    cluster.helm("install", "topoloom", &["--create-namespace"]).await?;
+    cluster.helm("upgrade", "topoloom", &["--set", "replicas=3"]).await?;
+    let after = cluster.get("crd", HYPER_NODES).await?;
+    assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
+    cluster.plane.stop().await
+}
+
+/// The charts that were released: each can be upgraded to this one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0");
+    let cluster = Cluster::new().await?;
+    cluster.helm_with(&kept.join("topoloom"), "install", "topoloom", &["--create-namespace"]).await?;
+    let uid = cluster.hyper_node().await?;
+    let mut before = Vec::new();
+    let objects = [("crd", HYPER_NODES), ("crd", SOURCES), ("deployment", "topoloom"), ("serviceaccount", "topoloom")];
+    for (kind, name) in objects {
+        before.push(cluster.uid(kind, name).await?);
+    }
+    cluster.helm("upgrade", "topoloom", &["--reset-then-reuse-values"]).await?;
+    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
+    for ((kind, name), before) in objects.into_iter().zip(before) {
+        assert_eq!(cluster.uid(kind, name).await?, before, "{kind} {name} was made anew");
+    }
+    // And back.
+    helm(Some(&cluster.plane.kubeconfig()), &["rollback", "topoloom", "1", "--namespace", NAMESPACE]).await?;
+    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
+    cluster.plane.stop().await
+}
+
+/// What was released does not change any more: its source renders what it rendered then.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_chart_still_renders_what_it_did() -> Result<()> {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0");
+    let rendering =
+        Rendering { chart: kept.join("topoloom"), namespace: NAMESPACE.to_owned(), ..Rendering::new(json!({})) };
+    let then = chart::parse(&std::fs::read_to_string(kept.join("rendered.yaml"))?)?;
+    assert_eq!(rendering.objects().await?, then);
+    Ok(())
+}

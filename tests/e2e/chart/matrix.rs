@@ -1,0 +1,263 @@
+//! What is rendered, value by value; no cluster.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use topoloom_tests::chart::{self, Container, Rendering, object, plain, rules, titles};
+use topoloom_tests::helm::helm;
+
+use super::values;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_chart_has_no_lint() -> Result<()> {
+    let folder = chart::folder();
+    let said = helm(None, &["lint", "--strict", &folder.to_string_lossy()]).await?;
+    assert!(said.contains("1 chart(s) linted, 0 chart(s) failed") && !said.contains("[WARNING]"), "{said}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_switch_gives_the_flags_that_it_stands_for() -> Result<()> {
+    for case in values::each() {
+        let objects = Rendering::new(case.values).objects().await?;
+        let args = Container::of(&objects)?.args;
+        for flag in case.flags {
+            let has = |flag: &str| args.iter().any(|word| word == flag || word.split('=').next() == Some(flag));
+            match flag.strip_prefix('!') {
+                Some(flag) => assert!(!has(flag), "{}: {flag} is among {args:?}", case.name),
+                None => assert!(has(flag), "{}: {flag} is not among {args:?}", case.name),
+            }
+        }
+        let unique: BTreeSet<_> = titles(&objects).into_iter().collect();
+        assert_eq!(unique.len(), objects.len(), "{}: an object stands there twice: {:?}", case.name, titles(&objects));
+    }
+    let everything = Container::of(&Rendering::new(values::all()).objects().await?)?;
+    assert_eq!(everything.env["KUBE_POD_NAMESPACE"], "volcano-system");
+    assert_eq!(everything.env["HELM_RELEASE_NAME"], "topoloom");
+    assert_eq!(everything.env["HTTPS_PROXY"], "http://proxy:3128");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
+    let rows = [
+        ("NetworkPolicy volcano-system/topoloom", json!({}), json!({"networkPolicy": {"enabled": false}})),
+        ("FlowSchema /topoloom.volcano-system", json!({}), json!({"flowSchema": {"enabled": false}})),
+        (
+            "FlowSchema /topoloom.volcano-system.leases",
+            json!({}),
+            json!({"replicas": 1, "leaderElection": {"enabled": false}}),
+        ),
+        (
+            "ValidatingAdmissionPolicyBinding /topoloom.volcano-system.nodes",
+            json!({}),
+            json!({"admission": {"nodes": {"enabled": false}}}),
+        ),
+        (
+            "ValidatingAdmissionPolicyBinding /topoloom.volcano-system.hypernodes",
+            json!({"admission": {"hyperNodes": {"enabled": true}}}),
+            json!({}),
+        ),
+        (
+            "ValidatingAdmissionPolicyBinding /topoloom.volcano-system.protection",
+            json!({"admission": {"protection": {"enabled": true}}}),
+            json!({}),
+        ),
+        ("Service volcano-system/topoloom-metrics", json!({}), json!({"metrics": {"enabled": false}})),
+        (
+            "ServiceMonitor volcano-system/topoloom",
+            json!({"metrics": {"serviceMonitor": {"enabled": true}}}),
+            json!({}),
+        ),
+        (
+            "PrometheusRule volcano-system/topoloom",
+            json!({"metrics": {"rules": {"enabled": true, "docs": "https://docs.example.com/topoloom/"}}}),
+            json!({}),
+        ),
+        (
+            "ConfigMap volcano-system/topoloom-dashboard",
+            json!({"metrics": {"dashboard": {"enabled": true}}}),
+            json!({"metrics": {"dashboard": null}}),
+        ),
+        (
+            "ConfigMap volcano-system/topoloom-controller-configmap",
+            json!({}),
+            json!({"config": {"existing": {"namespace": "a", "name": "b"}}}),
+        ),
+        (
+            "ServiceAccount volcano-system/topoloom",
+            json!({}),
+            json!({"serviceAccount": {"create": false, "name": "topoloom"}}),
+        ),
+        (
+            "CustomResourceDefinition /discoverysources.topoloom.dev",
+            json!({}),
+            json!({"crds": {"discoverySource": "never"}}),
+        ),
+        // Without a cluster nobody can say that it is absent.
+        (
+            "CustomResourceDefinition /hypernodes.topology.volcano.sh",
+            json!({"crds": {"hyperNode": "always"}}),
+            json!({}),
+        ),
+    ];
+    for (title, with, without) in rows {
+        let there = titles(&Rendering::new(with).objects().await?);
+        assert!(there.iter().any(|it| it == title), "{title} is not among {there:?}");
+        let there = titles(&Rendering::new(without).objects().await?);
+        assert!(!there.iter().any(|it| it == title), "{title} is among {there:?}");
+    }
+    Ok(())
+}
+
+/// The verbs of the rules for a resource, of all roles together.
+fn verbs(objects: &[Value], resource: &str) -> BTreeSet<String> {
+    let of = |rule: &Value| -> Vec<String> {
+        let is_it = rule["resources"].as_array().is_some_and(|all| all.iter().any(|it| it == resource));
+        let verbs = rule["verbs"].as_array().filter(|_| is_it).into_iter().flatten();
+        verbs.filter_map(|verb| verb.as_str().map(str::to_owned)).collect()
+    };
+    rules(objects).iter().flat_map(|it| of(&it.rule)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_has_a_rule_that_the_enabled_controllers_do_not_need() -> Result<()> {
+    let writes = ["create", "update", "patch", "delete", "deletecollection", "*"];
+    let written = |objects: &[Value], resource: &str| -> Vec<String> {
+        verbs(objects, resource).into_iter().filter(|verb| writes.contains(&verb.as_str())).collect()
+    };
+    let usual = Rendering::new(json!({})).objects().await?;
+    assert_eq!(written(&usual, "hypernodes"), ["create", "delete", "patch"]);
+    assert_eq!(written(&usual, "nodes"), [""; 0]);
+    assert_eq!(verbs(&usual, "secrets"), BTreeSet::new());
+    for rule in rules(&usual) {
+        let text = rule.rule.to_string();
+        assert!(!text.contains("\"*\""), "{rule:?} allows everything");
+    }
+    let observes = Rendering::new(json!({"observe": true})).objects().await?;
+    assert_eq!(written(&observes, "hypernodes"), [""; 0]);
+    assert_eq!(written(&observes, "hypernodes/status"), [""; 0]);
+    assert_eq!(written(&observes, "discoverysources"), ["create", "patch"]);
+    let reads = Rendering::new(json!({"readOnly": true})).objects().await?;
+    for rule in rules(&reads) {
+        let is_lease = rule.rule["resources"] == json!(["leases"]);
+        let text = rule.rule["verbs"].to_string();
+        assert!(is_lease || !writes.iter().any(|verb| text.contains(verb)), "{rule:?} is a write");
+    }
+    let sweeps = Rendering::new(json!({"controllers": ["nodelock-sweeper"]})).objects().await?;
+    assert_eq!(verbs(&sweeps, "hypernodes"), BTreeSet::new());
+    assert_eq!(verbs(&sweeps, "configmaps"), BTreeSet::new());
+    let leases = |objects: &[Value]| {
+        let all =
+            rules(objects).into_iter().filter(|it| it.kind == "Role" && it.rule["resources"] == json!(["leases"]));
+        all.map(|it| it.rule["resourceNames"].clone()).filter(|names| !names.is_null()).collect::<Vec<_>>()
+    };
+    assert_eq!(leases(&usual), [json!(["topoloom-hypernode", "topoloom-hypernode-nodelock"])]);
+    assert_eq!(leases(&sweeps), [json!(["topoloom-hypernode-nodelock"])]);
+    let alone = json!({"replicas": 1, "leaderElection": {"enabled": false}});
+    assert!(leases(&Rendering::new(alone).objects().await?).is_empty());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_and_config_maps_are_granted_by_name_in_their_own_namespace() -> Result<()> {
+    let values = json!({
+        "config": {"existing": {"namespace": "one", "name": "conf"}},
+        "access": {"secrets": [{"name": "ufm"}, {"name": "ufm", "namespace": "two"}], "configMaps": [{"name": "ca"}]},
+        "plugins": {"watched": [{"name": "acme", "namespace": "two"}]},
+    });
+    let objects = Rendering::new(values).objects().await?;
+    let named: BTreeSet<String> = rules(&objects)
+        .into_iter()
+        .filter(|it| it.kind == "Role" && !it.rule["resourceNames"].is_null())
+        .map(|it| {
+            format!("{} {} {} {}", it.namespace, it.rule["resources"], it.rule["resourceNames"], it.rule["verbs"])
+        })
+        .filter(|line| !line.contains("leases"))
+        .collect();
+    let wanted = [
+        r#"one ["configmaps"] ["ca"] ["get","list","watch"]"#,
+        r#"one ["configmaps"] ["conf"] ["list","watch","get"]"#,
+        r#"one ["secrets"] ["ufm"] ["get","list","watch"]"#,
+        r#"two ["configmaps"] ["acme"] ["list","watch"]"#,
+        r#"two ["secrets"] ["ufm"] ["get","list","watch"]"#,
+    ];
+    assert_eq!(named.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
+    // A role without a binding allows nothing.
+    for role in objects.iter().filter(|object| object["kind"] == "Role") {
+        let binding = objects.iter().find(|object| {
+            object["kind"] == "RoleBinding" && object["metadata"]["namespace"] == role["metadata"]["namespace"]
+        });
+        let binding = binding.unwrap_or_else(|| panic!("{role} has no binding"));
+        assert_eq!(binding["roleRef"]["name"], role["metadata"]["name"]);
+        assert_eq!(binding["subjects"][0]["namespace"], "volcano-system");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_installs_share_no_object() -> Result<()> {
+    let long = "a-release-whose-name-is-as-long-as-helm-allows-it-abc";
+    let mut seen = BTreeSet::new();
+    for (release, namespace) in
+        [("topoloom", "one"), ("topoloom", "two"), ("other", "one"), (long, "one"), (&long[1..], "one")]
+    {
+        let rendering = Rendering {
+            release: release.trim_matches('-').to_owned(),
+            namespace: namespace.to_owned(),
+            ..Rendering::new(json!({"crds": {"discoverySource": "never"}}))
+        };
+        let objects = rendering.objects().await?;
+        for title in titles(&objects) {
+            let name = title.rsplit('/').next().unwrap_or_default();
+            let limit = if title.starts_with("Service ") { 63 } else { 253 };
+            assert!(name.len() <= limit, "{title} is too long");
+            assert!(seen.insert(title.clone()), "{title} is made by two installs");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_an_election_there_is_never_more_than_one() -> Result<()> {
+    let strategy = async |values: Value| -> Result<Value> {
+        let objects = Rendering::new(values).objects().await?;
+        Ok(object(&objects, "Deployment", chart::NAME)?["spec"]["strategy"].clone())
+    };
+    let alone = json!({"replicas": 1, "leaderElection": {"enabled": false}});
+    assert_eq!(strategy(alone).await?, json!({"type": "Recreate"}));
+    let elected = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+    assert_eq!(strategy(json!({})).await?, elected);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_the_same_as_a_mapping_and_as_text() -> Result<()> {
+    let document = json!({"networkTopologyDiscovery": [{"source": "label", "enabled": true}]});
+    for value in
+        [document.clone(), Value::String("networkTopologyDiscovery:\n- source: label\n  enabled: true\n".into())]
+    {
+        let objects = Rendering::new(json!({"config": {"document": value}})).objects().await?;
+        let map = object(&objects, "ConfigMap", "topoloom-controller-configmap")?;
+        let text = map["data"]["volcano-controller.conf"].as_str().unwrap();
+        assert_eq!(chart::parse(text)?, std::slice::from_ref(&document));
+    }
+    Ok(())
+}
+
+#[test]
+fn the_chart_has_the_version_of_the_workspace() -> Result<()> {
+    let file = chart::parse(&std::fs::read_to_string(chart::folder().join("Chart.yaml"))?)?;
+    assert_eq!(file[0]["appVersion"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(file[0]["version"], env!("CARGO_PKG_VERSION"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plain_manifest_is_what_the_chart_renders() -> Result<()> {
+    let stored = std::fs::read_to_string(chart::folder().join("../../topoloom.yaml"))?;
+    let made = plain::manifest().await?;
+    assert_eq!(stored, made, "run `cargo run -p topoloom-tests --bin xtask -- manifest`");
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! The policy that keeps hands off HyperNodes of a source.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use topoloom_api::names::SOURCE_LABEL;
+use topoloom_tests::chart::USER;
+use topoloom_tests::scene::by_hand;
+
+use super::policies::{Fate, check, enforced, installed};
+
+const EDIT: Fate = Fate::Denied("its spec and labels are not changed by hand");
+const DELETE: Fate = Fate::Denied("is not deleted by hand");
+const ALICE: &str = "--as=alice";
+const TRY: &str = "--dry-run=server";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_belongs_to_a_source_is_changed_by_nobody_else() -> Result<()> {
+    let values = json!({"admission": {"protection": {
+        "enabled": true, "groups": ["ops"],
+        "users": ["system:serviceaccount:kube-system:generic-garbage-collector"],
+    }}});
+    let (scene, _) = installed(values).await?;
+    let mut own = by_hand("own", 1, "Node", &["a"]);
+    own["metadata"]["labels"] = json!({SOURCE_LABEL: "label", "rack": "a"});
+    scene.put(own).await?;
+    scene.put(by_hand("foreign", 1, "Node", &["a"])).await?;
+    scene
+        .plane
+        .kubectl(&["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", "--user=alice", "--user=bob"])
+        .await?;
+    let subject = USER.replacen("system:serviceaccount:", "--serviceaccount=", 1);
+    scene.plane.kubectl(&["create", "clusterrolebinding", "us", "--clusterrole=cluster-admin", &subject]).await?;
+    let collector = "--serviceaccount=kube-system:generic-garbage-collector";
+    scene.plane.kubectl(&["create", "clusterrolebinding", "gc", "--clusterrole=cluster-admin", collector]).await?;
+    let delete = ["delete", "hypernode", "own", TRY, ALICE];
+    enforced(&scene, &delete, DELETE).await;
+
+    let us = format!("--as={USER}");
+    let us = us.as_str();
+    let tier = json!({"spec": {"tier": 2}});
+    let glass = json!({"metadata": {"annotations": {"topoloom.dev/break-glass": "a switch burns"}}});
+    let both = json!({"metadata": glass["metadata"], "spec": {"tier": 2}});
+    let empty = json!({"metadata": {"annotations": {"topoloom.dev/break-glass": ""}}, "spec": {"tier": 2}});
+    let rows: [(&str, &str, &str, &Value, Fate); 13] = [
+        ("the spec", "own", ALICE, &tier, EDIT),
+        ("a label", "own", ALICE, &json!({"metadata": {"labels": {"rack": "b"}}}), EDIT),
+        ("a new label", "own", ALICE, &json!({"metadata": {"labels": {"row": "b"}}}), EDIT),
+        ("the label of the source", "own", ALICE, &json!({"metadata": {"labels": {SOURCE_LABEL: null}}}), EDIT),
+        ("all labels", "own", ALICE, &json!({"metadata": {"labels": null}}), EDIT),
+        ("an annotation", "own", ALICE, &json!({"metadata": {"annotations": {"note": "x"}}}), Fate::Accepted),
+        ("nothing", "own", ALICE, &json!({"spec": {"tier": 1}}), Fate::Accepted),
+        ("an object of nobody", "foreign", ALICE, &tier, Fate::Accepted),
+        (
+            "an object that is given to a source",
+            "foreign",
+            ALICE,
+            &json!({"metadata": {"labels": {SOURCE_LABEL: "label"}}}),
+            Fate::Accepted,
+        ),
+        ("a broken glass", "own", ALICE, &both, Fate::Accepted),
+        ("a broken glass without a reason", "own", ALICE, &empty, EDIT),
+        ("the host", "own", us, &tier, Fate::Accepted),
+        (
+            "the garbage collector",
+            "own",
+            "--as=system:serviceaccount:kube-system:generic-garbage-collector",
+            &tier,
+            Fate::Accepted,
+        ),
+    ];
+    for (name, object, who, patch, fate) in rows {
+        let patch = patch.to_string();
+        check(&scene, name, &["patch", "hypernode", object, TRY, who, "--type=merge", "-p", &patch], fate).await;
+    }
+    // The group is one of those that may.
+    let patch = tier.to_string();
+    let words = ["patch", "hypernode", "own", TRY, "--as=bob", "--type=merge", "-p", &patch];
+    check(&scene, "nobody's group", &words, EDIT).await;
+    check(&scene, "a group that may", &[&words[..], &["--as-group=ops"]].concat(), Fate::Accepted).await;
+    let status = json!({"status": {"nodeCount": 7}}).to_string();
+    let words = ["patch", "hypernode", "own", TRY, ALICE, "--subresource=status", "--type=merge", "-p", &status];
+    check(&scene, "the status", &words, Fate::Accepted).await;
+
+    for (who, fate) in [
+        (ALICE, DELETE),
+        (us, Fate::Accepted),
+        ("--as=system:serviceaccount:kube-system:generic-garbage-collector", Fate::Accepted),
+    ] {
+        check(&scene, "a deletion", &["delete", "hypernode", "own", TRY, who], fate).await;
+    }
+    check(&scene, "another's deletion", &["delete", "hypernode", "foreign", TRY, ALICE], Fate::Accepted).await;
+    // Before a deletion the glass has to be broken.
+    let patch = glass.to_string();
+    scene.plane.kubectl(&["patch", "hypernode", "own", ALICE, "--type=merge", "-p", &patch]).await?;
+    enforced(&scene, &delete, Fate::Accepted).await;
+    scene.plane.kubectl(&["delete", "hypernode", "own", ALICE]).await?;
+    scene.plane.stop().await
+}

@@ -1,0 +1,86 @@
+//! Values that are refused, and by which words.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use topoloom_tests::chart::Rendering;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
+    let key = json!({"configMap": "a", "secret": "b", "key": "c"});
+    let rows: Vec<(Value, &[&str])> = vec![
+        (json!({"replicaCount": 3}), &["additional properties 'replicaCount' not allowed"]),
+        (json!({"replicas": "two"}), &["/replicas", "want integer"]),
+        (json!({"replicas": 8}), &["/replicas", "maximum"]),
+        (json!({"replicas": -1}), &["/replicas", "minimum"]),
+        (json!({"replicas": null}), &["missing property 'replicas'"]),
+        (json!({"controllers": ["hypernode-controller"]}), &["/controllers/0", "does not match pattern"]),
+        (json!({"controllers": ["job-controller"]}), &["/controllers/0", "does not match pattern"]),
+        (json!({"controllers": ["*", " -extender"]}), &["/controllers/1", "does not match pattern"]),
+        (json!({"controllers": ["-extender"]}), &["none runs", "add \"*\""]),
+        (json!({"controllers": ["*", "extender", "-extender"]}), &["controllers names extender twice"]),
+        (json!({"observe": "yes"}), &["/observe", "want boolean"]),
+        (json!({"status": "none"}), &["/status", "value must be one of 'all', 'own'"]),
+        (
+            json!({"leaderElection": {"leaseDurationSeconds": 10}}),
+            &["leaseDurationSeconds is 10", "renewDeadlineSeconds"],
+        ),
+        (
+            json!({"leaderElection": {"retryPeriodSeconds": 9}}),
+            &["renewDeadlineSeconds is 10", "1.2 times retryPeriodSeconds"],
+        ),
+        (json!({"leaderElection": {"leaseDurationSeconds": 0}}), &["/leaderElection/leaseDurationSeconds", "minimum"]),
+        (json!({"leaderElection": {"enabled": false}}), &["replicas is 2", "all of them would write"]),
+        (
+            json!({"drainTimeoutSeconds": 40}),
+            &["terminationGracePeriodSeconds is 45", "drainTimeoutSeconds, which is 40"],
+        ),
+        (json!({"drainTimeoutSeconds": "30s"}), &["/drainTimeoutSeconds", "want integer"]),
+        (json!({"log": {"format": "xml"}}), &["/log/format"]),
+        (json!({"config": {"existing": {"name": "only"}}}), &["/config/existing"]),
+        (json!({"config": {"existing": {"namespace": "only"}}}), &["/config/existing"]),
+        (json!({"config": {"existing": {"namespace": "A", "name": "b"}}}), &["/config/existing/namespace", "pattern"]),
+        (json!({"config": {"document": []}}), &["/config/document", "want string or object"]),
+        (json!({"image": {"digest": "sha256:12"}}), &["/image/digest", "pattern"]),
+        (json!({"image": {"pullPolicy": "Sometimes"}}), &["/image/pullPolicy"]),
+        (json!({"plugins": {"cache": {"size": "256MB"}}}), &["/plugins/cache/size", "pattern"]),
+        (json!({"plugins": {"trust": {"level": "some"}}}), &["/plugins/trust/level"]),
+        (json!({"plugins": {"trust": {"level": "signature"}}}), &["needs plugins.trust.keys"]),
+        (json!({"plugins": {"trust": {"keys": [key]}}}), &["/plugins/trust/keys/0", "'oneOf' failed"]),
+        (
+            json!({"plugins": {"mounted": [{"name": "a", "volume": {"hostPath": {"path": "/"}}}]}}),
+            &["/plugins/mounted/0/volume", "additional properties 'hostPath' not allowed"],
+        ),
+        (json!({"plugins": {"mounted": [{"name": "../a", "volume": {"secret": {}}}]}}), &["/plugins/mounted/0/name"]),
+        (json!({"access": {"secrets": [{"name": "*"}]}}), &["/access/secrets/0/name", "pattern"]),
+        (json!({"access": {"secrets": ["ufm"]}}), &["/access/secrets/0", "want object"]),
+        (json!({"ports": {"health": 80}}), &["/ports/health", "minimum"]),
+        (json!({"ports": {"health": 8081}}), &["ports.health and ports.metrics are both 8081"]),
+        (json!({"metrics": {"rules": {"docs": "docs.example.com"}}}), &["/metrics/rules/docs", "pattern"]),
+        (json!({"metrics": {"enabled": false, "serviceMonitor": {"enabled": true}}}), &["needs metrics.enabled"]),
+        (
+            json!({"networkPolicy": {"endpoints": [{"cidr": "ufm.example.com", "ports": [443]}]}}),
+            &["/networkPolicy/endpoints/0/cidr"],
+        ),
+        (json!({"networkPolicy": {"apiServer": {"ports": []}}}), &["/networkPolicy/apiServer/ports", "minItems"]),
+        (json!({"flowSchema": {"precedence": 0}}), &["/flowSchema/precedence", "minimum"]),
+        // It would end the quotes of an expression.
+        (
+            json!({"admission": {"protection": {"users": ["a' || true || 'a"]}}}),
+            &["/admission/protection/users/0", "pattern"],
+        ),
+        (json!({"crds": {"hyperNode": true}}), &["/crds/hyperNode"]),
+        (json!({"serviceAccount": {"create": false}}), &["serviceAccount.name has to be given"]),
+        (json!({"extraArgs": ["run"]}), &["/extraArgs/0", "pattern"]),
+        (json!({"extraEnv": [{"value": "x"}]}), &["/extraEnv/0", "missing property 'name'"]),
+    ];
+    for (values, words) in rows {
+        let said = match Rendering::new(values.clone()).text().await {
+            Err(error) => format!("{error:#}"),
+            Ok(_) => panic!("{values} is rendered"),
+        };
+        for word in words {
+            assert!(said.contains(word), "{values}: {word:?} is not in: {said}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! A real API server takes what is rendered, in a namespace whose pods are restricted.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use topoloom_tests::chart::{self, Rendering, manifest, plain};
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::scene::{NAMESPACE, Scene};
+
+use super::values;
+
+/// The pod of the Deployment.
+fn pod(objects: &[Value]) -> Value {
+    let template = &objects.iter().find(|object| object["kind"] == "Deployment").unwrap()["spec"]["template"];
+    let mut metadata = template["metadata"].clone();
+    metadata["name"] = json!("topoloom-pod");
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+}
+
+async fn create(scene: &Scene, object: &Value, namespace: &str) -> Result<String> {
+    let file = manifest(scene, std::slice::from_ref(object))?;
+    scene.plane.kubectl(&["create", "--dry-run=server", "-n", namespace, "-f", &file]).await
+}
+
+/// The namespaces in which something is rendered, restricted.
+async fn restrict(scene: &Scene, namespace: &str) -> Result<()> {
+    let label = "pod-security.kubernetes.io/enforce=restricted";
+    scene.plane.kubectl(&["label", "namespace", namespace, label]).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_takes_everything_and_the_pod_is_restricted() -> Result<()> {
+    let scene = Scene::new().await?;
+    restrict(&scene, NAMESPACE).await?;
+    let priorities = async || scene.plane.kubectl(&["get", "priorityclass", "system-cluster-critical"]).await;
+    eventually("the built-in priorities are there", Duration::from_secs(30), async || {
+        priorities().await.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    let cases = values::each().into_iter().map(|case| (case.name, case.values));
+    for (name, values) in cases.chain([("everything", values::all())]) {
+        let objects = Rendering::new(values).objects().await?;
+        let file = manifest(&scene, &objects)?;
+        let words = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", &file];
+        let said = scene.plane.kubectl(&words).await;
+        assert!(said.is_ok(), "{name}: {said:?}");
+        let said = create(&scene, &pod(&objects), NAMESPACE).await;
+        assert!(said.is_ok(), "{name}: {said:?}");
+    }
+    // The namespace does refuse.
+    let objects = Rendering::new(json!({})).objects().await?;
+    for (pointer, value) in [
+        ("/spec/containers/0/securityContext/allowPrivilegeEscalation", json!(true)),
+        ("/spec/containers/0/securityContext/capabilities/drop", json!([])),
+        ("/spec/securityContext/seccompProfile/type", json!("Unconfined")),
+        ("/spec/securityContext/runAsUser", json!(0)),
+    ] {
+        let mut pod = pod(&objects);
+        *pod.pointer_mut(pointer).unwrap() = value;
+        let said = format!("{:?}", create(&scene, &pod, NAMESPACE).await);
+        assert!(said.contains("violates PodSecurity"), "{pointer}: {said}");
+    }
+    let container = &pod(&objects)["spec"]["containers"][0];
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    scene.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plain_manifest_is_applied_as_it_is() -> Result<()> {
+    let scene = Scene::new().await?;
+    let file = chart::folder().join("../../topoloom.yaml");
+    let words = ["apply", "--server-side", "--force-conflicts", "-f", &file.to_string_lossy()];
+    scene.plane.kubectl(&words).await?;
+    let labels =
+        scene.plane.kubectl(&["get", "namespace", plain::NAMESPACE, "-o", "jsonpath={.metadata.labels}"]).await?;
+    assert!(labels.contains("restricted"), "{labels}");
+    // Twice is as good as once, and a token for its account can be had.
+    scene.plane.kubectl(&words).await?;
+    scene.plane.kubeconfig_for(plain::NAMESPACE, chart::NAME).await?;
+    let objects = chart::parse(&std::fs::read_to_string(&file)?)?;
+    let said = create(&scene, &pod(&objects), plain::NAMESPACE).await;
+    assert!(said.is_ok(), "{said:?}");
+    scene.plane.stop().await
+}

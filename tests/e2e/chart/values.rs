@@ -1,0 +1,171 @@
+//! Values that several tests render: each switch turned, and all of them at once.
+
+use serde_json::{Value, json};
+
+/// One set of values and the flags that the container has because of it. A word with `!` in front is a flag that it has
+/// not.
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) values: Value,
+    pub(super) flags: &'static [&'static str],
+}
+
+fn case(name: &'static str, values: Value, flags: &'static [&'static str]) -> Case {
+    Case { name, values, flags }
+}
+
+/// Every switch, alone.
+pub(super) fn each() -> Vec<Case> {
+    vec![
+        case(
+            "nothing",
+            json!({}),
+            &[
+                "--controllers=*",
+                "--enable-healthz",
+                "--healthz-address=:11251",
+                "--enable-metrics",
+                "--listen-address=:8081",
+                "--leader-elect=true",
+                "--leader-elect-resource-name=topoloom-hypernode",
+                "--leader-elect-resource-namespace=volcano-system",
+                "--leader-elect-lease-duration=15s",
+                "--leader-elect-renew-deadline=10s",
+                "--leader-elect-retry-period=2s",
+                "--drain-timeout=30s",
+                "--plugin-cache=/var/cache/topoloom/plugins",
+                "--plugin-trust=none",
+                "--log=info",
+                "!--config-map",
+                "!--observe",
+                "!--read-only",
+                "!--plugin-dir",
+                "!--documents",
+            ],
+        ),
+        case("observe", json!({"observe": true}), &["--observe"]),
+        case("read-only", json!({"readOnly": true}), &["--read-only"]),
+        case("own status", json!({"status": "own"}), &["--status=own"]),
+        case(
+            "one controller",
+            json!({"controllers": ["hyperNode-controller"]}),
+            &["--controllers=hyperNode-controller"],
+        ),
+        case("the sweeper alone", json!({"controllers": ["nodelock-sweeper"]}), &["--controllers=nodelock-sweeper"]),
+        case("no election", json!({"replicas": 1, "leaderElection": {"enabled": false}}), &["--leader-elect=false"]),
+        case(
+            "short leases",
+            json!({"leaderElection": {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 0.5}}),
+            &["--leader-elect-lease-duration=3s", "--leader-elect-retry-period=0.5s"],
+        ),
+        case(
+            "another drain",
+            json!({"drainTimeoutSeconds": 60, "terminationGracePeriodSeconds": 70}),
+            &["--drain-timeout=60s"],
+        ),
+        case(
+            "log",
+            json!({"log": {"level": "info,topoloom=debug", "format": "text"}}),
+            &["--log=info,topoloom=debug", "--log-format=text"],
+        ),
+        case(
+            "an existing configuration",
+            json!({"config": {"existing": {"namespace": "volcano-system", "name": "volcano-controller-configmap"}}}),
+            &["--config-map=volcano-system/volcano-controller-configmap"],
+        ),
+        case("a document", json!({"config": {"document": {"networkTopologyDiscovery": []}}}), &[]),
+        case("a document as text", json!({"config": {"document": "networkTopologyDiscovery: []\n"}}), &[]),
+        case("no cache", json!({"plugins": {"cache": {"enabled": false}}}), &["!--plugin-cache"]),
+        case("a cache in memory", json!({"plugins": {"cache": {"medium": "Memory"}}}), &["--plugin-cache-size=256Mi"]),
+        case("nothing is kept", json!({"plugins": {"kept": false}}), &[]),
+        case(
+            "plugins that are mounted",
+            json!({"plugins": {"mounted": [{"name": "acme", "volume": {"configMap": {"name": "acme-plugin"}}}]}}),
+            &["--plugin-dir=/var/lib/topoloom/plugins"],
+        ),
+        case(
+            "plugins that are watched",
+            json!({"plugins": {"watched": [{"name": "acme"}, {"name": "b", "namespace": "default"}]}}),
+            &[],
+        ),
+        case(
+            "keys",
+            json!({"plugins": {"trust": {"level": "signature", "keys": [
+                {"configMap": "keys", "key": "a.pub"}, {"secret": "more", "key": "b.pub"},
+            ]}}}),
+            &[
+                "--plugin-trust=signature",
+                "--plugin-trust-key=/etc/topoloom/trust/0.pem",
+                "--plugin-trust-key=/etc/topoloom/trust/1.pem",
+            ],
+        ),
+        case(
+            "documents",
+            json!({"documents": [{"name": "fabric", "volume": {"configMap": {"name": "fabric"}}}]}),
+            &["--documents=/var/lib/topoloom/documents"],
+        ),
+        case("no metrics", json!({"metrics": {"enabled": false}}), &["!--enable-metrics", "!--listen-address"]),
+        case(
+            "other ports",
+            json!({"ports": {"health": 9001, "metrics": 9002}}),
+            &["--healthz-address=:9001", "--listen-address=:9002"],
+        ),
+        case("no network policy", json!({"networkPolicy": {"enabled": false}}), &[]),
+        case("no flow", json!({"flowSchema": {"enabled": false}}), &[]),
+        case("no policy for nodes", json!({"admission": {"nodes": {"enabled": false}}}), &[]),
+        case("a policy for HyperNodes", json!({"admission": {"hyperNodes": {"enabled": true}}}), &[]),
+        case("protection", json!({"admission": {"protection": {"enabled": true, "groups": ["ops"]}}}), &[]),
+        case("another account", json!({"serviceAccount": {"create": false, "name": "somebody"}}), &[]),
+        case("more flags", json!({"extraArgs": ["--concurrency=4"]}), &["--concurrency=4"]),
+    ]
+}
+
+/// Everything that can be on together, as far as the API server knows the kinds.
+pub(super) fn all() -> Value {
+    json!({
+        "controllers": ["hyperNode-controller", "-extender", "*", "-job-controller"],
+        "replicas": 3,
+        "image": {"digest": format!("sha256:{}", "0".repeat(64))},
+        "imagePullSecrets": [{"name": "pull"}],
+        "config": {"existing": {"namespace": "volcano-system", "name": "volcano-controller-configmap"}},
+        "plugins": {
+            "cache": {"medium": "Memory"},
+            "trust": {"level": "signature", "keys": [
+                {"configMap": "keys", "key": "a.pub"}, {"secret": "more", "key": "b.pub"},
+            ]},
+            "mounted": [
+                {"name": "acme", "volume": {"configMap": {"name": "acme-plugin"}}},
+                {"name": "big", "volume": {"persistentVolumeClaim": {"claimName": "plugins", "readOnly": true}}},
+            ],
+            "watched": [{"name": "acme-plugin"}, {"name": "other", "namespace": "default"}],
+        },
+        "documents": [{"name": "fabric", "volume": {"configMap": {"name": "fabric-documents"}}}],
+        "access": {
+            "secrets": [{"name": "ufm"}, {"name": "more", "namespace": "kube-system"}],
+            "configMaps": [{"name": "authorities"}],
+        },
+        "networkPolicy": {
+            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"metrics": "yes"}}}],
+            "dnsTo": [{"ipBlock": {"cidr": "10.96.0.10/32"}}],
+            "apiServer": {"cidrs": ["10.96.0.1/32"]},
+            "endpoints": [{"cidr": "10.1.0.0/16", "ports": [443]}],
+            "extraEgress": [{"ports": [{"port": 8443}]}],
+        },
+        "admission": {
+            "hyperNodes": {"enabled": true},
+            "protection": {"enabled": true, "users": ["alice"], "groups": ["ops"]},
+        },
+        "crds": {"hyperNode": "always"},
+        "serviceAccount": {"annotations": {"note": "mine"}},
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}},
+        "priorityClassName": "system-cluster-critical",
+        "podAnnotations": {"note": "mine"},
+        "podLabels": {"team": "mine"},
+        "extraArgs": ["--concurrency=4"],
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "extraVolumes": [{"name": "extra", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "extra", "mountPath": "/extra"}],
+    })
+}

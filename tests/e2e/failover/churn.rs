@@ -1,0 +1,107 @@
+//! Nodes that change all the time, and what the topology has to be when they come to rest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use tokio::task::JoinSet;
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::scene::{PATIENCE, Scene};
+
+/// Each in its rack at first.
+pub(super) const NODES: [&str; 6] = [
+    "n0 ex.io/spine=s ex.io/rack=r0",
+    "n1 ex.io/spine=s ex.io/rack=r0",
+    "n2 ex.io/spine=s ex.io/rack=r1",
+    "n3 ex.io/spine=s ex.io/rack=r1",
+    "n4 ex.io/spine=s ex.io/rack=r2",
+    "n5 ex.io/spine=s ex.io/rack=r2",
+];
+const RACKS: u64 = 4;
+/// About as often as a leader can write: there is always something under way.
+const PAUSE: Duration = Duration::from_millis(40);
+
+pub(super) struct Churn {
+    /// How many changes there were.
+    changes: Arc<AtomicU64>,
+    nodes: Api<Node>,
+    task: JoinSet<()>,
+}
+
+impl Churn {
+    /// Begins to move nodes between racks, as the seed says.
+    pub(super) async fn begin(scene: &Scene, seed: u64) -> Result<Self> {
+        let nodes: Api<Node> = Api::all(scene.plane.client());
+        let changes = Arc::new(AtomicU64::new(0));
+        let mut task = JoinSet::new();
+        task.spawn(moves(nodes.clone(), Arc::clone(&changes), seed));
+        Ok(Self { changes, nodes, task })
+    }
+
+    /// A node gets a label of its own now; whoever writes the topology sees it as a rack that was never there.
+    pub(super) async fn mark(&self) -> Result<String> {
+        let mark = format!("after{}", self.changes.load(Ordering::SeqCst));
+        let body = json!({"metadata": {"labels": {"ex.io/rack": mark}}});
+        let marked = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": "marked", "labels": {"ex.io/spine": "s", "ex.io/rack": mark}},
+        });
+        if self.nodes.patch("marked", &PatchParams::default(), &Patch::Merge(&body)).await.is_err() {
+            self.nodes.create(&Default::default(), &serde_json::from_value(marked)?).await?;
+        }
+        Ok(mark)
+    }
+
+    /// Waits until the mark is in the topology.
+    pub(super) async fn seen(&self, scene: &Scene, mark: String) {
+        let wanted = format!("tier 1 ex.io/rack={mark} (");
+        eventually(&format!("a leader has written {mark}"), PATIENCE, async || {
+            let topology = scene.topology().await.map_err(|error| error.to_string())?;
+            if topology.iter().any(|line| line.starts_with(&wanted)) { Ok(()) } else { Err(format!("{topology:#?}")) }
+        })
+        .await;
+    }
+
+    /// Ends it; gives the topology of the nodes as they are.
+    pub(super) async fn end(mut self, scene: &Scene) -> Result<Vec<String>> {
+        self.task.shutdown().await;
+        let mut racks: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let nodes: Api<Node> = Api::all(scene.plane.client());
+        // What was under way when it ended may have happened or not: the API server knows.
+        for node in nodes.list(&Default::default()).await?.items {
+            let rack = node.metadata.labels.unwrap_or_default().remove("ex.io/rack").unwrap_or_default();
+            racks.entry(rack).or_default().push(node.metadata.name.unwrap_or_default());
+        }
+        let all: usize = racks.values().map(Vec::len).sum();
+        let members: Vec<String> = racks.keys().map(|rack| format!("ex.io/rack={rack}")).collect();
+        let mut lines = vec![format!("tier 2 ex.io/spine=s ({all}): {}", members.join(" "))];
+        for (rack, mut nodes) in racks {
+            nodes.sort();
+            lines.push(format!("tier 1 ex.io/rack={rack} ({}): {}", nodes.len(), nodes.join(" ")));
+        }
+        Ok(lines)
+    }
+}
+
+async fn moves(nodes: Api<Node>, changes: Arc<AtomicU64>, seed: u64) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut tick = tokio::time::interval(PAUSE);
+    loop {
+        tick.tick().await;
+        // xorshift: the same seed is the same story.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let (node, rack) = (format!("n{}", state % NODES.len() as u64), (state >> 8) % RACKS);
+        let body = json!({"metadata": {"labels": {"ex.io/rack": format!("r{rack}")}}});
+        // The API server may be away: that is one of the stories.
+        if nodes.patch(&node, &PatchParams::default(), &Patch::Merge(&body)).await.is_ok() {
+            changes.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}

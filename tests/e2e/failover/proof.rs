@@ -1,0 +1,112 @@
+//! What the servers wrote down: the audit log says who asked for what and when it was received, etcd in which order it was
+//! written.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use topoloom_tests::scene::Scene;
+
+/// What the way from the process to the API server's clock may take on a machine that is busy: the time of a request is
+/// taken by the server when it has read its head.
+const WAY: SignedDuration = SignedDuration::from_millis(250);
+
+/// One write of a replica as the API server received it.
+struct Received {
+    replica: String,
+    at: Timestamp,
+    resource: String,
+    name: String,
+    code: i64,
+    version: Option<u64>,
+}
+
+/// No request of a replica was received later than its last confirmed renewal and the renew deadline; nobody wrote over
+/// what a later holder wrote; and no two replicas wrote in turns.
+pub(super) async fn nothing_came_late(scene: &Scene, deadline: Duration) -> Result<()> {
+    let all = received(scene)?;
+    let deadline = SignedDuration::try_from(deadline)?;
+    let mut renewed: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    let mut writes = 0;
+    for request in &all {
+        if request.resource == "leases" {
+            if (200..300).contains(&request.code) {
+                renewed.insert(&request.replica, request.at);
+            }
+            continue;
+        }
+        writes += 1;
+        let confirmed = renewed.get(&*request.replica).with_context(|| {
+            format!("{} wrote {} {} and never held the lease", request.replica, request.resource, request.name)
+        })?;
+        let late = request.at.duration_since(*confirmed);
+        ensure!(
+            late <= deadline + WAY,
+            "{} wrote {} {} {late:#} after its last renewal was received",
+            request.replica,
+            request.resource,
+            request.name
+        );
+    }
+    ensure!(writes > 10, "only {writes} writes were seen: this proves nothing");
+    in_turns(scene, &all).await
+}
+
+/// In etcd's order: when a replica has written a HyperNode, no earlier holder writes it any more.
+async fn in_turns(scene: &Scene, all: &[Received]) -> Result<()> {
+    let writers: BTreeMap<u64, &Received> = all
+        .iter()
+        .filter(|request| request.resource == "hypernodes" && (200..300).contains(&request.code))
+        .filter_map(|request| Some((request.version?, request)))
+        .collect();
+    let mut order: Vec<&str> = Vec::new();
+    let mut last: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut known = 0;
+    for write in scene.plane.writes_in_order("/registry/topology.volcano.sh/hypernodes/").await? {
+        let Some(request) = writers.get(&write.revision) else { continue };
+        known += 1;
+        let turn = match order.iter().position(|replica| *replica == request.replica) {
+            Some(turn) => turn,
+            None => {
+                order.push(&request.replica);
+                order.len() - 1
+            }
+        };
+        let before = last.entry(&request.name).or_insert(turn);
+        ensure!(*before <= turn, "{} wrote {} after {} had written it", request.replica, request.name, order[*before]);
+        *before = turn;
+    }
+    ensure!(known > 5, "only {known} writes of HyperNodes could be told apart: this proves nothing");
+    Ok(())
+}
+
+/// Every write of a replica, in the order in which they were received.
+fn received(scene: &Scene) -> Result<Vec<Received>> {
+    let mut all: Vec<Received> = scene
+        .plane
+        .audit_log()?
+        .iter()
+        .filter(|event| matches!(event["verb"].as_str(), Some("create" | "update" | "patch" | "delete")))
+        .filter_map(read)
+        .collect();
+    all.sort_by_key(|request| request.at);
+    Ok(all)
+}
+
+fn read(event: &Value) -> Option<Received> {
+    let (_, rest) = event["userAgent"].as_str()?.split_once("(replica-")?;
+    let replica = format!("replica-{}", rest.strip_suffix(')')?);
+    let subresource = event["objectRef"]["subresource"].as_str().map(|sub| format!("/{sub}")).unwrap_or_default();
+    let resource = format!("{}{subresource}", event["objectRef"]["resource"].as_str()?);
+    let version = event["responseObject"]["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
+    Some(Received {
+        replica,
+        at: event["requestReceivedTimestamp"].as_str()?.parse().ok()?,
+        resource,
+        name: event["objectRef"]["name"].as_str().unwrap_or_default().to_owned(),
+        code: event["responseStatus"]["code"].as_i64().unwrap_or(0),
+        version,
+    })
+}

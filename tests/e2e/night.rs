@@ -1,0 +1,240 @@
+//! What an operator has at three in the morning: `preflight`, `status`, `read-only` and `debug`, on the chart's rules.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use topoloom_tests::chart::{self, Installed};
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::host::Host;
+use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
+
+/// Runs a verb as in the container of the install: whether it succeeded, and what it printed.
+async fn said(installed: &Installed, kubeconfig: &Path, arguments: &[&str]) -> Result<(bool, String)> {
+    let output = tokio::process::Command::new(topoloom_tests::host::binary()?)
+        .args(arguments)
+        .envs(&installed.container.env)
+        .env("KUBECONFIG", kubeconfig)
+        .output()
+        .await?;
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    Ok((output.status.success(), text))
+}
+
+/// Waits until `preflight` says this and fails.
+async fn fails_with(installed: &Installed, words: &[&str]) {
+    eventually(&format!("preflight says {words:?}"), PATIENCE, async || {
+        let found = said(installed, &installed.kubeconfig, &["preflight"]).await.map_err(|error| error.to_string())?;
+        let failed: Vec<&str> = found.1.split("\n[").filter(|part| part.contains("fail]")).collect();
+        let says = failed.iter().any(|part| words.iter().all(|word| part.contains(word)));
+        if says && !found.0 { Ok(()) } else { Err(found.1) }
+    })
+    .await;
+}
+
+/// Waits until it has nothing to complain about.
+async fn passes(installed: &Installed) {
+    eventually("preflight passes", PATIENCE, async || {
+        match said(installed, &installed.kubeconfig, &["preflight"]).await {
+            Ok((true, text)) if !text.contains("[warn]") && !text.contains("[fail]") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> Result<()> {
+    let scene = Scene::new().await?;
+    let installed = chart::install(&scene, json!({})).await?;
+    fails_with(&installed, &["there is no ConfigMap volcano-system/volcano-controller-configmap"]).await;
+    scene.configure(RACKS).await?;
+    passes(&installed).await;
+    // Whoever may ask about others sees the same from elsewhere.
+    let admin = scene.plane.kubeconfig();
+    let account = format!("{NAMESPACE}/{}", chart::NAME);
+    let (passed, text) = said(&installed, &admin, &["preflight", "--service-account", &account]).await?;
+    assert!(passed && !text.contains("[warn]"), "{text}");
+    let (passed, text) = said(&installed, &admin, &["preflight", "--service-account", "default/nobody"]).await?;
+    assert!(!passed && text.contains(r#"resources: ["nodes"], verbs: ["list", "watch"]"#), "{text}");
+
+    let rules = chart::rules(&installed.objects);
+    let status = rules.iter().find(|rule| rule.rule["resources"][0] == "hypernodes/status").context("a rule")?;
+    chart::apply(&scene, &[status.removed_from(&installed.objects)?]).await?;
+    let rule =
+        r#"ClusterRole: {apiGroups: ["topology.volcano.sh"], resources: ["hypernodes/status"], verbs: ["patch"]}"#;
+    fails_with(&installed, &["missing for hyperNode-controller", rule]).await;
+    let installed = chart::install(&scene, json!({})).await?;
+    passes(&installed).await;
+
+    // A Secret that an entry names and no rule allows, and a mistake beside it.
+    let more = "- source: ufm\n  enabled: true\n  credentials: {secretRef: {name: ufm-token}}\n  config: {endpoint: 'https://ufm.example.com'}\n- source: roce\n  enabled: true\n  interval: 7\n";
+    scene.configure(&format!("{RACKS}{more}")).await?;
+    let rule = r#"Role in namespace volcano-system: {apiGroups: [""], resources: ["secrets"], resourceNames: ["ufm-token"], verbs: ["get"]}"#;
+    fails_with(&installed, &["right get on secrets ufm-token", rule]).await;
+    let line = format!("line {}: networkTopologyDiscovery[2].interval", RACKS.lines().count() + 7);
+    fails_with(&installed, &["entry", &line]).await;
+    scene.configure(RACKS).await?;
+
+    let now = jiff::Timestamp::now();
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "vc-hypernode-controller-manager", "namespace": NAMESPACE},
+        "spec": {"holderIdentity": "volcano-1", "leaseDurationSeconds": 3600, "renewTime": format!("{now:.6}")},
+    });
+    chart::apply(&scene, &[lease]).await?;
+    fails_with(
+        &installed,
+        &["second writer", "volcano-1 holds the lease volcano-system/vc-hypernode-controller-manager"],
+    )
+    .await;
+    scene.plane.kubectl(&["delete", "lease", "vc-hypernode-controller-manager", "-n", NAMESPACE]).await?;
+    passes(&installed).await;
+
+    let hook = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "gone"},
+        "webhooks": [{
+            "name": "gone.example.com", "failurePolicy": "Fail", "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "timeoutSeconds": 2,
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [{"apiGroups": ["topology.volcano.sh"], "apiVersions": ["v1alpha1"], "operations": ["CREATE"], "resources": ["hypernodes"]}],
+        }],
+    });
+    chart::apply(&scene, &[hook]).await?;
+    fails_with(&installed, &["admission of HyperNodes: WebhookUnreachable", "gone.example.com"]).await;
+    scene.plane.kubectl(&["delete", "validatingwebhookconfiguration", "gone"]).await?;
+
+    scene.plane.kubectl(&["delete", "crd", "hypernodes.topology.volcano.sh"]).await?;
+    fails_with(&installed, &["definition of HyperNodes", "topoloom crd | kubectl apply --server-side -f -"]).await;
+    scene.plane.stop().await
+}
+
+/// A pod as the chart's Deployment would make it for that replica.
+fn pod(name: &str, version: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/name": "topoloom"}},
+        "spec": {
+            "serviceAccountName": chart::NAME,
+            "containers": [{"name": "topoloom", "image": format!("topoloom/topoloom:{version}")}],
+        },
+    })
+}
+
+async fn dump(installed: &Installed, host: &Host) -> Result<Value> {
+    let (good, text) = said(installed, &installed.kubeconfig, &["debug", "dump", "--admin", host.admin()]).await?;
+    anyhow::ensure!(good, "{text}");
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// Writes to what the host writes.
+async fn writes(scene: &Scene) -> Result<u64> {
+    let ours = ["hypernodes", "discoverysources", "events", "configmaps"];
+    Ok(scene.plane.requests().await?.count(|request| request.is_write() && ours.contains(&request.resource.as_str())))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Result<()> {
+    let scene = Scene::new().await?;
+    let installed = chart::install(&scene, json!({})).await?;
+    let admin = scene.plane.kubeconfig();
+    scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=x", "c ex.io/rack=y", "d ex.io/rack=y"]).await?;
+    scene.configure(RACKS).await?;
+    chart::apply(&scene, &[pod("replica-a", "1.0.0"), pod("replica-b", "1.0.1")]).await?;
+    let leader = Host::launch_as("replica-a", &installed.kubeconfig, &[]).await?;
+    let tree = ["tier 1 ex.io/rack=x (2): a b", "tier 1 ex.io/rack=y (2): c d"];
+    scene.until(&tree).await;
+    let follower = Host::launch_as("replica-b", &installed.kubeconfig, &[]).await?;
+    eventually("the other one follows", PATIENCE, async || {
+        let ready = follower.readyz().await.map_err(|error| error.to_string())?;
+        if ready.contains("follows replica-a_") { Ok(()) } else { Err(ready) }
+    })
+    .await;
+
+    // Everything, for who may list pods; what is left, for the host itself.
+    let (good, text) = said(&installed, &admin, &["status", "-o", "json"]).await?;
+    assert!(good, "{text}");
+    let status: Value = serde_json::from_str(&text)?;
+    let roles: Vec<_> = ["/replicas/0", "/replicas/1"].iter().filter_map(|at| status.pointer(at)).collect();
+    let roles: Vec<_> = roles.iter().map(|it| (it["name"].as_str(), it["leads"].clone())).collect();
+    assert_eq!(roles, [(Some("replica-a"), json!(["hypernode"])), (Some("replica-b"), json!([]))], "{text}");
+    assert!(text.contains("replicas run different versions"), "{text}");
+    let lease = &status["leases"][0];
+    assert_eq!((&lease["standing"], &lease["transitions"]), (&json!("fresh"), &json!(0)), "{text}");
+    assert_eq!(status["sources"][0]["state"], "Serving", "{text}");
+    let (good, text) = said(&installed, &installed.kubeconfig, &["status", "--admin", follower.admin()]).await?;
+    assert!(good && text.contains("pods could not be listed"), "{text}");
+    assert!(text.contains("leads hypernode") && text.contains("[+] election hypernode: follows replica-a_"), "{text}");
+
+    // What is held is shown with the command that lets it go on.
+    scene.configure(&RACKS.replace("ex.io/rack", "ex.io/nothing")).await?;
+    scene.until_state("label", "Held").await;
+    let (_, text) = said(&installed, &installed.kubeconfig, &["status"]).await?;
+    assert!(text.contains("label: a result is held since") && text.contains("topoloom confirm label"), "{text}");
+    scene.configure(RACKS).await?;
+    scene.until_state("label", "Serving").await;
+
+    // A host without writes goes on thinking, and writes nothing but its lease.
+    let (good, text) = said(&installed, &admin, &["read-only", "on"]).await?;
+    assert!(good && text.contains("writes end"), "{text}");
+    for host in [&leader, &follower] {
+        eventually("the host knows", PATIENCE, async || {
+            let dump = dump(&installed, host).await.map_err(|error| error.to_string())?;
+            if dump["state"]["process"]["readOnly"] == true {
+                Ok(())
+            } else {
+                Err(dump["state"]["process"].to_string())
+            }
+        })
+        .await;
+    }
+    let (_, text) = said(&installed, &installed.kubeconfig, &["status"]).await?;
+    assert!(text.contains("WRITES ARE OFF"), "{text}");
+    let (_, text) = said(&installed, &installed.kubeconfig, &["preflight"]).await?;
+    assert!(text.contains("[warn] writes: topoloom.dev/read-only"), "{text}");
+    let (before, leases) = (writes(&scene).await?, scene.plane.requests().await?.writes("leases", ""));
+    scene.plane.relabel("d", "ex.io/rack", "x").await?;
+    eventually("it was decided and not written", PATIENCE, async || {
+        let dump = dump(&installed, &leader).await.map_err(|error| error.to_string())?;
+        let decisions = dump["state"]["decisions"]["label"].as_array().cloned().unwrap_or_default();
+        let last = decisions.last().cloned().unwrap_or_default();
+        let waits = last["planned"]["updates"] == 2 && last["fate"] == "not written: it is only observed";
+        if waits { Ok(()) } else { Err(format!("{decisions:#?}")) }
+    })
+    .await;
+    eventually("leases are renewed", PATIENCE, async || {
+        let now = scene.plane.requests().await.map_err(|error| error.to_string())?.writes("leases", "");
+        if now >= leases + 5 { Ok(()) } else { Err(format!("{leases}, {now}")) }
+    })
+    .await;
+    assert_eq!(writes(&scene).await?, before);
+    assert_eq!(scene.topology().await?, tree);
+    said(&installed, &admin, &["read-only", "off"]).await?;
+    scene.until(&["tier 1 ex.io/rack=x (3): a b d", "tier 1 ex.io/rack=y (1): c"]).await;
+
+    // The dump into a file, for its owner alone; the log turned up.
+    let file = scene.plane.folder().join("dump.json");
+    let path = file.to_string_lossy();
+    said(&installed, &installed.kubeconfig, &["debug", "dump", "--admin", leader.admin(), "-o", &path]).await?;
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file)?.permissions());
+    let dump: Value = serde_json::from_str(&std::fs::read_to_string(&file)?)?;
+    let state = &dump["state"];
+    let election = &state["process"]["elections"]["hypernode"];
+    let history: Vec<_> = election["history"].as_array().into_iter().flatten().map(|it| it["what"].clone()).collect();
+    assert_eq!((mode & 0o777, history.last()), (0o600, Some(&json!("leads"))), "{election}");
+    assert!(state["queues"]["reports"]["adds"].as_u64() > Some(0), "{}", state["queues"]);
+    assert_eq!(state["watched"]["hyperNodes"]["ofSources"]["label"], 2, "{}", state["watched"]);
+    assert_eq!((&dump["readyz"]["status"], &state["watched"]["nodes"]), (&json!(200), &json!(4)));
+    let filter = "warn,topoloom::topology=trace";
+    let (_, text) = said(&installed, &admin, &["debug", "log", "--admin", leader.admin(), filter]).await?;
+    assert_eq!(text.trim(), filter);
+    assert_eq!(leader.get("/debug/log").await?.trim(), filter);
+
+    // A page of a browser that made its own name stand for this machine gets nothing.
+    let stranger = reqwest::Client::new().get(format!("http://{}/debug/dump", leader.admin()));
+    let answer = stranger.header("Host", "rebound.example").send().await?;
+    assert_eq!(answer.status(), 421);
+    follower.stop().await?;
+    leader.stop().await
+}

@@ -1,0 +1,213 @@
+//! The process: how it stops, how it takes turns with another one, and what switches its writes off.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use topoloom_api::hyper_node::MemberType;
+use topoloom_api::names::READ_ONLY_ANNOTATION;
+use topoloom_tests::chart;
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::host::Host;
+use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
+
+const LEASE: &str = "topoloom-hypernode";
+/// As the defaults are.
+const SLOW: [&str; 3] =
+    ["--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s"];
+
+/// Many nodes in many racks: writing their topology takes a while.
+async fn many(scene: &Scene, racks: usize) -> Result<()> {
+    let nodes = (0..racks * 4).map(|node| {
+        let rack = node / 4;
+        let labels = [("ex.io/rack", format!("r{rack}")), ("ex.io/spine", format!("s{}", rack / 10))];
+        (format!("n{node}"), labels)
+    });
+    scene.plane.create_nodes(nodes.collect::<Vec<_>>()).await
+}
+
+async fn lease(scene: &Scene) -> Result<Lease> {
+    let leases: Api<Lease> = Api::namespaced(scene.plane.client(), NAMESPACE);
+    Ok(leases.get(LEASE).await?)
+}
+
+fn holder(lease: &Lease) -> &str {
+    lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
+}
+
+/// The last line of a log as JSON.
+fn last_line(log: &[String]) -> Result<Value> {
+    Ok(serde_json::from_str(log.last().context("there is a log")?)?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing() -> Result<()> {
+    let scene = Scene::new().await?;
+    let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;
+    many(&scene, 100).await?;
+    scene.configure(RACKS).await?;
+    let mut host = Host::launch_as("first", &kubeconfig, &SLOW).await?;
+    eventually("it is in the middle of writing", PATIENCE, async || {
+        let written = scene.stored().await.map_err(|error| error.to_string())?.len();
+        if written > 5 { Ok(()) } else { Err(written.to_string()) }
+    })
+    .await;
+    host.signal(Signal::TERM)?;
+    let status = host.ended().await?;
+    assert_eq!(status.code(), Some(0), "{:?}", host.log());
+    // Nothing is left of it: no task, and the lease is free at once.
+    eventually("its log is complete", PATIENCE, async || {
+        let last = last_line(&host.log()).map_err(|error| error.to_string())?;
+        if last["message"] == "topoloom has stopped" && last["tasks"] == 0 { Ok(()) } else { Err(last.to_string()) }
+    })
+    .await;
+    let free = lease(&scene).await?;
+    assert_eq!(holder(&free), "");
+    // What it wrote is a forest, and the next one goes on where it ended, without waiting for the lease.
+    let stored = scene.stored().await?;
+    for object in stored.values() {
+        for member in object.spec.members.iter().filter(|member| member.type_ == MemberType::HyperNode) {
+            let child = member.selector.as_ref().and_then(|selector| selector.exact_match.as_ref());
+            let child = child.map(|child| child.name.as_str()).unwrap_or_default();
+            assert!(stored.contains_key(child), "{child:?} is listed and not there");
+        }
+    }
+    let began = Instant::now();
+    let next = Host::launch_as("second", &kubeconfig, &SLOW).await?;
+    eventually("the next one has written the rest", PATIENCE, async || {
+        let written = scene.stored().await.map_err(|error| error.to_string())?.len();
+        if written == 110 { Ok(()) } else { Err(written.to_string()) }
+    })
+    .await;
+    assert!(began.elapsed() < Duration::from_secs(15), "it waited for a lease that was free");
+    next.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Result<()> {
+    let scene = Scene::new().await?;
+    let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;
+    many(&scene, 100).await?;
+    scene.configure(RACKS).await?;
+    let apiserver = *scene.plane.process_ids().first().context("it runs")?;
+    let apiserver = Pid::from_raw(i32::try_from(apiserver)?).context("above 0")?;
+    let writing = async |host: &Host| {
+        eventually("it writes", PATIENCE, async || {
+            let log = host.log();
+            if log.iter().any(|line| line.contains("writing a topology")) { Ok(()) } else { Err(log.join("\n")) }
+        })
+        .await;
+    };
+    let mut host = Host::launch_as("first", &kubeconfig, &["--drain-timeout=10m"]).await?;
+    writing(&host).await;
+    // Its writes do not end: the API server stands still.
+    kill_process(apiserver, Signal::STOP)?;
+    host.signal(Signal::TERM)?;
+    eventually("it has heard the first signal", PATIENCE, async || {
+        let log = host.log();
+        if log.iter().any(|line| line.contains("asked to stop")) { Ok(()) } else { Err(log.join("\n")) }
+    })
+    .await;
+    host.signal(Signal::INT)?;
+    let status = host.ended().await?;
+    kill_process(apiserver, Signal::CONT)?;
+    assert_eq!(status.code(), Some(1));
+
+    let mut host = Host::launch_as("second", &kubeconfig, &["--drain-timeout=1s"]).await?;
+    eventually("it leads", PATIENCE, async || {
+        let ready = host.readyz().await.map_err(|error| error.to_string())?;
+        if ready.contains("leads") { Ok(()) } else { Err(ready) }
+    })
+    .await;
+    scene.delete_nodes(&["n0", "n1", "n2", "n3"]).await?;
+    kill_process(apiserver, Signal::STOP)?;
+    host.signal(Signal::TERM)?;
+    let status = host.ended().await?;
+    kill_process(apiserver, Signal::CONT)?;
+    assert_eq!(status.code(), Some(0), "{:?}", host.log());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_annotation_on_the_config_map_ends_all_writes_but_those_of_the_lease() -> Result<()> {
+    let scene = Scene::new().await?;
+    let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;
+    scene.nodes(&["a ex.io/rack=x ex.io/spine=s", "b ex.io/rack=y ex.io/spine=s"]).await?;
+    scene.configure(RACKS).await?;
+    let host = Host::start(&kubeconfig, &[]).await?;
+    let both = [
+        "tier 2 ex.io/spine=s (2): ex.io/rack=x ex.io/rack=y",
+        "tier 1 ex.io/rack=x (1): a",
+        "tier 1 ex.io/rack=y (1): b",
+    ];
+    scene.until(&both).await;
+    annotate(&scene, Some("true")).await?;
+    eventually("the host has heard it", PATIENCE, async || {
+        let log = host.log();
+        if log.iter().any(|line| line.contains("writes are switched off")) { Ok(()) } else { Err(log.join("\n")) }
+    })
+    .await;
+    let before = scene.plane.requests().await?;
+    scene.plane.relabel("b", "ex.io/rack", "x").await?;
+    // Renewals go on, and nothing else is written: ten of them are five seconds.
+    eventually("the lease is renewed", PATIENCE, async || {
+        let since = scene.plane.requests().await.map_err(|error| error.to_string())?.since(&before);
+        if since.writes("leases", "") >= 10 { Ok(()) } else { Err(format!("{since:?}")) }
+    })
+    .await;
+    let since = scene.plane.requests().await?.since(&before);
+    for resource in ["hypernodes", "discoverysources", "configmaps", "events"] {
+        let written = since.writes(resource, "") + since.writes(resource, "status");
+        assert_eq!(written, 0, "{resource}: {since:?}");
+    }
+    assert_eq!(scene.topology().await?, both);
+    annotate(&scene, None).await?;
+    scene.until(&["tier 2 ex.io/spine=s (2): ex.io/rack=x", "tier 1 ex.io/rack=x (2): a b"]).await;
+    host.stop().await?;
+
+    // The flag does the same, whatever the annotation says.
+    let host = Host::start(&kubeconfig, &["--read-only"]).await?;
+    scene.plane.relabel("b", "ex.io/rack", "z").await?;
+    let before = scene.plane.requests().await?;
+    eventually("the lease is renewed", PATIENCE, async || {
+        let since = scene.plane.requests().await.map_err(|error| error.to_string())?.since(&before);
+        if since.writes("leases", "") >= 6 { Ok(()) } else { Err(format!("{since:?}")) }
+    })
+    .await;
+    let since = scene.plane.requests().await?.since(&before);
+    assert_eq!(since.writes("hypernodes", "") + since.writes("hypernodes", "status"), 0, "{since:?}");
+    host.stop().await
+}
+
+async fn annotate(scene: &Scene, value: Option<&str>) -> Result<()> {
+    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);
+    let body = json!({"metadata": {"annotations": {READ_ONLY_ANNOTATION: value}}});
+    maps.patch(topoloom_tests::scene::CONFIG_MAP, &PatchParams::default(), &Patch::Merge(&body)).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_while_volcanos_own_controller_holds_its_lease() -> Result<()> {
+    let scene = Scene::new().await?;
+    let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;
+    scene.nodes(&["a ex.io/rack=x ex.io/spine=s"]).await?;
+    let leases: Api<Lease> = Api::namespaced(scene.plane.client(), NAMESPACE);
+    let name = "volcano-hypernode-controller-manager";
+    let theirs = json!({
+        "metadata": {"name": name}, "spec": {"holderIdentity": "volcano-0_x", "leaseDurationSeconds": 300},
+    });
+    leases.create(&PostParams::default(), &serde_json::from_value(theirs)?).await?;
+    scene.configure(RACKS).await?;
+    let host = Host::start(&kubeconfig, &[]).await?;
+    let message = scene.until_condition("label", "SecondWriter", "True", "ForeignWriter").await;
+    assert!(message.contains(name) && message.contains("volcano-0_x"), "{message}");
+    scene.until(&[]).await;
+    // It gives the lease back, as a Volcano that is switched off does not: then its time passes, which is the same to us.
+    let free = json!({"spec": {"holderIdentity": ""}});
+    leases.patch(name, &PatchParams::default(), &Patch::Merge(&free)).await?;
+    scene.until(&["tier 2 ex.io/spine=s (1): ex.io/rack=x", "tier 1 ex.io/rack=x (1): a"]).await;
+    host.stop().await
+}

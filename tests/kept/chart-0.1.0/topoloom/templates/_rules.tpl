@@ -1,0 +1,173 @@
+{{/* What the host may do: exactly the calls that it makes, each with its reason. A missing rule is no riddle: the host prints
+     the rule that a 403 asks for, in /readyz, in the log and in the condition of the source. (SelfSubjectAccessReviews,
+     which `topoloom preflight` asks, are allowed to everybody who is authenticated, by system:basic-user.) */}}
+
+{{/* Rules of the ClusterRole for the controllers that run. */}}
+{{- define "topoloom.rules.cluster" -}}
+{{- $root := . -}}
+{{- range include "topoloom.controllers" . | fromYamlArray -}}
+{{- if include "topoloom.runs" (dict "root" $root "name" .) -}}
+{{- include (printf "topoloom.rules.%s.cluster" .) $root -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Rules in one namespace, for the controllers that run and for what all of them share. Takes {root, namespace}. */}}
+{{- define "topoloom.rules.namespaced" -}}
+{{- $it := . -}}
+{{- include "topoloom.rules.shared" $it -}}
+{{- range include "topoloom.controllers" .root | fromYamlArray -}}
+{{- if include "topoloom.runs" (dict "root" $it.root "name" .) -}}
+{{- include (printf "topoloom.rules.%s.namespaced" .) $it -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Every namespace in which something may be needed. */}}
+{{- define "topoloom.namespaces" -}}
+{{- $config := include "topoloom.configNamespace" . -}}
+{{- $all := list .Release.Namespace $config "default" -}}
+{{- range concat .Values.access.secrets .Values.access.configMaps .Values.plugins.watched -}}
+{{- $all = append $all (default $config .namespace) -}}
+{{- end -}}
+{{- uniq $all | toJson -}}
+{{- end -}}
+
+{{/* The names of a list of {name, namespace} that lie in one namespace. Takes {root, namespace, list}. */}}
+{{- define "topoloom.namesIn" -}}
+{{- $config := include "topoloom.configNamespace" .root -}}
+{{- $namespace := .namespace -}}
+{{- $names := list -}}
+{{- range .list -}}
+{{- if eq $namespace (default $config .namespace) -}}{{- $names = append $names .name -}}{{- end -}}
+{{- end -}}
+{{- if $names -}}{{- uniq $names | toJson -}}{{- end -}}
+{{- end -}}
+
+{{- define "topoloom.rules.shared" -}}
+{{- $v := .root.Values -}}
+{{- if and $v.leaderElection.enabled (eq .namespace .root.Release.Namespace) }}
+{{- $leases := list -}}
+{{- if include "topoloom.runs" (dict "root" .root "name" "hyperNode-controller") -}}
+{{- $leases = append $leases (include "topoloom.lease" .root) -}}
+{{- end -}}
+{{- if include "topoloom.runs" (dict "root" .root "name" "nodelock-sweeper") -}}
+{{- $leases = append $leases (printf "%s-nodelock" (include "topoloom.lease" .root)) -}}
+{{- end -}}
+{{- if $leases }}
+# Who leads, one lease per group of controllers. A create cannot be restricted by name.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+# list and watch carry the field selector metadata.name, which is what lets resourceNames restrict them: a follower hears at
+# once that a lease is free. update: every renewal carries the resourceVersion that it was decided on.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: {{ $leases | toJson }}
+  verbs: [get, list, watch, update]
+{{- end }}
+{{- end }}
+{{- if and (not $v.readOnly) (or (eq .namespace "default") (and $v.leaderElection.enabled (eq .namespace .root.Release.Namespace))) }}
+# Events about objects of the whole cluster, which DiscoverySources are, live in the namespace default; those about leases
+# beside the lease. patch counts an Event that happens again. Without this everything works and nobody is told by Event.
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+{{- end -}}
+
+{{/* ----------------------------------------------------------------------------------------- hyperNode-controller */}}
+
+{{- define "topoloom.rules.hyperNode-controller.cluster" }}
+# Names, labels and annotations only: nodes are watched as metadata. Never written.
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [list, watch]
+{{- if or .Values.observe .Values.readOnly }}
+# get is for the command line inside the pod. Nothing is written with observe or readOnly.
+- apiGroups: [topology.volcano.sh]
+  resources: [hypernodes]
+  verbs: [list, watch, get]
+{{- else }}
+# get: an object that a write found changed is read again. patch: every write is a server-side apply, and the API server
+# asks for create as well where the apply creates.
+- apiGroups: [topology.volcano.sh]
+  resources: [hypernodes]
+  verbs: [list, watch, get, create, patch, delete]
+# nodeCount and the condition MissingMembers.
+- apiGroups: [topology.volcano.sh]
+  resources: [hypernodes/status]
+  verbs: [patch]
+{{- end }}
+{{- if .Values.readOnly }}
+- apiGroups: [topoloom.dev]
+  resources: [discoverysources]
+  verbs: [list, watch, get]
+{{- else }}
+# One object per source; patch also takes the operator's one-time annotations (run, confirm, continue) off again. get is
+# for the command line inside the pod (`kubectl exec … -- topoloom confirm SOURCE`). Never deleted by the host.
+- apiGroups: [topoloom.dev]
+  resources: [discoverysources]
+  verbs: [list, watch, get, create, patch]
+- apiGroups: [topoloom.dev]
+  resources: [discoverysources/status]
+  verbs: [patch]
+{{- end }}
+{{- with .Values.volcanoLeases }}
+# A fresh lease of Volcano's own controller: a second writer of HyperNodes. By name, in whichever namespace it is.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: {{ . | toJson }}
+  verbs: [get]
+{{- end }}
+{{- end -}}
+
+{{- define "topoloom.rules.hyperNode-controller.namespaced" -}}
+{{- $v := .root.Values -}}
+{{- if eq .namespace (include "topoloom.configNamespace" .root) }}
+# The configuration, one ConfigMap. get is for the command line inside the pod (plan, tree, explain).
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [{{ include "topoloom.configMap" .root }}]
+  verbs: [list, watch, get]
+{{- end }}
+{{- if and $v.plugins.kept (not $v.readOnly) (eq .namespace .root.Release.Namespace) }}
+# Modules that served, kept for the way back after a restart: ConfigMaps topoloom-module-<12 digits of a digest>. Their names
+# are not known beforehand, and a create cannot be restricted by name at all, so this rule is for every ConfigMap of this
+# namespace: a host that is led astray could read and delete others here, the configuration included. `plugins.kept: false`
+# takes it away, and then everything works but the way back after a restart. Builtin plugins are never kept.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create, get, delete]
+{{- end }}
+{{- with include "topoloom.namesIn" (dict "root" .root "namespace" .namespace "list" $v.plugins.watched) }}
+# Plugins that entries take from a ConfigMap: the watch on those objects. Nothing is written into them.
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: {{ . }}
+  verbs: [list, watch]
+{{- end }}
+{{- with include "topoloom.namesIn" (dict "root" .root "namespace" .namespace "list" $v.access.configMaps) }}
+# Documents and bundles of authorities.
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: {{ . }}
+  verbs: [get, list, watch]
+{{- end }}
+{{- with include "topoloom.namesIn" (dict "root" .root "namespace" .namespace "list" $v.access.secrets) }}
+# Credentials, by name and no other. get reads them once per round; with list and watch a rotation is heard of at once.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: {{ . }}
+  verbs: [get, list, watch]
+{{- end }}
+{{- end -}}
+
+{{/* --------------------------------------------------------- controllers that wait until they are configured: no calls */}}
+
+{{- define "topoloom.rules.nodelock-sweeper.cluster" }}{{ end -}}
+{{- define "topoloom.rules.nodelock-sweeper.namespaced" }}{{ end -}}
+{{- define "topoloom.rules.extender.cluster" }}{{ end -}}
+{{- define "topoloom.rules.extender.namespaced" }}{{ end -}}
+{{- define "topoloom.rules.bottomup-syncer.cluster" }}{{ end -}}
+{{- define "topoloom.rules.bottomup-syncer.namespaced" }}{{ end -}}

@@ -1,0 +1,51 @@
+//! The manifest for `kubectl apply`, made from the chart: one file for those who do not use Helm.
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::{RELEASE, Rendering, folder};
+
+/// Its namespace.
+pub const NAMESPACE: &str = "topoloom-system";
+
+const HEAD: &str = "\
+# topoloom for `kubectl apply --server-side -f`, made from the chart beside it by `xtask manifest`: do not edit it here.
+#
+# The configuration is the ConfigMap topoloom-controller-configmap of this namespace, which is yours: it is not in this file, so
+# that applying a newer one never takes it away. HyperNode's definition is Volcano's; where it is absent, apply
+# crds/hypernodes.topology.volcano.sh.yaml first.
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: topoloom-system
+  labels:
+    pod-security.kubernetes.io/enforce: restricted
+";
+
+/// The manifest.
+///
+/// # Errors
+/// With what Helm says.
+pub async fn manifest() -> Result<String> {
+    let values = json!({
+        "config": {"existing": {"namespace": NAMESPACE, "name": "topoloom-controller-configmap"}},
+        "crds": {"discoverySource": "always", "hyperNode": "never"},
+    });
+    let rendering = Rendering { chart: folder(), release: RELEASE.to_owned(), namespace: NAMESPACE.to_owned(), values };
+    let text = rendering.text().await?;
+    let mut manifest = HEAD.to_owned();
+    for line in text.lines().filter(|line| !is_helms(line)) {
+        manifest.push_str(line.trim_end());
+        manifest.push('\n');
+    }
+    Ok(manifest)
+}
+
+/// Whether a line says something that is only true of a release of Helm.
+fn is_helms(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with("# Source: ")
+        || line.starts_with("helm.sh/chart: ")
+        || line == "app.kubernetes.io/managed-by: Helm"
+        || line.is_empty()
+}

@@ -1,0 +1,118 @@
+//! The static binary out of a source tree.
+//!
+//! Places on disk are the only thing of a machine that would get into it (in messages of panics), so they are replaced by
+//! fixed names.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::platform::Platform;
+use super::toolchain::Compiler;
+
+/// The profile in the workspace's `Cargo.toml`. Not called like the folder of the result, which cargo would share.
+const PROFILE: &str = "shipped";
+
+/// A source tree, and where it is built.
+#[derive(Debug, Clone)]
+pub struct Checkout {
+    /// The workspace.
+    pub sources: PathBuf,
+    /// The target folder.
+    pub target: PathBuf,
+    /// Where cargo keeps sources of crates.
+    pub cargo_home: PathBuf,
+}
+
+impl Checkout {
+    /// The tree that this program was built from.
+    ///
+    /// # Errors
+    /// When its folder is gone, or there is no home folder.
+    pub fn here() -> Result<Self> {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+        let target = sources.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
+        let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home).context("HOME is not set")?;
+        Ok(Self { sources, target, cargo_home })
+    }
+
+    /// Places, and what stands for them. Where several fit, the last one counts.
+    fn places(&self) -> [(&Path, &'static str); 3] {
+        [(&self.cargo_home, "/cargo"), (&self.sources, "/topoloom"), (&self.target, "/target")]
+    }
+}
+
+/// Builds the host and gives the path of the binary.
+///
+/// # Errors
+/// When it does not build, or is not static, or not for that processor.
+pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> Result<PathBuf> {
+    let target = platform.target();
+    let of_target = target.replace('-', "_");
+    let replaced = |flag: &str| checkout.places().map(|(place, name)| format!("{flag}={}={name}", place.display()));
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["build", "--locked", "--profile", PROFILE, "--target", &target])
+        // Only this package: what tests want of a dependency is not in the image.
+        .args(["--package", "topoloom", "--bin", "topoloom", "--features", "topoloom/any-processor"])
+        .current_dir(&checkout.sources)
+        .env("CARGO_HOME", &checkout.cargo_home)
+        .env("CARGO_TARGET_DIR", &checkout.target)
+        .env("CARGO_ENCODED_RUSTFLAGS", replaced("--remap-path-prefix").join("\u{1f}"))
+        .env(format!("CARGO_TARGET_{}_LINKER", of_target.to_uppercase()), "rust-lld")
+        .env(format!("CC_{of_target}"), &compiler.cc)
+        .env(format!("AR_{of_target}"), &compiler.ar)
+        .env(format!("CFLAGS_{of_target}"), replaced("-ffile-prefix-map").join(" "))
+        // For C sources that name the day on which they are compiled. Not that of the commit: it would be a reason to
+        // get another binary out of the same sources.
+        .env("SOURCE_DATE_EPOCH", "0")
+        .env("CARGO_INCREMENTAL", "0");
+    for name in ["CC", "AR", "CFLAGS", "TARGET_CC", "TARGET_AR", "TARGET_CFLAGS", "RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+        cargo.env_remove(name);
+    }
+    let status = cargo.status().context("cargo cannot be started")?;
+    ensure!(status.success(), "the host does not build for {target}");
+    let binary = checkout.target.join(&target).join(PROFILE).join("topoloom");
+    let bytes = std::fs::read(&binary).with_context(|| format!("{} cannot be read", binary.display()))?;
+    is_static(&bytes, platform).with_context(|| binary.display().to_string())?;
+    Ok(binary)
+}
+
+/// What the kernel starts without help: an ELF file of 64 bits, little endian, for this processor, that names no
+/// interpreter (`PT_INTERP`).
+fn is_static(elf: &[u8], platform: Platform) -> Result<()> {
+    const INTERPRETER: u64 = 3;
+    ensure!(elf.starts_with(&[0x7f, b'E', b'L', b'F', 2, 1]), "this is no ELF file of 64 bits, little endian");
+    let number = |at: usize, bytes: usize| {
+        let field = at.checked_add(bytes).and_then(|end| elf.get(at..end));
+        let field = field.with_context(|| format!("the file ends before its byte {at}"))?;
+        Ok::<_, anyhow::Error>(field.iter().rev().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    let machine = number(18, 2)?;
+    ensure!(machine == u64::from(platform.machine()), "it is for the processor {machine}, and not for {platform}");
+    let (headers, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    for i in 0..count {
+        let header = usize::try_from(headers.saturating_add(i * size))?;
+        ensure!(number(header, 4)? != INTERPRETER, "it is not static: it names an interpreter");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ordinary_program_is_not_static_and_a_text_is_no_program() {
+        let here = Platform::here().unwrap();
+        let other = Platform::ALL.into_iter().find(|platform| *platform != here).unwrap();
+        let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let why = |bytes: &[u8], platform| is_static(bytes, platform).unwrap_err().to_string();
+        assert_eq!(why(&program, here), "it is not static: it names an interpreter");
+        assert!(why(&program, other).ends_with(&format!("not for {other}")));
+        assert!(why(b"#!/bin/sh", here).starts_with("this is no ELF file"));
+        assert!(why(&program[..40], here).starts_with("the file ends"));
+    }
+}

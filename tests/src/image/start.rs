@@ -1,0 +1,189 @@
+//! The image as a process: its root folder unpacked, read-only, with nothing else in it, as its own user, on a real API
+//! server.
+//!
+//! That is what a container runtime does, as far as the image can tell: `/proc` is there, and two files that a pod would
+//! mount. Root does it with mounts of its own and `chroot`, anybody else in a user namespace.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use super::assemble::{BINARY, USER};
+use super::inspect::Inspected;
+use super::platform::Platform;
+use crate::guest;
+use crate::host::Host;
+use crate::scene::{RACKS, Scene};
+
+/// Where things lie that a pod would mount.
+const KUBECONFIG: &str = "/etc/kubeconfig";
+const PLUGIN: &str = "/etc/villain.wasm";
+const EMULATOR: &str = "/etc/emulator";
+
+/// The way into the new root, for a shell: `$0` is its folder, and the arguments are the program.
+const ENTER: &str = r#"mount --bind "$0" "$0" && mount --rbind /proc "$0/proc" && mount -o remount,bind,ro "$0" && "#;
+
+/// What runs a binary of another processor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Emulator {
+    /// It is for this one.
+    None,
+    /// A static qemu.
+    Qemu(PathBuf),
+}
+
+impl Emulator {
+    /// What a binary for `platform` needs here.
+    ///
+    /// # Errors
+    /// Says what to install.
+    pub fn find(platform: Platform) -> Result<Self> {
+        if Platform::here() == Some(platform) {
+            return Ok(Self::None);
+        }
+        let name = format!("qemu-{}-static", platform.processor());
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let found = std::env::split_paths(&folders).map(|folder| folder.join(&name)).find(|file| file.is_file());
+        found.map(Self::Qemu).with_context(|| format!("{name} is not in PATH (Debian: qemu-user-static)"))
+    }
+}
+
+/// Who starts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Root,
+    Somebody,
+}
+
+impl Caller {
+    fn find() -> Result<Self> {
+        let caller = if rustix::process::geteuid().is_root() { Self::Root } else { Self::Somebody };
+        let probe = Command::new("unshare").args(caller.namespaces()).arg("true").stderr(Stdio::null()).status();
+        ensure!(
+            probe.is_ok_and(|status| status.success()),
+            "an empty root needs `unshare` (util-linux), and root or user namespaces"
+        );
+        Ok(caller)
+    }
+
+    fn namespaces(self) -> &'static [&'static str] {
+        match self {
+            Self::Root => &["--mount", "--propagation", "private"],
+            Self::Somebody => &["--user", "--map-root-user", "--mount", "--propagation", "private"],
+        }
+    }
+
+    /// Ends the shell's line: becomes the image's user and the program.
+    fn leave(self) -> String {
+        match self {
+            Self::Root => format!(r#"exec chroot --userspec={USER}:{USER} --groups= "$0" "$@""#),
+            Self::Somebody => {
+                format!(r#"exec unshare --user --map-user={USER} --map-group={USER} --root="$0" --wd=/ "$@""#)
+            }
+        }
+    }
+}
+
+/// An unpacked image.
+struct Root {
+    folder: TempDir,
+    caller: Caller,
+    environment: Vec<(String, String)>,
+    program: Vec<String>,
+}
+
+impl Root {
+    fn unpack(image: &Inspected, platform: Platform, emulator: &Emulator) -> Result<Self> {
+        let caller = Caller::find()?;
+        let folder = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir()?;
+        image.unpack(platform, folder.path())?;
+        fs::create_dir(folder.path().join("proc"))?;
+        let config = image.config(platform).context("the image has no configuration")?;
+        ensure!(config["User"] == format!("{USER}:{USER}"), "the user is {}", config["User"]);
+        let words = |key: &str| -> Vec<String> {
+            let list = config[key].as_array().into_iter().flatten();
+            list.filter_map(|word| word.as_str()).map(str::to_owned).collect()
+        };
+        let environment = words("Env");
+        let environment = environment.iter().filter_map(|line| line.split_once('='));
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut program = words("Entrypoint");
+        if let Emulator::Qemu(qemu) = emulator {
+            let inside = folder.path().join(EMULATOR.trim_start_matches('/'));
+            fs::copy(qemu, &inside).with_context(|| format!("{} cannot be copied", qemu.display()))?;
+            program.insert(0, EMULATOR.to_owned());
+        }
+        Ok(Self { folder, caller, environment, program })
+    }
+
+    fn put(&self, path: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.folder.path().join(path.trim_start_matches('/'));
+        fs::write(&path, bytes).with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?)
+    }
+
+    /// The program with these arguments. One process from beginning to end, so that signals reach it.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("unshare");
+        command.args(self.caller.namespaces()).args(["sh", "-c", &format!("{ENTER}{}", self.caller.leave())]);
+        command.arg(self.folder.path()).args(&self.program).args(arguments).env_clear();
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        command.env("PATH", path).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn version(&self) -> Result<String> {
+        let output = self.command(&["--version"]).output().context("unshare cannot be started")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{BINARY} --version: {}: {}", output.status, said.trim());
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+}
+
+/// Starts the image, waits until it is ready and has written a topology, and stops it. On its own processor a plugin that
+/// crashes is compiled and run as well: its trap is an error of that plugin and nothing else. Gives the version that the
+/// binary says.
+///
+/// # Errors
+/// When something of that does not work.
+///
+/// # Panics
+/// When something of that does not happen in time, with the last state.
+pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -> Result<String> {
+    let root = Root::unpack(image, platform, emulator)?;
+    let version = root.version()?;
+    let scene = Scene::new().await?;
+    scene.nodes(&["a ex.io/rack=x example.com/rack=x", "b ex.io/rack=y example.com/rack=y"]).await?;
+    root.put(KUBECONFIG, &fs::read(scene.plane.kubeconfig())?)?;
+    let mut entries = RACKS.to_owned();
+    if *emulator == Emulator::None {
+        root.put(PLUGIN, &guest::component(&guest::module("topoloom-guest-villain")?)?)?;
+        entries.push_str(&format!(
+            "- {{source: villain, enabled: true, plugin: {{file: {PLUGIN}}}, \
+             permissions: {{nodeLabels: [example.com/rack]}}, config: {{discover: panic}}}}\n"
+        ));
+    }
+    scene.configure(&entries).await?;
+    let command = root.command(&["run", "--kubeconfig", KUBECONFIG]);
+    let host = Host::spawn(command.into(), &[]).await?;
+    host.until_ready().await;
+    scene.until(&["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (1): b"]).await;
+    if root.caller == Caller::Root {
+        let status = fs::read_to_string(format!("/proc/{}/status", host.id().context("the host has ended")?))?;
+        let users = format!("Uid:\t{USER}\t{USER}\t{USER}\t{USER}");
+        ensure!(status.lines().any(|line| line == users), "it does not run as {USER}:\n{status}");
+    }
+    if *emulator == Emulator::None {
+        let why = scene.until_condition("villain", "Discovered", "False", "Trap").await;
+        ensure!(why.contains("told to panic"), "the trap says {why}");
+        ensure!(host.readyz().await.is_ok(), "a plugin that crashes does not decide whether the host is ready");
+    }
+    host.stop().await?;
+    scene.plane.stop().await?;
+    Ok(version)
+}

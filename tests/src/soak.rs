@@ -1,0 +1,194 @@
+//! A long time of trouble: nodes, configuration and plugins change, leaders are ended, and what the replicas hold is
+//! measured all the while.
+//!
+//! Two replicas are ended and started again in turns, whichever leads. A third one lives through everything; it is frozen
+//! for the moments in which a leader is looked for, so that it always follows and can be compared with itself.
+
+mod probe;
+pub mod record;
+mod replicas;
+pub mod table;
+mod trouble;
+
+use std::ops::RangeInclusive;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use futures::FutureExt;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::scene::Scene;
+use probe::Probe;
+use record::Record;
+use replicas::Replicas;
+
+/// How long a soak may be.
+pub const MINUTES: RangeInclusive<u64> = 2..=600;
+/// How long it is unless somebody says otherwise.
+pub const USUAL_MINUTES: u64 = 20;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How a soak ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything is flat, and the topology is right.
+    Flat,
+    /// Something grew, or was not measured.
+    NotFlat,
+    /// By Ctrl-C.
+    Interrupted,
+}
+
+/// When what happens.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    total: Duration,
+    sample: Duration,
+    end_a_leader: Duration,
+    swap: Duration,
+    edit: Duration,
+    move_a_node: Duration,
+}
+
+impl Plan {
+    /// Twenty minutes are sampled every ten seconds and lose a leader every minute; a shorter soak does it faster.
+    fn of(minutes: u64) -> Self {
+        let total = Duration::from_secs(minutes * 60);
+        let end_a_leader = (total / 20).clamp(Duration::from_secs(20), MINUTE);
+        Self {
+            total,
+            sample: (total / 120).min(Duration::from_secs(10)),
+            end_a_leader,
+            swap: end_a_leader / 2,
+            edit: end_a_leader / 4,
+            move_a_node: Duration::from_millis(200),
+        }
+    }
+
+    /// The age from which a replica is compared with others: it has read everything and compiled its plugins.
+    fn grown_up(&self) -> Duration {
+        self.end_a_leader / 3
+    }
+}
+
+/// How often what happened, for the eyes of whoever waits.
+#[derive(Debug, Default)]
+struct Counts {
+    moves: AtomicU64,
+    edits: AtomicU64,
+    swaps: AtomicU64,
+    ended: AtomicU64,
+}
+
+/// Soaks, prints its progress and its table.
+///
+/// # Errors
+/// When a step of it fails, a replica ends by itself, or the topology is not right at the end.
+#[allow(clippy::print_stdout, reason = "the table is what it is for")]
+pub async fn run(minutes: u64) -> Result<Outcome> {
+    let plan = Plan::of(minutes);
+    let record = Mutex::new(Record::default());
+    let soaked = tokio::select! {
+        // What was awaited in vain panics with what it saw last; the table is printed all the same.
+        soaked = AssertUnwindSafe(soak(plan, &record)).catch_unwind() => Some(soaked),
+        _ = tokio::signal::ctrl_c() => None,
+    };
+    let record = record.lock().unwrap_or_else(PoisonError::into_inner);
+    print!("{}", table::minutes(&record));
+    let Some(soaked) = soaked else {
+        println!("\nsoak: interrupted");
+        return Ok(Outcome::Interrupted);
+    };
+    let verdicts = record.verdicts(plan.total);
+    print!("{}", table::verdicts(&verdicts));
+    soaked.map_err(|_| anyhow!("something did not happen in time, as said above"))??;
+    println!("the topology is that of the nodes");
+    let flat = verdicts.iter().all(record::Verdict::is_flat);
+    println!("\nsoak: {}", if flat { "flat" } else { "NOT FLAT" });
+    Ok(if flat { Outcome::Flat } else { Outcome::NotFlat })
+}
+
+#[allow(clippy::print_stdout, reason = "progress")]
+async fn soak(plan: Plan, record: &Mutex<Record>) -> Result<()> {
+    println!("soak: starting a control plane with {} nodes and three replicas", trouble::NODES);
+    let scene = Scene::new().await?;
+    trouble::prepare(&scene).await?;
+    let probe = Probe::new(&scene).await?;
+    let replicas = Replicas::start(&scene, probe.board()).await?;
+    // Before anything is measured, everything is there once.
+    scene.until(&trouble::wanted(&scene).await?.iter().map(String::as_str).collect::<Vec<_>>()).await;
+
+    let began = Instant::now();
+    let counts = Counts::default();
+    let measuring = measure(&plan, began, &probe, record, &counts);
+    let troubling = trouble(&plan, began + plan.total, &scene, replicas, &counts);
+    let replicas = tokio::select! {
+        troubled = troubling => troubled?,
+        failed = measuring => return Err(failed),
+    };
+    println!("soak: everything comes to rest");
+    let wanted = trouble::rest(&scene).await?;
+    scene.until(&wanted.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    replicas.stop().await?;
+    scene.plane.stop().await
+}
+
+/// Everything that happens to the cluster, until `end`; a failure of one part is that of all.
+async fn trouble(
+    plan: &Plan,
+    end: Instant,
+    scene: &Scene,
+    mut replicas: Replicas,
+    counts: &Counts,
+) -> Result<Replicas> {
+    let moves = trouble::moves(scene, plan.move_a_node, end, &counts.moves);
+    let edits = trouble::edits(scene, plan.edit, end, &counts.edits);
+    let swaps = trouble::swaps(scene, plan.swap, end, &counts.swaps);
+    let every = plan.end_a_leader;
+    let ending = async move {
+        let mut next = Instant::now() + every;
+        // The last one has the time to be replaced.
+        while next + every / 2 < end {
+            tokio::time::sleep_until(next).await;
+            replicas.end_the_leader().await?;
+            counts.ended.fetch_add(1, Ordering::Relaxed);
+            next = (next + every).max(Instant::now());
+        }
+        anyhow::Ok(replicas)
+    };
+    let (replicas, ..) = tokio::try_join!(ending, moves, edits, swaps)?;
+    Ok(replicas)
+}
+
+/// Measures for ever, or until that fails.
+#[allow(clippy::print_stdout, reason = "progress")]
+async fn measure(plan: &Plan, began: Instant, probe: &Probe, record: &Mutex<Record>, counts: &Counts) -> anyhow::Error {
+    let mut tick = interval(plan.sample);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut told = 0;
+    loop {
+        tick.tick().await;
+        let found = match probe.sample(plan.grown_up()).await {
+            Ok(found) => found,
+            Err(error) => return error,
+        };
+        let at = began.elapsed();
+        let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
+        for (who, measure, value) in found {
+            record.add(who, measure, at, value);
+        }
+        let minute = at.as_secs() / MINUTE.as_secs();
+        if minute > told {
+            told = minute;
+            let [moves, edits, swaps, ended] =
+                [&counts.moves, &counts.edits, &counts.swaps, &counts.ended].map(|count| count.load(Ordering::Relaxed));
+            println!(
+                "soak: minute {minute}: {moves} changes of nodes, {edits} edits, {swaps} plugins, {ended} leaders ended"
+            );
+        }
+    }
+}

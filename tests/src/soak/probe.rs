@@ -1,0 +1,203 @@
+//! Looks at the replicas from outside (`/proc`), through their admin server, and at the API server.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::record::{Measure, Who};
+use crate::scene::Scene;
+
+/// Longer than a busy replica takes, shorter than anybody wants to wait for a frozen one.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Failures in a row after which a replica that should answer is given up.
+const FAILURES: u32 = 5;
+/// Requests that are open at the API server; the names of its labels do not hold a quote.
+const OPEN: &str = "apiserver_longrunning_requests{";
+
+/// A replica that can be looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Sight {
+    pub(super) id: u32,
+    pub(super) admin: String,
+    pub(super) born: Instant,
+    pub(super) standing: Standing,
+    failures: u32,
+}
+
+/// What a replica is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is ended now and then.
+    Mortal,
+    /// It never is.
+    Steady,
+    /// The same, while it does not run.
+    Frozen,
+}
+
+impl Sight {
+    pub(super) fn new(id: u32, admin: &str, standing: Standing) -> Self {
+        Self { id, admin: admin.to_owned(), born: Instant::now(), standing, failures: 0 }
+    }
+}
+
+/// Which replicas there are, by their places.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Board(Arc<Mutex<Vec<Option<Sight>>>>);
+
+impl Board {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Vec<Option<Sight>>) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same process is there still and was not frozen.
+    fn is_still(&self, place: usize, sight: &Sight) -> bool {
+        let now = self.change(|places| places.get(place).cloned().flatten());
+        now.is_some_and(|now| now.id == sight.id && now.standing == sight.standing)
+    }
+}
+
+/// Measures.
+pub(super) struct Probe {
+    board: Board,
+    plane: kube::Client,
+    http: reqwest::Client,
+    /// Watches of the API server itself, and of whatever else is none of ours.
+    others: u64,
+}
+
+impl Probe {
+    /// Has to be made before there is a replica: what is open now is not theirs.
+    pub(super) async fn new(scene: &Scene) -> Result<Self> {
+        let http = reqwest::Client::builder().timeout(PATIENCE).build()?;
+        let mut probe = Self { board: Board::default(), plane: scene.plane.client(), http, others: 0 };
+        probe.others = probe.watches().await?;
+        Ok(probe)
+    }
+
+    pub(super) fn board(&self) -> Board {
+        self.board.clone()
+    }
+
+    /// One value of everything that can be measured now.
+    ///
+    /// # Errors
+    /// When a replica does not answer any more though nobody ended it.
+    pub(super) async fn sample(&self, grown_up: Duration) -> Result<Vec<(Who, Measure, u64)>> {
+        let sights = self.board.change(|places| places.clone());
+        let mut found = Vec::new();
+        let mut all_run = !sights.is_empty();
+        for (place, sight) in sights.iter().enumerate() {
+            let Some(sight) = sight.as_ref().filter(|sight| sight.standing != Standing::Frozen) else {
+                all_run = false;
+                continue;
+            };
+            let values = self.look(sight).await;
+            if !self.board.is_still(place, sight) {
+                all_run = false;
+                continue;
+            }
+            self.board.change(|places| {
+                if let Some(Some(now)) = places.get_mut(place) {
+                    now.failures = if values.is_ok() { 0 } else { now.failures + 1 };
+                }
+            });
+            let is_grown_up = sight.born.elapsed() >= grown_up;
+            all_run &= values.is_ok() && is_grown_up;
+            match values {
+                Ok((leads, values)) => {
+                    let who = match (sight.standing, leads) {
+                        (Standing::Mortal, true) => Who::Leading,
+                        (Standing::Mortal, false) => Who::Following,
+                        (_, leads) => {
+                            ensure!(!leads, "the replica that follows all the time leads");
+                            Who::Steady
+                        }
+                    };
+                    if is_grown_up {
+                        found.extend(values.map(|(measure, value)| (who, measure, value)));
+                    }
+                }
+                Err(error) => {
+                    ensure!(sight.failures < FAILURES, "replica {place} does not answer any more: {error:#}");
+                }
+            }
+        }
+        if all_run {
+            found.push((Who::Together, Measure::Watches, self.watches().await?.saturating_sub(self.others)));
+        }
+        Ok(found)
+    }
+
+    /// Whether a replica leads, and what it holds.
+    async fn look(&self, sight: &Sight) -> Result<(bool, [(Measure, u64); 5])> {
+        let address = format!("http://{}/debug/dump", sight.admin);
+        let text = self.http.get(address).send().await?.error_for_status()?.text().await?;
+        let state: Value = serde_json::from_str(&text)?;
+        let process = &state["process"];
+        let role = process["elections"]["hypernode"]["role"].as_str().context("the dump has the role")?;
+        let tasks = process["aliveTasks"].as_u64().context("the dump has the number of tasks")?;
+        let queues = state["queues"].as_object().context("the dump has the queues")?;
+        let sizes = queues.values().flat_map(|queue| ["waiting", "later", "working"].map(|size| &queue[size]));
+        let queued = sizes.filter_map(Value::as_u64).sum();
+        let folder = Path::new("/proc").join(sight.id.to_string());
+        let status = std::fs::read_to_string(folder.join("status")).context("the process has a status")?;
+        let descriptors = std::fs::read_dir(folder.join("fd"))?.count();
+        let values = [
+            (Measure::Memory, field(&status, "VmRSS:")?),
+            (Measure::Threads, field(&status, "Threads:")?),
+            (Measure::Descriptors, u64::try_from(descriptors)?),
+            (Measure::Tasks, tasks),
+            (Measure::Queued, queued),
+        ];
+        Ok((role == "Leader", values))
+    }
+
+    /// Every watch that is open at the API server.
+    async fn watches(&self) -> Result<u64> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        Ok(open_watches(&self.plane.request_text(request).await?))
+    }
+}
+
+/// The number behind a name in `/proc/PID/status`.
+fn field(status: &str, name: &str) -> Result<u64> {
+    let rest = status.lines().find_map(|line| line.strip_prefix(name));
+    let word = rest.and_then(|rest| rest.split_whitespace().next());
+    word.and_then(|word| word.parse().ok()).with_context(|| format!("the status of the process has no {name}"))
+}
+
+fn open_watches(metrics: &str) -> u64 {
+    let open = metrics.lines().filter_map(|line| line.strip_prefix(OPEN)?.rsplit_once("} "));
+    open.filter(|(labels, _)| labels.contains("verb=\"WATCH\""))
+        .filter_map(|(_, value)| value.parse::<u64>().ok())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_in_the_status_of_a_process() {
+        let status = "Name:\ttopoloom\nVmRSS:\t  123456 kB\nThreads:\t7\n";
+        assert_eq!(field(status, "VmRSS:").unwrap(), 123_456);
+        assert_eq!(field(status, "Threads:").unwrap(), 7);
+        assert!(field(status, "VmSwap:").unwrap_err().to_string().contains("VmSwap:"));
+    }
+
+    #[test]
+    fn only_open_watches_are_counted() {
+        let metrics = r#"# TYPE apiserver_longrunning_requests gauge
+apiserver_longrunning_requests{component="apiserver",group="",resource="nodes",scope="cluster",subresource="",verb="WATCH",version="v1"} 3
+apiserver_longrunning_requests{component="apiserver",group="x.io",resource="things",scope="cluster",subresource="",verb="WATCH",version="v1"} 2
+apiserver_longrunning_requests{component="apiserver",group="",resource="pods",scope="resource",subresource="log",verb="CONNECT",version="v1"} 9
+apiserver_request_total{verb="WATCH"} 70
+"#;
+        assert_eq!(open_watches(metrics), 5);
+    }
+}

@@ -1,0 +1,244 @@
+//! What was measured, and whether it is flat.
+//!
+//! Replicas are compared with replicas that do the same: one that leads holds more than one that follows, and one that
+//! started a moment ago holds less than either.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Something a process, or the whole cluster, holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    /// Resident memory in KiB.
+    Memory,
+    /// Threads.
+    Threads,
+    /// Open descriptors.
+    Descriptors,
+    /// Tasks of the runtime.
+    Tasks,
+    /// Keys in all queues: waiting, delayed and in work.
+    Queued,
+    /// Watches that are open at the API server, of all replicas together.
+    Watches,
+}
+
+impl Measure {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 6] =
+        [Self::Memory, Self::Threads, Self::Descriptors, Self::Tasks, Self::Queued, Self::Watches];
+
+    /// Its name in the table.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "RSS MiB",
+            Self::Threads => "threads",
+            Self::Descriptors => "descriptors",
+            Self::Tasks => "tasks",
+            Self::Queued => "queued",
+            Self::Watches => "watches",
+        }
+    }
+
+    /// How much more than the share of growth is still flat: what one more of something costs at a bad moment.
+    fn slack(self) -> u64 {
+        match self {
+            Self::Memory => 8 * 1024,
+            Self::Threads => 4,
+            Self::Descriptors | Self::Tasks => 8,
+            Self::Queued => 5,
+            Self::Watches => 2,
+        }
+    }
+
+    /// A value as the table shows it.
+    pub(super) fn shown(self, value: u64) -> u64 {
+        if self == Self::Memory { value / 1024 } else { value }
+    }
+}
+
+/// Whose samples are compared with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// The replica that lives through all of it.
+    Steady,
+    /// Whichever of the others leads, whatever its number of restarts.
+    Leading,
+    /// Whichever of the others follows.
+    Following,
+    /// All replicas together, while all of them run.
+    Together,
+}
+
+impl Who {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 4] = [Self::Steady, Self::Leading, Self::Following, Self::Together];
+
+    /// Its headline in the table.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Steady => "the replica that is never ended (follows)",
+            Self::Leading => "replicas that lead, over restarts",
+            Self::Following => "replicas that follow, over restarts",
+            Self::Together => "all replicas together",
+        }
+    }
+}
+
+/// Growth that is still flat, in percent.
+const GROWTH: u64 = 15;
+
+/// Values with their times since the start.
+pub(super) type Series = Vec<(Duration, u64)>;
+
+/// Everything measured so far.
+#[derive(Debug, Default)]
+pub struct Record(BTreeMap<(Who, Measure), Series>);
+
+impl Record {
+    /// Adds a value.
+    pub fn add(&mut self, who: Who, measure: Measure, at: Duration, value: u64) {
+        self.0.entry((who, measure)).or_default().push((at, value));
+    }
+
+    /// Every series.
+    pub(super) fn series(&self) -> impl Iterator<Item = (Who, Measure, &Series)> {
+        self.0.iter().map(|((who, measure), series)| (*who, *measure, series))
+    }
+
+    /// One of them; empty where there is none.
+    pub(super) fn of(&self, who: Who, measure: Measure) -> &[(Duration, u64)] {
+        self.0.get(&(who, measure)).map_or(&[], Vec::as_slice)
+    }
+
+    /// A verdict for each series that there has to be, over a soak of this length.
+    pub fn verdicts(&self, total: Duration) -> Vec<Verdict> {
+        let mut all = Vec::new();
+        for who in Who::ALL {
+            for measure in Measure::ALL {
+                if (who == Who::Together) == (measure == Measure::Watches) {
+                    all.push(Verdict::of(who, measure, self.of(who, measure), total));
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Least, median and greatest value of a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spread {
+    pub(super) least: u64,
+    pub(super) median: u64,
+    pub(super) greatest: u64,
+}
+
+/// The spread of what was measured from `from` until before `to`; nothing where nothing was.
+pub(super) fn spread(series: &[(Duration, u64)], from: Duration, to: Duration) -> Option<Spread> {
+    let within = series.iter().filter(|(at, _)| (from..to).contains(at));
+    let mut values: Vec<u64> = within.map(|(_, value)| *value).collect();
+    values.sort_unstable();
+    let (least, greatest) = (*values.first()?, *values.last()?);
+    // Of an even number the upper one: no half descriptors.
+    let median = *values.get(values.len() / 2)?;
+    Some(Spread { least, median, greatest })
+}
+
+/// Whether one series is flat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whose.
+    pub who: Who,
+    /// What.
+    pub measure: Measure,
+    /// Medians of the second quarter and of the last one; nothing where nothing was measured.
+    pub medians: (Option<u64>, Option<u64>),
+    /// The greatest last median that is flat.
+    pub allowed: Option<u64>,
+}
+
+impl Verdict {
+    /// The first quarter is for starting and warming up.
+    fn of(who: Who, measure: Measure, series: &[(Duration, u64)], total: Duration) -> Self {
+        let median = |from, to| spread(series, from, to).map(|spread| spread.median);
+        let early = median(total / 4, total / 2);
+        let late = median(total / 4 * 3, Duration::MAX);
+        let allowed = early.map(|early| early.saturating_add(early * GROWTH / 100).saturating_add(measure.slack()));
+        Self { who, measure, medians: (early, late), allowed }
+    }
+
+    /// Flat; what was not measured is not.
+    pub fn is_flat(&self) -> bool {
+        self.allowed.zip(self.medians.1).is_some_and(|(allowed, late)| late <= allowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOTAL: Duration = Duration::from_secs(400);
+
+    /// One value for each quarter, ten times.
+    fn verdict(measure: Measure, quarters: [u64; 4]) -> Verdict {
+        let mut record = Record::default();
+        for (second, value) in (0..).step_by(10).zip(quarters.into_iter().flat_map(|value| [value; 10])) {
+            record.add(Who::Steady, measure, Duration::from_secs(second), value);
+        }
+        let all = record.verdicts(TOTAL);
+        all.into_iter().find(|it| (it.who, it.measure) == (Who::Steady, measure)).unwrap()
+    }
+
+    #[test]
+    fn growth_by_the_share_and_the_slack_is_flat_and_one_more_is_not() {
+        for (measure, early, last) in [
+            (Measure::Memory, 100 * 1024, 123 * 1024),
+            (Measure::Threads, 20, 27),
+            (Measure::Descriptors, 100, 123),
+            (Measure::Tasks, 40, 54),
+            (Measure::Queued, 0, 5),
+        ] {
+            assert!(verdict(measure, [0, early, 9 * early, last]).is_flat(), "{measure:?}");
+            assert!(!verdict(measure, [0, early, 0, last + 1]).is_flat(), "{measure:?}");
+        }
+    }
+
+    #[test]
+    fn what_becomes_less_is_flat() {
+        assert!(verdict(Measure::Tasks, [900, 90, 9, 0]).is_flat());
+    }
+
+    #[test]
+    fn single_peaks_do_not_count() {
+        let mut record = Record::default();
+        for second in 0..400 {
+            let value = if second % 10 == 0 { 1000 } else { 20 };
+            record.add(Who::Together, Measure::Watches, Duration::from_secs(second), value);
+        }
+        let verdicts = record.verdicts(TOTAL);
+        let watches = verdicts.iter().find(|it| it.measure == Measure::Watches).unwrap();
+        assert_eq!((watches.medians, watches.allowed), ((Some(20), Some(20)), Some(25)));
+        assert!(watches.is_flat());
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_flat() {
+        let mut record = Record::default();
+        record.add(Who::Leading, Measure::Tasks, TOTAL / 3, 7);
+        let verdicts = record.verdicts(TOTAL);
+        // Five measures of three kinds of replicas, and the watches.
+        assert_eq!(verdicts.len(), 16);
+        assert!(verdicts.iter().all(|verdict| !verdict.is_flat()));
+        record.add(Who::Leading, Measure::Tasks, TOTAL, 7);
+        assert_eq!(record.verdicts(TOTAL).iter().filter(|verdict| verdict.is_flat()).count(), 1);
+    }
+
+    #[test]
+    fn a_spread_is_that_of_its_stretch_alone() {
+        let at = Duration::from_secs;
+        let series = [(at(1), 5), (at(2), 1), (at(3), 9), (at(4), 100)];
+        let found = spread(&series, at(1), at(4));
+        assert_eq!(found, Some(Spread { least: 1, median: 5, greatest: 9 }));
+        assert_eq!(spread(&series, at(5), at(9)), None);
+    }
+}

@@ -1,0 +1,120 @@
+//! Three replicas: two that are ended in turns, by SIGKILL and by SIGTERM, and one that never is.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::Signal;
+
+use super::probe::{Board, Sight, Standing};
+use crate::controlplane::eventually;
+use crate::host::Host;
+use crate::scene::{PATIENCE, Scene};
+
+/// Short, so that a killed leader is replaced soon; long enough for a machine that is busy.
+const ARGUMENTS: [&str; 6] = [
+    "--leader-elect=true",
+    "--leader-elect-lease-duration=9s",
+    "--leader-elect-renew-deadline=7s",
+    "--leader-elect-retry-period=500ms",
+    "--log",
+    "info",
+];
+/// The place of the one that is never ended, after the two others.
+const STEADY: usize = 2;
+
+pub(super) struct Replicas {
+    kubeconfig: PathBuf,
+    hosts: Vec<Option<Host>>,
+    board: Board,
+    born: usize,
+    ended: usize,
+}
+
+impl Replicas {
+    /// Starts them; one of the first two leads then.
+    pub(super) async fn start(scene: &Scene, board: Board) -> Result<Self> {
+        board.change(|places| *places = vec![None, None, None]);
+        let kubeconfig = scene.host_kubeconfig().await?;
+        let mut replicas = Self { kubeconfig, hosts: vec![None, None, None], board, born: 0, ended: 0 };
+        replicas.start_at(0).await?;
+        replicas.leader().await;
+        for place in [1, STEADY] {
+            replicas.start_at(place).await?;
+        }
+        Ok(replicas)
+    }
+
+    async fn start_at(&mut self, place: usize) -> Result<()> {
+        let host = Host::launch_as(&format!("soak-{}", self.born), &self.kubeconfig, &ARGUMENTS).await?;
+        self.born += 1;
+        eventually("the replica is ready", PATIENCE, async || {
+            let ready = host.readyz().await.map_err(|error| error.to_string())?;
+            if ready.contains("nodes ok") { Ok(()) } else { Err(ready) }
+        })
+        .await;
+        let standing = if place == STEADY { Standing::Steady } else { Standing::Mortal };
+        let sight = Sight::new(host.id().context("the replica runs")?, host.admin(), standing);
+        self.board.change(|places| places[place] = Some(sight));
+        self.hosts[place] = Some(host);
+        Ok(())
+    }
+
+    /// The place of the replica that leads.
+    async fn leader(&self) -> usize {
+        eventually("one of the replicas leads", PATIENCE, async || {
+            let mut said = Vec::new();
+            for (place, host) in self.hosts.iter().enumerate() {
+                let Some(host) = host.as_ref().filter(|_| place != STEADY) else { continue };
+                match host.get("/readyz").await {
+                    Ok(ready) if ready.contains("election hypernode: leads") => return Ok(place),
+                    other => said.push(format!("{other:?}")),
+                }
+            }
+            Err(said.join("\n"))
+        })
+        .await
+    }
+
+    /// Ends the one that leads, the first one by SIGKILL, the next one by SIGTERM; starts it again once another leads.
+    pub(super) async fn end_the_leader(&mut self) -> Result<()> {
+        let place = self.leader().await;
+        self.board.change(|places| places[place] = None);
+        let host = self.hosts[place].take().context("it leads")?;
+        self.freeze(Standing::Frozen, Signal::STOP)?;
+        if self.ended.is_multiple_of(2) {
+            host.kill().await?;
+        } else {
+            host.stop().await?;
+        }
+        self.ended += 1;
+        let next = self.leader().await;
+        self.freeze(Standing::Steady, Signal::CONT)?;
+        ensure!(next != place, "the one that was ended leads");
+        self.start_at(place).await
+    }
+
+    /// Stops the steady one, or lets it go on.
+    fn freeze(&self, standing: Standing, signal: Signal) -> Result<()> {
+        let thaws = |places: &mut Vec<Option<Sight>>| {
+            if let Some(Some(sight)) = places.get_mut(STEADY) {
+                sight.standing = standing;
+            }
+        };
+        let host = self.hosts[STEADY].as_ref().context("the steady replica runs")?;
+        if standing == Standing::Frozen {
+            self.board.change(thaws);
+            return host.signal(signal);
+        }
+        host.signal(signal)?;
+        self.board.change(thaws);
+        Ok(())
+    }
+
+    /// Stops all of them; each has to end well.
+    pub(super) async fn stop(mut self) -> Result<()> {
+        for host in self.hosts.iter_mut().filter_map(Option::take) {
+            host.stop().await?;
+        }
+        Ok(())
+    }
+}
