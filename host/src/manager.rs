@@ -21,6 +21,7 @@ pub mod health;
 pub mod hypernode;
 pub mod metrics;
 pub mod options;
+pub mod profile;
 pub mod server;
 pub mod sources;
 pub mod tasks;
@@ -50,7 +51,7 @@ use debug::Debug;
 use election::{Election, Group, Role};
 use health::Health;
 use metrics::Process;
-use options::{Election as Elects, OnInitFailure, Writes};
+use options::{Election as Elects, OnInitFailure, Profiling, Writes};
 use server::Server;
 use tasks::Tasks;
 
@@ -156,7 +157,7 @@ pub async fn run(
     let initialised = initialise(&mut parts, controllers());
     health.register(&mut registry);
     let serving = CancellationToken::new();
-    let mut served = servers.serve(&health, registry, pages, debug, log, &serving);
+    let mut served = servers.serve(&health, registry, pages, debug, log, options.profiling, &serving);
 
     let ended = match initialised {
         Err(error) => Err(error),
@@ -457,10 +458,11 @@ impl Servers {
         pages: Vec<Router>,
         debug: Debug,
         log: log::Control,
+        profiling: Profiling,
         stop: &CancellationToken,
     ) -> Tasks {
         let metrics = admin::metrics(Arc::new(registry));
-        let all = [admin::health(health), metrics.clone(), admin::debug(debug, log)];
+        let all = [admin::health(health), metrics.clone(), admin::debug(debug, log, profiling)];
         let all = admin::loopback_only(all.into_iter().chain(pages).fold(Router::new(), Router::merge));
         let mut tasks = Tasks::default();
         tasks.spawn("admin server", self.admin.serve(all, stop.clone()));

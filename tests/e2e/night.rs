@@ -142,7 +142,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=x", "c ex.io/rack=y", "d ex.io/rack=y"]).await?;
     scene.configure(RACKS).await?;
     chart::apply(&scene, &[pod("replica-a", "1.0.0"), pod("replica-b", "1.0.1")]).await?;
-    let leader = Host::launch_as("replica-a", &installed.kubeconfig, &[]).await?;
+    let leader = Host::launch_as("replica-a", &installed.kubeconfig, &["--profiling"]).await?;
     let tree = ["tier 1 ex.io/rack=x (2): a b", "tier 1 ex.io/rack=y (2): c d"];
     scene.until(&tree).await;
     let follower = Host::launch_as("replica-b", &installed.kubeconfig, &[]).await?;
@@ -230,6 +230,18 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     let (_, text) = said(&installed, &admin, &["debug", "log", "--admin", leader.admin(), filter]).await?;
     assert_eq!(text.trim(), filter);
     assert_eq!(leader.get("/debug/log").await?.trim(), filter);
+
+    // Where the time goes is told by a host that was asked for it at its start.
+    let (good, text) = said(&installed, &admin, &["debug", "profile", "--admin", follower.admin()]).await?;
+    assert!(!good && text.contains("--profiling"), "{text}");
+    let profile = ["debug", "profile", "--seconds", "1", "--admin", leader.admin()];
+    eventually("the profile has a stack of ours", PATIENCE, async || {
+        scene.plane.relabel("d", "ex.io/rack", "y").await.map_err(|error| error.to_string())?;
+        let (good, text) = said(&installed, &admin, &profile).await.map_err(|error| error.to_string())?;
+        let counted = text.lines().all(|line| line.rsplit_once(' ').is_some_and(|(_, it)| it.parse::<u32>().is_ok()));
+        if good && counted && text.contains("topoloom::") { Ok(()) } else { Err(text) }
+    })
+    .await;
 
     // A page of a browser that made its own name stand for this machine gets nothing.
     let stranger = reqwest::Client::new().get(format!("http://{}/debug/dump", leader.admin()));

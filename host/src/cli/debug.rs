@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{admin, print, private};
+use crate::manager::profile;
 
 /// Bytes of one page of the admin server that go into a dump; a larger one is named and left out.
 const PAGE: usize = 32 << 20;
@@ -25,6 +26,8 @@ pub(super) enum DebugVerb {
     Dump(DumpArgs),
     /// Show or set what a running host logs
     Log(LogFilterArgs),
+    /// Show where a running host spends its processor time, as folded stacks for a flame graph; it must run with --profiling
+    Profile(ProfileArgs),
 }
 
 /// Which running host.
@@ -55,11 +58,26 @@ pub(super) struct LogFilterArgs {
     filter: Option<String>,
 }
 
+/// Flags of `debug profile`.
+#[derive(Debug, Args)]
+pub(super) struct ProfileArgs {
+    #[command(flatten)]
+    admin: AdminArgs,
+    /// How long it is watched, in seconds: 1 to 60
+    #[arg(long, value_name = "N", default_value_t = profile::USUAL.as_secs(),
+        value_parser = clap::value_parser!(u64).range(1..=profile::LONGEST.as_secs()))]
+    seconds: u64,
+    /// Where it is written; default: standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
 /// Does what a verb says.
 pub(super) async fn run(verb: DebugVerb) -> anyhow::Result<ExitCode> {
     match verb {
         DebugVerb::Dump(args) => dump(args).await,
         DebugVerb::Log(args) => log(args).await,
+        DebugVerb::Profile(args) => profile(args).await,
     }
 }
 
@@ -81,9 +99,13 @@ async fn dump(args: DumpArgs) -> anyhow::Result<ExitCode> {
         "log": pages.remove("debug/log"),
         "metrics": pages.remove("metrics"),
     });
-    let text = format!("{}\n", serde_json::to_string_pretty(&dump)?);
-    match &args.output {
-        None => print::out(&text),
+    written(args.output.as_deref(), &format!("{}\n", serde_json::to_string_pretty(&dump)?))
+}
+
+/// Prints a text, or puts it into a file of the user's own.
+fn written(output: Option<&Path>, text: &str) -> anyhow::Result<ExitCode> {
+    match output {
+        None => print::out(text),
         Some(path) => {
             private::write(path, text.as_bytes()).with_context(|| format!("--output {}", path.display()))?;
             print::error(&format!("topoloom: {} bytes in {}", text.len(), path.display()));
@@ -99,6 +121,14 @@ async fn page_of(server: SocketAddr, page: &str) -> Value {
         Ok(answer) => json!({"status": answer.status.as_u16(), "lines": answer.text.lines().collect::<Vec<_>>()}),
         Err(error) => json!({"error": format!("{error:#}")}),
     }
+}
+
+async fn profile(args: ProfileArgs) -> anyhow::Result<ExitCode> {
+    let path = format!("/debug/profile?seconds={}", args.seconds);
+    // Naming the functions comes after the watching, and takes a while the first time.
+    let patience = Duration::from_secs(args.seconds + 50);
+    let answer = admin::ask(args.admin.admin, Method::GET, &path, String::new(), PAGE, patience).await?;
+    written(args.output.as_deref(), &answer.good("/debug/profile")?)
 }
 
 async fn log(args: LogFilterArgs) -> anyhow::Result<ExitCode> {

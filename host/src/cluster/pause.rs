@@ -12,7 +12,7 @@ const FIRST: Duration = Duration::from_millis(200);
 /// At most.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Doubling pauses between [`FIRST`] and [`LONGEST`]; from the beginning after a success.
+/// Doubling pauses between 200 ms and 5 s; from the beginning after a success.
 #[derive(Debug, Clone)]
 pub struct Pauses {
     next: Duration,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -19,6 +19,8 @@ use prometheus_client::registry::Registry;
 
 use super::debug::Debug;
 use super::health::Health;
+use super::options::Profiling;
+use super::profile::{self, ProfileError};
 use crate::discovery::report::Reports;
 use crate::log;
 
@@ -47,12 +49,20 @@ pub fn sources(reports: Arc<Reports>) -> Router {
 }
 
 /// `/debug`: for whoever is on the machine.
-pub fn debug(debug: Debug, control: log::Control) -> Router {
+pub fn debug(debug: Debug, control: log::Control, profiling: Profiling) -> Router {
     let dump = Router::new()
         .route("/debug/dump", get(async |State(debug): State<Debug>| axum::Json(debug.dump())))
         .with_state(debug);
     let log = Router::new().route("/debug/log", get(filter).put(set_filter)).with_state(control);
-    dump.merge(log)
+    dump.merge(log).merge(profiles(profiling))
+}
+
+fn profiles(profiling: Profiling) -> Router {
+    let answer = match profiling {
+        Profiling::On => get(profile),
+        Profiling::Off => get(async || (StatusCode::NOT_FOUND, "profiles are given by a host that runs with --profiling\n")),
+    };
+    Router::new().route("/debug/profile", answer)
 }
 
 /// These pages for whoever asks for them by a loopback name or address. A page in a browser on the same machine can make any
@@ -129,6 +139,25 @@ async fn set_filter(State(control): State<log::Control>, body: String) -> Respon
     }
 }
 
+async fn profile(uri: Uri) -> Response {
+    let seconds = match uri.query().map(|query| query.strip_prefix("seconds=").and_then(|number| number.parse().ok())) {
+        None => profile::USUAL.as_secs(),
+        Some(Some(seconds)) => seconds,
+        Some(None) => return (StatusCode::BAD_REQUEST, "nothing is asked for but ?seconds=N\n").into_response(),
+    };
+    match profile::take(seconds).await {
+        Ok(stacks) => stacks.into_response(),
+        Err(error) => {
+            let status = match error {
+                ProfileError::Length(_) => StatusCode::BAD_REQUEST,
+                ProfileError::Busy => StatusCode::CONFLICT,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            (status, format!("{error}\n")).into_response()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,5 +185,21 @@ mod tests {
         assert_eq!(status(&two, "/debug/dump").await, StatusCode::MISDIRECTED_REQUEST);
         let absolute = status(&["127.0.0.1"], "http://evil.example/debug/dump").await;
         assert_eq!(absolute, StatusCode::MISDIRECTED_REQUEST);
+    }
+
+    #[tokio::test]
+    async fn there_are_profiles_where_they_are_asked_for() {
+        let ask = async |profiling, uri: &str| {
+            let answer = profiles(profiling).oneshot(Request::get(uri).body(Body::empty()).unwrap()).await.unwrap();
+            let status = answer.status();
+            let body = axum::body::to_bytes(answer.into_body(), 4096).await.unwrap();
+            (status, String::from_utf8(body.to_vec()).unwrap())
+        };
+        let (status, text) = ask(Profiling::Off, "/debug/profile").await;
+        assert_eq!((status, text.contains("--profiling")), (StatusCode::NOT_FOUND, true), "{text}");
+        for (query, said) in [("seconds=0", "1 to 60"), ("seconds=61", "and not 61"), ("second=5", "?seconds=N")] {
+            let (status, text) = ask(Profiling::On, &format!("/debug/profile?{query}")).await;
+            assert_eq!((status, text.contains(said)), (StatusCode::BAD_REQUEST, true), "{query}: {text}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! `hyperNode-controller`: discovery, and the HyperNodes that come of it.
 //!
 //! It lives in two phases. As a follower it keeps everything warm that costs time and asks nobody outside: the watches on
-//! Nodes and HyperNodes, the configuration, compiled plugins and the columns that they read ([`standby`]). When its lease
+//! Nodes and HyperNodes, the configuration, compiled plugins and the columns that they read (`standby`). When its lease
 //! is granted, the parts that write begin: sources, reports, operators' verbs, counts. It never goes back: a replica that
 //! loses its lease ends.
 

@@ -52,6 +52,9 @@ pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> 
     let target = platform.target();
     let of_target = target.replace('-', "_");
     let replaced = |flag: &str| checkout.places().map(|(place, name)| format!("{flag}={}={name}", place.display()));
+    // Frame pointers as in every other build (.cargo/config.toml, which these flags replace).
+    let mut flags = vec!["-C".to_owned(), "force-frame-pointers=yes".to_owned()];
+    flags.extend(replaced("--remap-path-prefix"));
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .args(["build", "--locked", "--profile", PROFILE, "--target", &target])
@@ -60,7 +63,7 @@ pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> 
         .current_dir(&checkout.sources)
         .env("CARGO_HOME", &checkout.cargo_home)
         .env("CARGO_TARGET_DIR", &checkout.target)
-        .env("CARGO_ENCODED_RUSTFLAGS", replaced("--remap-path-prefix").join("\u{1f}"))
+        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
         .env(format!("CARGO_TARGET_{}_LINKER", of_target.to_uppercase()), "rust-lld")
         .env(format!("CC_{of_target}"), &compiler.cc)
         .env(format!("AR_{of_target}"), &compiler.ar)

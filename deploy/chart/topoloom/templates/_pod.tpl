@@ -81,6 +81,9 @@
 {{- if $v.readOnly }}
 - --read-only
 {{- end }}
+{{- if $v.profiling }}
+- --profiling
+{{- end }}
 {{- if $v.plugins.cache.enabled }}
 - --plugin-cache=/var/cache/topoloom/plugins
 - --plugin-cache-size={{ $v.plugins.cache.size }}
