@@ -209,6 +209,9 @@ fn read_options(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())
 }
 
+/// How long threads that block may take when everything else has ended.
+const LAST_PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// `run`, if nothing is wrong with what it was told: it says so before it writes a log, or talks to anybody.
 fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode> {
     let (log, args) = (LogArgs::from_arg_matches(matches)?, run::RunArgs::from_arg_matches(matches)?);
@@ -221,9 +224,13 @@ fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode>
     let log = prepare(&log)?;
     given.warnings().iter().for_each(|warning| tracing::warn!(option = warning, "an option is worth a look"));
     let runtime = runtime()?;
-    let code = runtime.block_on(run::run(told, log))?;
-    run::last_words(&runtime);
-    Ok(code)
+    let ended = runtime.block_on(run::run(told, log));
+    if ended.is_ok() {
+        run::last_words(&runtime);
+    }
+    // A thread that hangs in the kernel, on a volume or a name server, must not keep the process: nobody hears signals now.
+    runtime.shutdown_timeout(LAST_PATIENCE);
+    ended
 }
 
 /// A number of mistakes in words.

@@ -5,9 +5,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracing_subscriber::layer::SubscriberExt;
+use tracing::Metadata;
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+/// What nobody can switch on, whatever a filter says.
+///
+/// A request that fails is told by whoever sent it, with what it means; the client's own lines say less, and quote whole
+/// answers that it does not understand, Secrets among them. A watch that fails is told by its check, once; the watcher's own
+/// lines say it with every try.
+const QUIET: [&str; 2] = ["kube_client::client", "kube_runtime::watcher"];
 
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +46,7 @@ pub struct FilterError(String);
 /// When the filter cannot be read.
 pub fn start(filter: &str, format: Format) -> Result<Control, FilterError> {
     use std::io::IsTerminal;
-    let (level, handle) = reload::Layer::new(parse(filter)?);
+    let (level, handle) = level(filter)?;
     let layer = fmt::layer().with_writer(std::io::stderr);
     let layer = match format {
         Format::Text => layer.with_ansi(std::io::stderr().is_terminal()).with_target(false).boxed(),
@@ -69,6 +78,17 @@ impl Control {
     }
 }
 
+/// The filter of the log, and what puts another one in force.
+fn level(text: &str) -> Result<(impl Filter<Registry> + use<>, reload::Handle<EnvFilter, Registry>), FilterError> {
+    let (level, handle) = reload::Layer::new(parse(text)?);
+    // Apart from the directives: one about a span holds for whatever is said inside it.
+    Ok((level.and(filter_fn(is_heard)), handle))
+}
+
+fn is_heard(about: &Metadata<'_>) -> bool {
+    QUIET.into_iter().all(|room| !about.target().starts_with(room))
+}
+
 /// A filter. A lone word that is no level would be taken for the name of a module, and nothing be logged.
 fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -77,11 +97,7 @@ fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     if let Some(word) = lone.into_iter().find(|word| !is_level(word)) {
         return Err(FilterError(format!("{word:?} is no level; give one of {}", LEVELS.join(", "))));
     }
-    let filter = EnvFilter::try_new(text).map_err(|error| FilterError(format!("{text:?}: {error}: give a level")))?;
-    // A request that fails is told by whoever sent it, with what it means; the client's own lines say less, and quote
-    // whole answers that it does not understand, Secrets among them: nobody can switch those on.
-    let quiet = "kube_client::client=off".parse().ok();
-    Ok(quiet.into_iter().fold(filter, EnvFilter::add_directive))
+    EnvFilter::try_new(text).map_err(|error| FilterError(format!("{text:?}: {error}: give a level")))
 }
 
 /// Whether a filter can be read.
@@ -94,6 +110,8 @@ pub fn check(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+
     use super::*;
 
     #[test]
@@ -104,5 +122,53 @@ mod tests {
         let error = check("loud").unwrap_err();
         assert!(error.contains("loud") && error.contains("trace"), "{error}");
         assert!(check("topoloom=loud").is_err());
+    }
+
+    /// What was written.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Says one thing inside a span, as our own room, as the client, and as the watcher.
+    fn speak() {
+        let _inside = tracing::info_span!("request").entered();
+        tracing::warn!(target: "topoloom::topology", "ours");
+        tracing::warn!(target: "kube_client::client", "an answer with a Secret");
+        tracing::warn!(target: "kube_client::client::builder", "a part of the client");
+        tracing::warn!(target: "kube_runtime::watcher", "the watch failed once more");
+        tracing::warn!(target: "kube_runtime::controller", "another room");
+    }
+
+    #[test]
+    fn what_quotes_secrets_cannot_be_switched_on() {
+        let heard = [("topoloom::topology", "ours"), ("kube_runtime::controller", "another room")];
+        for filter in [
+            "trace",
+            "trace,kube_client::client=trace,kube_runtime::watcher=trace",
+            "[request]=trace",
+            "off,[request]=trace,kube_client[request]=trace,kube_client::client[request]=trace",
+        ] {
+            let lines = Lines::default();
+            let writer = lines.clone();
+            let (level, handle) = level("off").unwrap();
+            let layer = fmt::layer().with_ansi(false).with_writer(move || writer.clone()).with_filter(level);
+            tracing::subscriber::with_default(Registry::default().with(layer), || {
+                speak();
+                handle.reload(parse(filter).unwrap()).unwrap();
+                speak();
+            });
+            let said = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            let said: Vec<_> = said.lines().filter_map(|line| line.split_once(": ")?.1.split_once(": ")).collect();
+            assert_eq!(said, heard, "{filter}");
+        }
     }
 }

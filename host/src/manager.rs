@@ -22,9 +22,12 @@ pub mod hypernode;
 pub mod metrics;
 pub mod options;
 pub mod profile;
+mod running;
 pub mod server;
 pub mod sources;
 pub mod tasks;
+#[cfg(test)]
+mod tests;
 pub mod tls;
 pub mod verbs;
 
@@ -41,17 +44,19 @@ use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::OURS;
 use topoloom_core::queue::Requeue;
 
-use crate::cluster::gate::{ReadOnly, Switch};
+use crate::cluster::events::Events;
+use crate::cluster::gate::{Gate, ReadOnly, Switch};
 use crate::cluster::rate::Limit;
 use crate::cluster::{Connection, client, requests};
 use crate::config::Mode;
 use crate::{log, work};
-use controller::{Context, Controller, Initialized, Registry, Run};
+use controller::{Context, Controller, Initialized, Registry};
 use debug::Debug;
 use election::{Election, Group, Role};
 use health::Health;
 use metrics::Process;
-use options::{Election as Elects, OnInitFailure, Profiling, Writes};
+use options::{Election as Elects, OnInitFailure, Writes};
+use running::{Ready, Running};
 use server::Server;
 use tasks::Tasks;
 
@@ -134,11 +139,9 @@ pub async fn run(
     about(&mut debug, &options, &elections, &switch);
     let limit = options.rate.map_or_else(Limit::default, |rate| Limit::new(rate.qps, rate.burst));
     let reads = connection.counted(&requests, &limit)?;
-    let work = work::Options {
-        requeue: options.max_requeue.map_or(Requeue::UNLIMITED, Requeue::at_most),
-        metrics: work,
-        ..work::Options::default()
-    };
+    let gate = Gate::any(elections.iter().map(Election::gate), &switch);
+    let events = Events::new(reads.behind(&gate, &requests, &limit)?);
+    let work = queues(&options, work);
     let queues = work.metrics.clone();
     debug.part("queues", move || queues.dump());
     let mut parts = Parts {
@@ -146,6 +149,7 @@ pub async fn run(
         connection: &reads,
         elections: &elections,
         switch: &switch,
+        events: &events,
         health: &health,
         requests: &requests,
         limit: &limit,
@@ -156,8 +160,9 @@ pub async fn run(
     };
     let initialised = initialise(&mut parts, controllers());
     health.register(&mut registry);
+    pages.push(admin::debug(debug, log, options.profiling));
     let serving = CancellationToken::new();
-    let mut served = servers.serve(&health, registry, pages, debug, log, options.profiling, &serving);
+    let mut served = servers.serve(&health, registry, pages, &serving);
 
     let ended = match initialised {
         Err(error) => Err(error),
@@ -175,6 +180,12 @@ pub async fn run(
     }
     tracing::info!("topoloom stops");
     ended
+}
+
+/// How every queue of the process is worked on.
+fn queues(options: &Options, metrics: work::Metrics) -> work::Options {
+    let requeue = options.max_requeue.map_or(Requeue::UNLIMITED, Requeue::at_most);
+    work::Options { requeue, metrics, ..work::Options::default() }
 }
 
 /// Every controller that this program has.
@@ -240,6 +251,7 @@ struct Parts<'a> {
     connection: &'a Connection,
     elections: &'a [Election],
     switch: &'a Switch,
+    events: &'a Events,
     health: &'a Health,
     requests: &'a requests::Metrics,
     limit: &'a Limit,
@@ -247,13 +259,6 @@ struct Parts<'a> {
     metrics: &'a mut MetricRegistry,
     pages: &'a mut Vec<Router>,
     debug: &'a mut Debug,
-}
-
-/// A controller that was initialised.
-struct Ready {
-    name: &'static str,
-    group: Group,
-    run: Run,
 }
 
 fn initialise(parts: &mut Parts<'_>, registry: Registry) -> Result<Vec<Ready>, Error> {
@@ -308,6 +313,7 @@ fn start(parts: &mut Parts<'_>, controller: Box<dyn Controller>) -> Result<Resul
         writes,
         election,
         switch: parts.switch.clone(),
+        events: parts.events,
         health: parts.health,
         work: parts.work,
         metrics: parts.metrics,
@@ -316,87 +322,6 @@ fn start(parts: &mut Parts<'_>, controller: Box<dyn Controller>) -> Result<Resul
     };
     Ok(controller.initialize(context).map_err(|error| error.to_string()))
 }
-
-/// The controllers that run, in the order of their names.
-struct Running {
-    tasks: BTreeMap<&'static str, (Group, CancellationToken, Tasks)>,
-}
-
-impl Running {
-    fn start(ready: Vec<Ready>) -> Self {
-        let tasks = ready.into_iter().map(|Ready { name, group, run }| {
-            let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
-            tasks.spawn_fallible(name, run(stop.clone()));
-            (name, (group, stop, tasks))
-        });
-        Self { tasks: tasks.collect() }
-    }
-
-    /// Runs until something ends it, then stops everything.
-    async fn until(
-        mut self,
-        stop: &CancellationToken,
-        elections: &[Election],
-        served: &mut Tasks,
-        options: &Options,
-    ) -> Result<(), Error> {
-        let lost = futures::future::select_all(
-            elections
-                .iter()
-                .map(|election| Box::pin(async { (election.group(), election.lost().await) }) as BoxedLoss<'_>)
-                .chain([Box::pin(std::future::pending()) as BoxedLoss<'_>]),
-        );
-        let (ended, drain) = tokio::select! {
-            biased;
-            // First, since controllers end by themselves when they are told to stop.
-            () = stop.cancelled() => (Ok(()), options.drain),
-            ((group, why), ..) = lost => {
-                // Others may hold the lease after its duration: until then what is under way may finish.
-                let drain = match &options.election {
-                    Elects::On(lease) => lease.duration - lease.renew_deadline,
-                    Elects::Off => options.drain,
-                };
-                (Err(Error::LeaseLost { group: group.as_str(), why: why.to_string() }), drain.min(options.drain))
-            }
-            (name, why) = self.next() => (Err(Error::Controller { name, why }), options.drain),
-            ended = served.next() => (Err(Error::Task(ended.to_string())), options.drain),
-        };
-        if tokio::time::timeout(drain, self.stop()).await.is_err() {
-            tracing::warn!(?drain, "work was cut off at the end of the drain timeout; what is written is sound");
-        }
-        for (_, _, tasks) in self.tasks.values_mut() {
-            tasks.cut_off().await;
-        }
-        ended
-    }
-
-    /// The next controller that ends, and what it left.
-    async fn next(&mut self) -> (&'static str, String) {
-        let all = self.tasks.iter_mut().map(|(name, (_, _, tasks))| {
-            let name = *name;
-            Box::pin(async move {
-                let how = tasks.next().await.how;
-                (name, how.err().unwrap_or_else(|| "it ended without an error".to_owned()))
-            }) as std::pin::Pin<Box<dyn Future<Output = (&'static str, String)> + Send + '_>>
-        });
-        let all: Vec<_> = all.collect();
-        if all.is_empty() {
-            return std::future::pending().await;
-        }
-        futures::future::select_all(all).await.0
-    }
-
-    /// Stops them one after the other, the last one first.
-    async fn stop(&mut self) {
-        for (name, (group, stop, tasks)) in self.tasks.iter_mut().rev() {
-            stop.cancel();
-            tasks.finish().await;
-            tracing::debug!(controller = name, group = group.as_str(), "stopped");
-        }
-    }
-}
-
-type BoxedLoss<'a> = std::pin::Pin<Box<dyn Future<Output = (Group, topoloom_core::election::Lost)> + Send + 'a>>;
 
 /// What `topoloom debug dump` says of the process itself.
 fn about(debug: &mut Debug, options: &Options, elections: &[Election], switch: &Switch) {
@@ -456,13 +381,10 @@ impl Servers {
         health: &Health,
         registry: MetricRegistry,
         pages: Vec<Router>,
-        debug: Debug,
-        log: log::Control,
-        profiling: Profiling,
         stop: &CancellationToken,
     ) -> Tasks {
         let metrics = admin::metrics(Arc::new(registry));
-        let all = [admin::health(health), metrics.clone(), admin::debug(debug, log, profiling)];
+        let all = [admin::health(health), metrics.clone()];
         let all = admin::loopback_only(all.into_iter().chain(pages).fold(Router::new(), Router::merge));
         let mut tasks = Tasks::default();
         tasks.spawn("admin server", self.admin.serve(all, stop.clone()));

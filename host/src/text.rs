@@ -1,5 +1,12 @@
 //! Texts of strangers, made fit for a log, a status and a terminal.
 
+/// Whether the value of an annotation that is a switch says yes. Whoever sets it in a hurry writes `True`, `yes` or `1`;
+/// only nothing and `false` say no.
+#[must_use]
+pub(crate) fn says_yes(value: Option<&str>) -> bool {
+    value.map(str::trim).is_some_and(|value| !value.is_empty() && !value.eq_ignore_ascii_case("false"))
+}
+
 /// The text on one line of at most `max` bytes: whatever could move a cursor, end a line or turn the direction of
 /// writing is escaped.
 #[must_use]
@@ -39,6 +46,16 @@ fn is_unsafe(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_switch_is_on_unless_it_says_no() {
+        for yes in ["true", "True", "yes", "1", "on", "since tuesday"] {
+            assert!(says_yes(Some(yes)), "{yes}");
+        }
+        for no in [None, Some(""), Some(" "), Some("false"), Some("False")] {
+            assert!(!says_yes(no), "{no:?}");
+        }
+    }
 
     #[test]
     fn a_line_stays_a_line() {

@@ -23,6 +23,12 @@ fn small(folder: &Path) -> Result<Assembled> {
     assemble(folder, &about(), &Platform::ALL.map(part))
 }
 
+/// What the configuration gives a variable.
+fn variable<'a>(config: &'a Value, name: &str) -> &'a str {
+    let lines = config["Env"].as_array().unwrap().iter().filter_map(Value::as_str);
+    lines.filter_map(|line| line.split_once('=')).find(|(key, _)| *key == name).unwrap().1
+}
+
 /// Every file of a layout, by its path in there.
 fn files(layout: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut files = BTreeMap::new();
@@ -76,10 +82,14 @@ fn the_layout_is_read_as_it_was_written_and_starts_as_nobody_with_authorities() 
     for platform in Platform::ALL {
         let config = image.config(platform).unwrap();
         assert_eq!(config["User"], "65532:65532");
-        assert_eq!(config["Entrypoint"], serde_json::json!(["/topoloom"]));
+        assert_eq!(config["Entrypoint"], serde_json::json!(["/usr/bin/topoloom"]));
         assert_eq!(config["Labels"]["org.opencontainers.image.revision"], "c0ffee");
-        let bundle = config["Env"][0].as_str().unwrap().strip_prefix("SSL_CERT_FILE=").unwrap();
-        let bundle = String::from_utf8(image.file(platform, bundle)?)?;
+        // Who runs `topoloom` by its name finds what the entry point names by its path.
+        let found = variable(config, "PATH").split(':').find(|folder| {
+            image.file(platform, &format!("{folder}/topoloom")).is_ok_and(|bytes| bytes == b"a program")
+        });
+        assert_eq!(found, Some("/usr/bin"), "{config}");
+        let bundle = String::from_utf8(image.file(platform, variable(config, "SSL_CERT_FILE"))?)?;
         assert!(bundle.matches("BEGIN CERTIFICATE").count() > 100);
         let users = String::from_utf8(image.file(platform, "/etc/passwd")?)?;
         assert!(users.contains("\nnonroot:x:65532:65532:"), "{users}");
@@ -88,8 +98,8 @@ fn the_layout_is_read_as_it_was_written_and_starts_as_nobody_with_authorities() 
         fs::create_dir(&root)?;
         image.unpack(platform, &root)?;
         let mode = |path: &str| fs::metadata(root.join(path)).unwrap().permissions().mode() & 0o7777;
-        assert_eq!([mode("topoloom"), mode("tmp"), mode("etc/passwd")], [0o755, 0o1777, 0o644]);
-        assert_eq!(fs::read(root.join("topoloom"))?, b"a program");
+        assert_eq!([mode("usr/bin/topoloom"), mode("tmp"), mode("etc/passwd")], [0o755, 0o1777, 0o644]);
+        assert_eq!(fs::read(root.join("usr/bin/topoloom"))?, b"a program");
         assert_eq!(fs::read(root.join("usr/share/sbom/topoloom.cdx.json"))?, b"{}\n");
     }
     Ok(())

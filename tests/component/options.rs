@@ -61,3 +61,16 @@ fn files_are_checked_where_no_cluster_is() {
     assert_eq!(code, Some(1), "{out}");
     assert!(out.contains("/no/such: mistake: ") && out.contains("--read-only 3 (- line 1): must be true"), "{out}");
 }
+
+#[test]
+fn k4_without_a_cluster_in_sight_the_code_is_one_and_every_way_to_name_one_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    let variables = [("HOME", home.path().to_str().unwrap())];
+    let (code, out, error) = run(&["run", "--admin-address=127.0.0.1:0"], &variables, "");
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{error}");
+    let sentence = "no API server is configured: give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster with a ServiceAccount";
+    assert!(error.contains(sentence), "{error}");
+    let missing = home.path().join("missing");
+    let (code, _, error) = run(&["run", "--kubeconfig", missing.to_str().unwrap()], &variables, "");
+    assert!(code == Some(1) && error.contains("missing: there is no such file"), "{code:?}: {error}");
+}

@@ -33,6 +33,18 @@ async fn forbid(scene: &Scene, resource: &str) -> Result<()> {
     Ok(())
 }
 
+/// Waits for an Event with this reason, in whatever namespace.
+async fn event(scene: &Scene, reason: &str) -> serde_json::Value {
+    eventually(&format!("there is an Event {reason}"), PATIENCE, async || {
+        let all = ["get", "events.events.k8s.io", "--all-namespaces", "-o", "json"];
+        let events = scene.plane.kubectl(&all).await.map_err(|error| error.to_string())?;
+        let events: serde_json::Value = serde_json::from_str(&events).map_err(|error| error.to_string())?;
+        let found = events["items"].as_array().into_iter().flatten().find(|event| event["reason"] == reason);
+        found.cloned().ok_or_else(|| events.to_string())
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
     let (scene, kubeconfig) = installed().await?;
@@ -50,12 +62,19 @@ async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
     scene.until(&["tier 2 ex.io/spine=s (2): ex.io/rack=x", "tier 1 ex.io/rack=x (2): a b"]).await;
     scene.configure(&RACKS.replace("ex.io/rack", "ex.io/nothing").replace("ex.io/spine", "ex.io/nowhere")).await?;
     scene.until_condition("label", "Held", "True", "EmptyResult").await;
-    eventually("the Event is there", PATIENCE, async || {
-        let events =
-            scene.plane.kubectl(&["get", "events", "-n", "default"]).await.map_err(|error| error.to_string())?;
-        if events.contains("EmptyResult") { Ok(()) } else { Err(events) }
-    })
-    .await;
+    let about_source = event(&scene, "EmptyResult").await;
+    assert_eq!(about_source["regarding"]["kind"], "DiscoverySource", "{about_source}");
+    // M6: who says it is called the same everywhere, and who leads is said as every component says it.
+    assert_eq!(about_source["reportingController"], "topoloom", "{about_source}");
+    let about_lease = event(&scene, "LeaderElection").await;
+    let regarding = &about_lease["regarding"];
+    let (kind, name) = (&regarding["kind"], &regarding["name"]);
+    assert_eq!((kind, name), (&json!("Lease"), &json!("topoloom-hypernode")), "{about_lease}");
+    assert_eq!(about_lease["reportingController"], "topoloom", "{about_lease}");
+    let identity = ["get", "lease", "topoloom-hypernode", "-n", NAMESPACE, "-o", "jsonpath={.spec.holderIdentity}"];
+    let identity = scene.plane.kubectl(&identity).await?;
+    assert!(identity.contains('_'), "{identity:?} is a host name and a UUID");
+    assert!(about_lease["note"].as_str().is_some_and(|note| note.contains(&identity)), "{identity}: {about_lease}");
     scene.cli(&["confirm", "label"]).await?;
     scene.until(&[]).await;
     let ready = host.readyz().await?;
@@ -232,24 +251,25 @@ async fn an_api_server_that_sends_writes_away_is_asked_again_later() -> Result<(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kubeconfig_that_is_missing_wrong_or_points_nowhere_is_named() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let run = async |arguments: &[&str], kubeconfig: &Path| -> Result<(bool, String)> {
+    let run = async |arguments: &[&str], kubeconfig: &Path| -> Result<(Option<i32>, String)> {
         let output = tokio::process::Command::new(topoloom_tests::host::binary()?)
             .args(arguments)
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .output()
             .await?;
-        Ok((output.status.success(), String::from_utf8(output.stderr)?))
+        Ok((output.status.code(), String::from_utf8(output.stderr)?))
     };
     let missing = folder.path().join("missing");
     for verb in [&["run"][..], &["tree"], &["plan"], &["explain", "n1"], &["confirm", "label"], &["source", "list"]] {
-        let (success, said) = run(verb, &missing).await?;
-        assert!(!success && said.contains("missing") && said.contains("no such file"), "{verb:?}: {said}");
+        let (code, said) = run(verb, &missing).await?;
+        assert_eq!(code, Some(1), "{verb:?}: {said}");
+        assert!(said.contains("missing") && said.contains("no such file"), "{verb:?}: {said}");
     }
     let wrong = folder.path().join("wrong");
     std::fs::write(&wrong, "- no\n- kubeconfig\n")?;
-    let (success, said) = run(&["run"], &wrong).await?;
-    assert!(!success && said.contains("wrong"), "{said}");
+    let (code, said) = run(&["run"], &wrong).await?;
+    assert!(code == Some(1) && said.contains("wrong"), "{code:?}: {said}");
     // Nobody listens there: one command fails with the address, the host waits and says so.
     let nowhere = folder.path().join("nowhere");
     let server = "http://127.0.0.1:1";
@@ -263,8 +283,8 @@ async fn a_kubeconfig_that_is_missing_wrong_or_points_nowhere_is_named() -> Resu
         })
         .to_string(),
     )?;
-    let (success, said) = run(&["tree"], &nowhere).await?;
-    assert!(!success && said.contains(server), "{said}");
+    let (code, said) = run(&["tree"], &nowhere).await?;
+    assert!(code == Some(1) && said.contains(server), "{code:?}: {said}");
     let host = Host::launch(&nowhere, &[]).await?;
     eventually("/readyz says that nobody answers", PATIENCE, async || match host.readyz().await {
         Err(error) if error.to_string().contains("did not answer") && error.to_string().contains(server) => Ok(()),

@@ -31,6 +31,10 @@ async fn two_levels_become_a_tree_and_a_moved_node_moves_its_rack() -> Result<()
         let labels = object.metadata.labels.as_ref().unwrap();
         assert_eq!(labels["volcano.sh/network-topology-source"], "label");
         assert!(object.metadata.name.as_ref().unwrap().starts_with("hypernode-gpu-tier"));
+        // The name of a tier is the label that it is made of.
+        let label = if object.spec.tier == 1 { "ex.io/rack" } else { "ex.io/spine" };
+        assert_eq!(object.spec.tier_name.as_deref(), Some(label));
+        assert!(labels.contains_key(label), "{labels:?}");
     }
     let kept = before
         .values()

@@ -14,7 +14,7 @@ mod stories;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
@@ -116,14 +116,15 @@ impl Stage {
 
     /// Plays a story: nodes change, the fault happens, nodes still change until there is a leader again, and then the
     /// topology has to be that of the nodes. Replicas that ended are started again.
-    async fn play(&mut self, fault: stories::Fault, seed: u64) -> Result<Duration> {
+    async fn play(&mut self, fault: stories::Fault, seed: u64) -> Result<Recovered> {
         let churn = Churn::begin(&self.scene, seed).await?;
         let began = Instant::now();
         fault.happens(self).await.with_context(|| format!("{fault:?}"))?;
+        let happened = Instant::now();
         self.leader().await;
         let after = churn.mark().await?;
         churn.seen(&self.scene, after).await;
-        let recovered = began.elapsed();
+        let recovered = Recovered { in_all: began.elapsed(), after_the_fault: happened.elapsed() };
         let wanted = churn.end(&self.scene).await?;
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
         self.scene.until(&wanted).await;
@@ -134,6 +135,13 @@ impl Stage {
         }
         Ok(recovered)
     }
+}
+
+/// How long it took until a leader's work was seen again.
+struct Recovered {
+    in_all: Duration,
+    /// From the end of the fault: the lease is free, or the servers are there again.
+    after_the_fault: Duration,
 }
 
 /// How often each fault is played.
@@ -149,8 +157,16 @@ async fn plays(fault: stories::Fault) -> Result<()> {
     for seed in 0..times() {
         times_to_recover.push(stage.play(fault, seed).await?);
     }
-    let listed: Vec<String> = times_to_recover.iter().map(|time| format!("{:.1}", time.as_secs_f64())).collect();
-    println!("{fault:?}: seconds until the next leader's work was seen: {}", listed.join(", "));
+    let listed = |time: fn(&Recovered) -> Duration| -> String {
+        let each: Vec<_> = times_to_recover.iter().map(|it| format!("{:.1}", time(it).as_secs_f64())).collect();
+        each.join(", ")
+    };
+    println!("{fault:?}: seconds until the next leader's work was seen: {}", listed(|it| it.in_all));
+    println!("{fault:?}: of these after the fault had happened: {}", listed(|it| it.after_the_fault));
+    if let Some(bound) = fault.bound() {
+        let slowest = times_to_recover.iter().map(|it| it.after_the_fault).max().unwrap_or_default();
+        ensure!(slowest < bound, "{fault:?}: the next leader's work was seen after {slowest:?}, not within {bound:?}");
+    }
     for host in stage.hosts.iter_mut().filter_map(Option::take) {
         host.stop().await?;
     }

@@ -65,22 +65,7 @@ async fn a_host_that_is_killed_in_the_middle_of_its_writes_finishes_them_after_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_our_crd_the_host_works_and_says_so() -> Result<()> {
-    let scene = Scene::new().await?;
-    scene.plane.kubectl(&["delete", "crd", "discoverysources.topoloom.dev"]).await?;
-    scene.nodes(&["a ex.io/rack=x"]).await?;
-    scene.configure(RACKS).await?;
-    let host = scene.host().await?;
-    scene.until(&["tier 1 ex.io/rack=x (1): a"]).await;
-    let ready = host.readyz().await?;
-    assert!(ready.contains("discoverysources") && ready.contains("topoloom crd"), "{ready}");
-    let sources = host.get("/sources").await?;
-    assert!(sources.contains("\"state\":\"Serving\""), "{sources}");
-    host.stop().await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_our_crd_the_words_of_the_operator_stand_in_the_entry() -> Result<()> {
+async fn without_our_crd_the_host_works_and_says_so_and_the_words_of_the_operator_stand_in_the_entry() -> Result<()> {
     let scene = Scene::new().await?;
     scene.plane.kubectl(&["delete", "crd", "discoverysources.topoloom.dev"]).await?;
     scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=y"]).await?;
@@ -98,6 +83,9 @@ async fn without_our_crd_the_words_of_the_operator_stand_in_the_entry() -> Resul
     scene.until(&[]).await;
     scene.configure(RACKS).await?;
     scene.until(&["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (1): b"]).await;
+    until("\"state\":\"Serving\"").await;
+    let ready = host.readyz().await?;
+    assert!(ready.contains("discoverysources") && ready.contains("topoloom crd"), "{ready}");
     // A result that is held is confirmed by its hash, here too.
     let empty = |verb: &str| saying(verb).replace("ex.io/rack", "ex.io/none").replace("ex.io/spine", "ex.io/no");
     scene.configure(&empty("run: '1'")).await?;
@@ -121,11 +109,19 @@ async fn without_the_hyper_node_crd_the_host_waits_and_says_what_to_install() ->
     scene.configure(RACKS).await?;
     let host = topoloom_tests::host::Host::launch(&scene.host_kubeconfig().await?, &[]).await?;
     let patience = std::time::Duration::from_secs(60);
-    topoloom_tests::controlplane::eventually("/readyz names the CRD", patience, async || match host.readyz().await {
-        Err(error) if error.to_string().contains("topoloom crd | kubectl apply") => Ok(()),
+    // It leads and is ready, so that an update of two replicas goes on, and waits for what only an operator can bring.
+    let waits = "[-] controller hyperNode-controller waiting: ";
+    let ready = topoloom_tests::controlplane::eventually("the host waits", patience, async || match host.readyz().await {
+        Ok(ready) if ready.contains(waits) && ready.contains("election hypernode: leads") => Ok(ready),
         other => Err(format!("{other:?}")),
     })
     .await;
+    assert!(ready.contains("topoloom crd | kubectl apply"), "{ready}");
+    let stands = |state: &str| {
+        format!("topoloom_controllers{{controller=\"hyperNode-controller\",state=\"{state}\"}} 1\n")
+    };
+    let metrics = host.get("/metrics").await?;
+    assert!(metrics.contains(&stands("waiting")), "{metrics}");
     // What it says helps.
     let file = scene.plane.folder().join("crds.yaml");
     let crds = tokio::process::Command::new(topoloom_tests::host::binary()?).arg("crd").output().await?;
@@ -136,6 +132,9 @@ async fn without_the_hyper_node_crd_the_host_waits_and_says_what_to_install() ->
         if topology == ["tier 1 ex.io/rack=x (1): a"] { Ok(()) } else { Err(format!("{topology:?}")) }
     })
     .await;
+    let (ready, metrics) = (host.readyz().await?, host.get("/metrics").await?);
+    assert!(ready.contains("[+] controller hyperNode-controller runs"), "{ready}");
+    assert!(metrics.contains(&stands("running")) && !metrics.contains(&stands("waiting")), "{metrics}");
     host.stop().await
 }
 

@@ -1,5 +1,6 @@
 //! What an operator has at three in the morning: `preflight`, `status`, `read-only` and `debug`, on the chart's rules.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -11,9 +12,22 @@ use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 
 /// Runs a verb as in the container of the install: whether it succeeded, and what it printed.
 async fn said(installed: &Installed, kubeconfig: &Path, arguments: &[&str]) -> Result<(bool, String)> {
+    said_with(&installed.container.env, kubeconfig, arguments).await
+}
+
+/// The same on a laptop, where no variable says which install is meant.
+async fn said_on_a_laptop(kubeconfig: &Path, arguments: &[&str]) -> Result<(bool, String)> {
+    said_with(&BTreeMap::new(), kubeconfig, arguments).await
+}
+
+async fn said_with(
+    environment: &BTreeMap<String, String>,
+    kubeconfig: &Path,
+    arguments: &[&str],
+) -> Result<(bool, String)> {
     let output = tokio::process::Command::new(topoloom_tests::host::binary()?)
         .args(arguments)
-        .envs(&installed.container.env)
+        .envs(environment)
         .env("KUBECONFIG", kubeconfig)
         .output()
         .await?;
@@ -76,20 +90,27 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     fails_with(&installed, &["entry", &line]).await;
     scene.configure(RACKS).await?;
 
-    let now = jiff::Timestamp::now();
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"name": "vc-hypernode-controller-manager", "namespace": NAMESPACE},
-        "spec": {"holderIdentity": "volcano-1", "leaseDurationSeconds": 3600, "renewTime": format!("{now:.6}")},
-    });
-    chart::apply(&scene, &[lease]).await?;
-    fails_with(
-        &installed,
-        &["second writer", "volcano-1 holds the lease volcano-system/vc-hypernode-controller-manager"],
-    )
+    chart::apply(&scene, &[volcanos_lease("vc-hypernode-controller-manager")]).await?;
+    let leads = "volcano-1 holds the lease volcano-system/vc-hypernode-controller-manager";
+    fails_with(&installed, &["second writer", leads]).await;
+    // Where HyperNodes are not written that is what a trial is for, and nobody asks for the right to write them.
+    let trial = chart::install(&scene, json!({"observe": true})).await?;
+    eventually("preflight of a trial passes", PATIENCE, async || {
+        let found = said(&trial, &trial.kubeconfig, &["preflight"]).await.map_err(|error| error.to_string())?;
+        let warns = found.1.split("\n[").any(|part| part.contains("warn] second writer") && part.contains(leads));
+        if found.0 && warns { Ok(()) } else { Err(found.1) }
+    })
     .await;
     scene.plane.kubectl(&["delete", "lease", "vc-hypernode-controller-manager", "-n", NAMESPACE]).await?;
-    passes(&installed).await;
+    for values in [
+        json!({"observe": true}),
+        json!({"readOnly": true}),
+        json!({"replicas": 1, "leaderElection": {"enabled": false}}),
+        json!({"controllers": ["hyperNode-controller"]}),
+        json!({}),
+    ] {
+        passes(&chart::install(&scene, values).await?).await;
+    }
 
     let hook = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -110,11 +131,71 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     scene.plane.stop().await
 }
 
-/// A pod as the chart's Deployment would make it for that replica.
+/// The lease of Volcano's own controller, renewed just now and for long.
+fn volcanos_lease(name: &str) -> Value {
+    let now = jiff::Timestamp::now();
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"holderIdentity": "volcano-1", "leaseDurationSeconds": 3600, "renewTime": format!("{now:.6}")},
+    })
+}
+
+/// Where an install lies that has a namespace of its own.
+const APART: &str = "topoloom-system";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is_not_taken_for_ours() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a ex.io/rack=x ex.io/spine=s"]).await?;
+    scene.configure("networkTopologyDiscovery: []\n").await?;
+    let name = "volcano-hypernode-controller-manager";
+    chart::apply(&scene, &[volcanos_lease(name)]).await?;
+    let installed = chart::install_in(&scene, APART, json!({"config": {"document": RACKS}})).await?;
+    let flags = installed.container.flags_below(scene.plane.folder())?;
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let environment: Vec<(&str, &str)> =
+        installed.container.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let host = Host::launch_with("host", &installed.kubeconfig, &flags, &environment).await?;
+    let message = scene.until_condition("label", "SecondWriter", "True", "ForeignWriter").await;
+    assert!(message.contains(&format!("volcano-1 holds the lease {NAMESPACE}/{name}")), "{message}");
+    fails_with(&installed, &["second writer", &format!("volcano-1 holds the lease {NAMESPACE}/{name}")]).await;
+    let (good, text) = said(&installed, &installed.kubeconfig, &["status"]).await?;
+    assert!(good && text.contains(&format!("SECOND WRITER: volcano-1 holds {NAMESPACE}/{name}")), "{text}");
+    assert_eq!(scene.topology().await?, [""; 0]);
+    scene.plane.kubectl(&["delete", "lease", name, "-n", NAMESPACE]).await?;
+    scene.until(&["tier 2 ex.io/spine=s (1): ex.io/rack=x", "tier 1 ex.io/rack=x (1): a"]).await;
+
+    // Volcano's ConfigMap has the name that is looked for where nobody says which: nothing of ours would stop.
+    let admin = scene.plane.kubeconfig();
+    let annotations = async |namespace: &str, name: &str| {
+        scene.plane.kubectl(&["get", "configmap", name, "-n", namespace, "-o", "jsonpath={.metadata.annotations}"]).await
+    };
+    for position in ["on", "off"] {
+        let (good, text) = said_on_a_laptop(&admin, &["read-only", position]).await?;
+        let says = text.contains("there is no lease volcano-system/topoloom-hypernode") && text.contains("--namespace");
+        assert!(!good && says, "{text}");
+    }
+    let theirs = (NAMESPACE, "volcano-controller-configmap");
+    assert!(!annotations(theirs.0, theirs.1).await?.contains("read-only"));
+    let (good, text) = said_on_a_laptop(&admin, &["read-only", "on", "--force"]).await?;
+    assert!(good && annotations(theirs.0, theirs.1).await?.contains("read-only"), "{text}");
+    let ours = ["--namespace", APART, "--release", "topoloom"];
+    let (good, text) = said_on_a_laptop(&admin, &[&["read-only", "on"], &ours[..]].concat()).await?;
+    assert!(good && text.contains("writes end"), "{text}");
+    assert!(annotations(APART, "topoloom-controller-configmap").await?.contains("read-only"));
+    eventually("writes end", PATIENCE, async || {
+        let metrics = host.get("/metrics").await.map_err(|error| error.to_string())?;
+        if metrics.contains("topoloom_read_only{reason=\"annotation\"} 1\n") { Ok(()) } else { Err(metrics) }
+    })
+    .await;
+    host.stop().await
+}
+
+/// A pod as the chart's Deployment would make it for that replica, where the chart was given another name.
 fn pod(name: &str, version: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/name": "topoloom"}},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app.kubernetes.io/name": "fabric"}},
         "spec": {
             "serviceAccountName": chart::NAME,
             "containers": [{"name": "topoloom", "image": format!("topoloom/topoloom:{version}")}],
@@ -163,6 +244,21 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     let lease = &status["leases"][0];
     assert_eq!((&lease["standing"], &lease["transitions"]), (&json!("fresh"), &json!(0)), "{text}");
     assert_eq!(status["sources"][0]["state"], "Serving", "{text}");
+    let selector = ["status", "-o", "json", "--selector", "app.kubernetes.io/name=topoloom"];
+    let (_, text) = said(&installed, &admin, &selector).await?;
+    let status: Value = serde_json::from_str(&text)?;
+    assert_eq!((&status["replicas"][0]["pod"], &status["replicas"][1]), (&Value::Null, &Value::Null), "{text}");
+    let metrics = leader.get("/metrics").await?;
+    for series in [
+        "topoloom_configuration{state=\"valid\"} 1",
+        "topoloom_read_only{reason=\"unread\"} 0",
+        "topoloom_source_state{source=\"label\",state=\"Serving\"} 1",
+        "topoloom_last_success_timestamp_seconds{source=\"label\"} ",
+    ] {
+        assert!(metrics.lines().any(|line| line.starts_with(series)), "{series}\n{metrics}");
+    }
+    // It only hears of changes, so nobody waits for its next round.
+    assert!(!metrics.contains("topoloom_source_interval_seconds{"), "{metrics}");
     let (good, text) = said(&installed, &installed.kubeconfig, &["status", "--admin", follower.admin()]).await?;
     assert!(good && text.contains("pods could not be listed"), "{text}");
     assert!(text.contains("leads hypernode") && text.contains("[+] election hypernode: follows replica-a_"), "{text}");

@@ -19,6 +19,12 @@ const LEASE: &str = "topoloom-hypernode";
 const SLOW: [&str; 3] =
     ["--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s"];
 
+/// Somebody who only looked at the lease every now and then would not see for most of a minute that it changed.
+const RARE: [&str; 3] =
+    ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s", "--leader-elect-retry-period=40s"];
+/// How soon a lease is known to be somebody else's: the watch tells it in milliseconds.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
 /// Many nodes in many racks: writing their topology takes a while.
 async fn many(scene: &Scene, racks: usize) -> Result<()> {
     let nodes = (0..racks * 4).map(|node| {
@@ -76,14 +82,27 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
         }
     }
     let began = Instant::now();
-    let next = Host::launch_as("second", &kubeconfig, &SLOW).await?;
+    let mut next = Host::launch_as("second", &kubeconfig, &RARE).await?;
     eventually("the next one has written the rest", PATIENCE, async || {
         let written = scene.stored().await.map_err(|error| error.to_string())?.len();
         if written == 110 { Ok(()) } else { Err(written.to_string()) }
     })
     .await;
     assert!(began.elapsed() < Duration::from_secs(15), "it waited for a lease that was free");
-    next.stop().await
+
+    // M2: the lease is watched. Its next renewal is far away, and a word of somebody else in it ends its holder at once.
+    let leases: Api<Lease> = Api::namespaced(scene.plane.client(), NAMESPACE);
+    let stolen = Patch::Merge(json!({"spec": {"holderIdentity": "thief"}}));
+    leases.patch(LEASE, &PatchParams::default(), &stolen).await?;
+    eventually("the holder knows that its lease is lost", AT_ONCE, async || {
+        let log = next.log();
+        let is_lost = |line: &String| line.contains("the lease is lost") && line.contains("thief");
+        if log.iter().any(is_lost) { Ok(()) } else { Err(log.last().cloned().unwrap_or_default()) }
+    })
+    .await;
+    assert_eq!(next.ended().await?.code(), Some(1), "{:?}", next.log());
+    assert_eq!(holder(&lease(&scene).await?), "thief", "what is lost is not given back");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +143,8 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
     .await;
     scene.delete_nodes(&["n0", "n1", "n2", "n3"]).await?;
     kill_process(apiserver, Signal::STOP)?;
-    host.signal(Signal::TERM)?;
+    // B16: an interrupt that comes first asks to stop, too.
+    host.signal(Signal::INT)?;
     let status = host.ended().await?;
     kill_process(apiserver, Signal::CONT)?;
     assert_eq!(status.code(), Some(0), "{:?}", host.log());

@@ -24,6 +24,8 @@ pub const RELEASE: &str = "topoloom";
 pub const CLUSTER_NAME: &str = "topoloom.volcano-system";
 /// What it calls the others.
 pub const NAME: &str = "topoloom";
+/// An image that no registry has: nothing here pulls one.
+pub const IMAGE: &str = "registry.invalid/topoloom";
 /// Who the host is in a request.
 pub const USER: &str = "system:serviceaccount:volcano-system:topoloom";
 
@@ -47,10 +49,12 @@ pub struct Rendering {
 }
 
 impl Rendering {
-    /// Our chart as the release `topoloom` in [`NAMESPACE`].
+    /// Our chart as the release `topoloom` in [`NAMESPACE`], with [`IMAGE`] unless the values name another.
     #[must_use]
     pub fn new(values: Value) -> Self {
-        Self { chart: folder(), release: RELEASE.to_owned(), namespace: NAMESPACE.to_owned(), values }
+        let mut all = json!({"image": {"repository": IMAGE}});
+        merge(&mut all, values);
+        Self { chart: folder(), release: RELEASE.to_owned(), namespace: NAMESPACE.to_owned(), values: all }
     }
 
     /// What `helm template` prints.
@@ -126,11 +130,26 @@ pub async fn install(scene: &Scene, values: Value) -> Result<Installed> {
         "crds": {"discoverySource": "never", "hyperNode": "never"},
     });
     merge(&mut all, values);
-    let objects = Rendering::new(all).objects().await?;
+    put(scene, Rendering::new(all)).await
+}
+
+/// The same in a namespace of its own, which is made, with the configuration that the values hold.
+///
+/// # Errors
+/// As [`install`].
+pub async fn install_in(scene: &Scene, namespace: &str, values: Value) -> Result<Installed> {
+    let mut all = json!({"crds": {"discoverySource": "never", "hyperNode": "never"}});
+    merge(&mut all, values);
+    scene.plane.kubectl(&["create", "namespace", namespace]).await?;
+    put(scene, Rendering { namespace: namespace.to_owned(), ..Rendering::new(all) }).await
+}
+
+async fn put(scene: &Scene, rendering: Rendering) -> Result<Installed> {
+    let objects = rendering.objects().await?;
     let container = Container::of(&objects)?;
     let others: Vec<_> = objects.iter().filter(|object| object["kind"] != "Deployment").cloned().collect();
     apply(scene, &others).await?;
-    let kubeconfig = scene.plane.kubeconfig_for(NAMESPACE, NAME).await?;
+    let kubeconfig = scene.plane.kubeconfig_for(&rendering.namespace, NAME).await?;
     Ok(Installed { kubeconfig, container, objects })
 }
 

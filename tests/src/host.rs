@@ -33,7 +33,20 @@ pub struct Host {
     /// Reads the log; ends with the value.
     _reader: JoinSet<()>,
     admin: String,
+    health: Option<String>,
+    metrics: Option<String>,
     http: reqwest::Client,
+}
+
+/// One of the servers of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    /// For people on the same machine; always there.
+    Admin,
+    /// Where the probes ask, with `--enable-healthz`.
+    Health,
+    /// What Prometheus reads, with `--enable-metrics`.
+    Metrics,
 }
 
 /// The binary that the tests run.
@@ -126,9 +139,10 @@ impl Host {
             .spawn()?;
         let log = Arc::new(Mutex::new(Vec::new()));
         let mut lines = BufReader::new(child.stderr.take().context("standard error is piped")?).lines();
-        let mut admin = None;
+        let (mut admin, mut health, mut metrics) = (None, None, None);
         while let Some(line) = lines.next_line().await? {
             admin = field(&line, "admin");
+            (health, metrics) = (field(&line, "health"), field(&line, "metrics"));
             log.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             if admin.is_some() {
                 break;
@@ -144,7 +158,7 @@ impl Host {
                 sink.lock().unwrap_or_else(PoisonError::into_inner).push(line);
             }
         });
-        Ok(Self { child, log, _reader: reader, admin, http: reqwest::Client::new() })
+        Ok(Self { child, log, _reader: reader, admin, health, metrics, http: reqwest::Client::new() })
     }
 
     /// Every log line so far.
@@ -174,6 +188,28 @@ impl Host {
     /// Where its admin server listens.
     pub fn admin(&self) -> &str {
         &self.admin
+    }
+
+    /// Where one of its servers listens.
+    ///
+    /// # Errors
+    /// When it was started without that server.
+    pub fn address(&self, port: Port) -> Result<&str> {
+        let address = match port {
+            Port::Admin => Some(&self.admin),
+            Port::Health => self.health.as_ref(),
+            Port::Metrics => self.metrics.as_ref(),
+        };
+        address.map(String::as_str).with_context(|| format!("the host has no server for {port:?}"))
+    }
+
+    /// The status and the text that one of its servers answers.
+    ///
+    /// # Errors
+    /// When there is no such server, or no answer.
+    pub async fn ask(&self, port: Port, path: &str) -> Result<(u16, String)> {
+        let answer = self.http.get(format!("http://{}{path}", self.address(port)?)).send().await?;
+        Ok((answer.status().as_u16(), answer.text().await?))
     }
 
     /// Its process id.

@@ -33,7 +33,7 @@ pub use bom::Bom;
 pub use compile::{Checkout, compile};
 pub use inspect::{Inspected, inspect};
 pub use platform::Platform;
-pub use start::{Emulator, start};
+pub use start::{Emulator, Started, User, start};
 pub use toolchain::{Compiler, Toolchain};
 pub use twin::twin;
 

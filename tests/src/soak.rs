@@ -1,8 +1,10 @@
 //! A long time of trouble: nodes, configuration and plugins change, leaders are ended, and what the replicas hold is
 //! measured all the while.
 //!
-//! Two replicas are ended and started again in turns, whichever leads. A third one lives through everything; it is frozen
-//! for the moments in which a leader is looked for, so that it always follows and can be compared with itself.
+//! A third of the three replicas lives through everything. In the first half the other two lead in turns, and whichever
+//! leads is ended; the third one is frozen for the moments in which a leader is looked for, so that it always follows. In
+//! the second half it leads, and the other two are ended in turns. So a long life as a follower and a long reign are both
+//! compared with themselves.
 
 mod probe;
 pub mod record;
@@ -48,30 +50,30 @@ pub enum Outcome {
 struct Plan {
     total: Duration,
     sample: Duration,
-    end_a_leader: Duration,
+    end_a_replica: Duration,
     swap: Duration,
     edit: Duration,
     move_a_node: Duration,
 }
 
 impl Plan {
-    /// Twenty minutes are sampled every ten seconds and lose a leader every minute; a shorter soak does it faster.
+    /// Twenty minutes are sampled every ten seconds and lose a replica every minute; a shorter soak does it faster.
     fn of(minutes: u64) -> Self {
         let total = Duration::from_secs(minutes * 60);
-        let end_a_leader = (total / 20).clamp(Duration::from_secs(20), MINUTE);
+        let end_a_replica = (total / 20).clamp(Duration::from_secs(20), MINUTE);
         Self {
             total,
             sample: (total / 120).min(Duration::from_secs(10)),
-            end_a_leader,
-            swap: end_a_leader / 2,
-            edit: end_a_leader / 4,
+            end_a_replica,
+            swap: end_a_replica / 2,
+            edit: end_a_replica / 4,
             move_a_node: Duration::from_millis(200),
         }
     }
 
     /// The age from which a replica is compared with others: it has read everything and compiled its plugins.
     fn grown_up(&self) -> Duration {
-        self.end_a_leader / 3
+        self.end_a_replica / 3
     }
 }
 
@@ -81,7 +83,8 @@ struct Counts {
     moves: AtomicU64,
     edits: AtomicU64,
     swaps: AtomicU64,
-    ended: AtomicU64,
+    leaders: AtomicU64,
+    followers: AtomicU64,
 }
 
 /// Soaks, prints its progress and its table.
@@ -125,7 +128,7 @@ async fn soak(plan: Plan, record: &Mutex<Record>) -> Result<()> {
     let began = Instant::now();
     let counts = Counts::default();
     let measuring = measure(&plan, began, &probe, record, &counts);
-    let troubling = trouble(&plan, began + plan.total, &scene, replicas, &counts);
+    let troubling = trouble(&plan, began, &scene, replicas, &counts);
     let replicas = tokio::select! {
         troubled = troubling => troubled?,
         failed = measuring => return Err(failed),
@@ -137,25 +140,36 @@ async fn soak(plan: Plan, record: &Mutex<Record>) -> Result<()> {
     scene.plane.stop().await
 }
 
-/// Everything that happens to the cluster, until `end`; a failure of one part is that of all.
+/// Everything that happens to the cluster, from now until the soak ends; a failure of one part is that of all.
 async fn trouble(
     plan: &Plan,
-    end: Instant,
+    began: Instant,
     scene: &Scene,
     mut replicas: Replicas,
     counts: &Counts,
 ) -> Result<Replicas> {
+    let end = began + plan.total;
     let moves = trouble::moves(scene, plan.move_a_node, end, &counts.moves);
     let edits = trouble::edits(scene, plan.edit, end, &counts.edits);
     let swaps = trouble::swaps(scene, plan.swap, end, &counts.swaps);
-    let every = plan.end_a_leader;
+    let every = plan.end_a_replica;
     let ending = async move {
+        let half = began + plan.total / 2;
         let mut next = Instant::now() + every;
-        // The last one has the time to be replaced.
-        while next + every / 2 < end {
+        // The last one of each half has the time to be replaced.
+        while next + every / 2 < half {
             tokio::time::sleep_until(next).await;
             replicas.end_the_leader().await?;
-            counts.ended.fetch_add(1, Ordering::Relaxed);
+            counts.leaders.fetch_add(1, Ordering::Relaxed);
+            next = (next + every).max(Instant::now());
+        }
+        tokio::time::sleep_until(half).await;
+        replicas.crown_the_steady_one().await?;
+        next = next.max(Instant::now()) + every;
+        while next + every / 2 < end {
+            tokio::time::sleep_until(next).await;
+            replicas.end_a_follower().await?;
+            counts.followers.fetch_add(1, Ordering::Relaxed);
             next = (next + every).max(Instant::now());
         }
         anyhow::Ok(replicas)
@@ -184,10 +198,11 @@ async fn measure(plan: &Plan, began: Instant, probe: &Probe, record: &Mutex<Reco
         let minute = at.as_secs() / MINUTE.as_secs();
         if minute > told {
             told = minute;
-            let [moves, edits, swaps, ended] =
-                [&counts.moves, &counts.edits, &counts.swaps, &counts.ended].map(|count| count.load(Ordering::Relaxed));
+            let all = [&counts.moves, &counts.edits, &counts.swaps, &counts.leaders, &counts.followers];
+            let [moves, edits, swaps, leaders, followers] = all.map(|count| count.load(Ordering::Relaxed));
             println!(
-                "soak: minute {minute}: {moves} changes of nodes, {edits} edits, {swaps} plugins, {ended} leaders ended"
+                "soak: minute {minute}: {moves} changes of nodes, {edits} edits, {swaps} plugins, {leaders} leaders and \
+                 {followers} followers ended"
             );
         }
     }

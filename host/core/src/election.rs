@@ -344,7 +344,9 @@ impl Candidate {
                     let old = std::mem::replace(known, Known::Unread);
                     *known = old.forgotten();
                 }
-                *not_before = now;
+                // A lease that was not there and cannot be made may well be absent at the next look, too: without a pause
+                // that would go round as fast as the API server answers.
+                *not_before = if base.is_some() { now } else { now + retry };
             }
             (State::Outside { known, not_before, .. }, Answer::Unknown) => {
                 // It may be ours without our knowing it: what is there now decides.

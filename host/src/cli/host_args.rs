@@ -1,10 +1,11 @@
-//! What verbs about a running or future host are told beside the cluster: where its leases are.
+//! What verbs about a running or future host are told beside the cluster: where its leases are, and those of others.
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use super::ClusterArgs;
 use super::options::values;
 use crate::config::Location;
+use crate::manager::hypernode::rival;
 
 /// The name of the lease where nobody gives another.
 const LEASE: &str = "topoloom-hypernode";
@@ -20,6 +21,22 @@ pub(super) struct HostArgs {
     /// The namespace of the lease, as `run` has it; default: our own
     #[arg(long, env = "TOPOLOOM_LEADER_ELECT_RESOURCE_NAMESPACE", value_name = "NAME", value_parser = values::some_namespace)]
     leader_elect_resource_namespace: Option<String>,
+}
+
+/// Who else may write HyperNodes.
+#[derive(Debug, Clone, Args)]
+pub(super) struct RivalArgs {
+    /// Leases of Volcano's own HyperNode controller, in whichever namespace: while somebody holds one, no source is
+    /// written. Names with commas between; RELEASE-hypernode-controller-manager counts as well
+    #[arg(long, env = "TOPOLOOM_VOLCANO_LEASES", value_name = "NAMES", value_delimiter = ',', default_values = rival::USUAL_NAMES, action = ArgAction::Append, value_parser = values::lease)]
+    volcano_leases: Vec<String>,
+}
+
+impl RivalArgs {
+    /// The names of their leases.
+    pub(super) fn leases(&self, location: &Location) -> Vec<String> {
+        rival::leases(&self.volcano_leases, location.release())
+    }
 }
 
 impl HostArgs {

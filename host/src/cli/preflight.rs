@@ -14,12 +14,11 @@ use anyhow::bail;
 use clap::{ArgAction, Args};
 use topoloom_core::controllers::{HYPER_NODE, OURS, Selection};
 
-use super::host_args::HostArgs;
+use super::host_args::{HostArgs, RivalArgs};
 use super::options::values;
 use super::print;
 use crate::cluster::access::{Extent, Kept, Setting};
 use crate::cluster::{Reason, leases};
-use crate::manager::hypernode::rival;
 use access::Subject;
 use line::{Line, Mark};
 
@@ -28,17 +27,19 @@ use line::{Line, Mark};
 pub(super) struct PreflightArgs {
     #[command(flatten)]
     host: HostArgs,
+    #[command(flatten)]
+    rivals: RivalArgs,
     /// Which controllers run, as `run` has it
-    #[arg(long, value_name = "NAMES", default_value = "*", allow_hyphen_values = true, action = ArgAction::Append)]
+    #[arg(long, env = "TOPOLOOM_CONTROLLERS", value_name = "NAMES", default_value = "*", allow_hyphen_values = true, action = ArgAction::Append)]
     controllers: Vec<String>,
     /// The host holds a lease while it writes, as `run` has it
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
+    #[arg(long, env = "TOPOLOOM_LEADER_ELECT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
     leader_elect: bool,
     /// The host writes no HyperNodes, as `run` has it
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
+    #[arg(long, env = "TOPOLOOM_OBSERVE", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     observe: bool,
     /// The host writes nothing but leases, as `run` has it
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
+    #[arg(long, env = "TOPOLOOM_READ_ONLY", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     read_only: bool,
     /// Ask for the rights of this ServiceAccount in place of our own
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
@@ -88,7 +89,7 @@ pub(super) async fn run(args: PreflightArgs) -> anyhow::Result<ExitCode> {
             (false, false) => Extent::Everything,
         },
         kept: Kept::InConfigMaps,
-        rivals: rival::leases(location.release()),
+        rivals: args.rivals.leases(&location),
         references,
     };
     lines.extend(cluster::definitions(&client).await);

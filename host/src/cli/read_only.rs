@@ -4,24 +4,30 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 
+use super::host_args::HostArgs;
+use super::print;
 use super::source::OPERATOR;
-use super::{ClusterArgs, print};
 use crate::cluster::{Reason, Refusal};
 
 /// Flags of `read-only`.
 #[derive(Debug, Args)]
 pub(super) struct ReadOnlyArgs {
     #[command(flatten)]
-    cluster: ClusterArgs,
+    host: HostArgs,
     /// Whether writes end or go on
     #[arg(value_enum)]
     position: Position,
+    /// Annotate the ConfigMap even where no lease says that a host of ours is there (one that runs with
+    /// --leader-elect=false has none)
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -59,8 +65,12 @@ impl Position {
 
 /// Sets or takes the annotation.
 pub(super) async fn run(args: ReadOnlyArgs) -> anyhow::Result<ExitCode> {
-    let location = args.cluster.location();
-    let api: Api<ConfigMap> = Api::namespaced(args.cluster.connect().await?, &location.namespace);
+    let location = args.host.location();
+    let client = args.host.cluster.connect().await?;
+    if !args.force {
+        a_host_is_there(&client, &args.host).await?;
+    }
+    let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
     let body = json!({"metadata": {"annotations": {READ_ONLY_ANNOTATION: args.position.value()}}});
     let parameters = PatchParams { field_manager: Some(OPERATOR.into()), ..PatchParams::default() };
     match api.patch(&location.name, &parameters, &Patch::Merge(&body)).await.map_err(|error| Refusal::of(&error)) {
@@ -74,5 +84,22 @@ pub(super) async fn run(args: ReadOnlyArgs) -> anyhow::Result<ExitCode> {
             location.name
         ),
         Err(refusal) => Err(refusal).with_context(|| format!("annotating {}/{}", location.namespace, location.name)),
+    }
+}
+
+/// Whoever believes that writes end must not have annotated the ConfigMap of somebody else: Volcano's has the name that we
+/// look for where nothing else is said. A lease is what every host leaves that has ever run there.
+async fn a_host_is_there(client: &kube::Client, host: &HostArgs) -> anyhow::Result<()> {
+    let (namespace, name) = host.lease();
+    let way = "say where ours is with --namespace and --release (the chart's: topoloom-system, topoloom), with --config-map \
+               and --leader-elect-resource-name where it has other names; --force goes on without this check";
+    let leases: Api<Lease> = Api::namespaced(client.clone(), &namespace);
+    match leases.get_opt(&name).await.map_err(|error| Refusal::of(&error)) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => bail!(
+            "nothing was annotated: there is no lease {namespace}/{name}, so no host of ours seems to run there: {way}"
+        ),
+        Err(refusal) => Err(refusal)
+            .with_context(|| format!("nothing was annotated: the lease {namespace}/{name} could not be read ({way})")),
     }
 }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::{OURS, Selection};
 use topoloom_core::plugin::{Amount, Limit, Setting};
 
+use super::host_args::RivalArgs;
 use super::options::{Given, VOLCANOS, values};
 use super::{ClusterArgs, LogArgs};
 use crate::config::Mode;
@@ -56,6 +57,8 @@ pub(super) struct RunArgs {
     /// Give profiles at the admin address
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     profiling: bool,
+    #[command(flatten)]
+    rivals: RivalArgs,
     /// Whose status.nodeCount is kept
     #[arg(long, value_enum, default_value_t = StatusScope::All)]
     status: StatusScope,
@@ -154,8 +157,10 @@ impl RunArgs {
             listeners::check_files(listeners.health.as_ref(), given);
             (cache, trust) = (self.plugins.cache(given), self.plugins.trust(given));
         }
+        let location = self.cluster.location();
         let options = Options {
-            location: self.cluster.location(),
+            rivals: self.rivals.leases(&location),
+            location,
             namespace,
             controllers,
             on_init_failure: match self.tolerate_controller_failures {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::host_args::HostArgs;
+use super::host_args::{HostArgs, RivalArgs};
 use super::{admin as server, print};
 use crate::cluster::leases::Held;
 use crate::cluster::writers::Writer;
@@ -25,6 +25,11 @@ use waits::Waiting;
 pub(super) struct StatusArgs {
     #[command(flatten)]
     host: HostArgs,
+    #[command(flatten)]
+    rivals: RivalArgs,
+    /// What the pods of the replicas are listed by, as kubectl has it; default: the labels of the pod that leads
+    #[arg(long, env = "TOPOLOOM_SELECTOR", value_name = "LABELS")]
+    selector: Option<String>,
     /// Text for people or JSON for programs
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -150,7 +155,7 @@ pub(super) struct Queue {
 
 /// Looks, and prints what it saw.
 pub(super) async fn run(args: StatusArgs) -> anyhow::Result<ExitCode> {
-    let mut status = look::look(&args.host).await?;
+    let mut status = look::look(&args).await?;
     match admin::look(args.admin.unwrap_or(server::USUAL)).await {
         Ok(replica) => status.replica = Some(replica),
         // Nobody said that there is one.

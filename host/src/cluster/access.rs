@@ -194,7 +194,7 @@ impl Setting {
                 ..cluster(
                     "coordination.k8s.io",
                     "leases",
-                    &["get", "list", "watch"],
+                    &["list", "watch"],
                     "whether a controller of Volcano's writes HyperNodes too",
                 )
             });

@@ -85,10 +85,12 @@ impl Connection {
         connector.set_read_timeout(config.read_timeout);
         connector.set_write_timeout(config.write_timeout);
         let service = ServiceBuilder::new()
+            // Before the door: who waited for a turn is asked for the lease after that.
             .layer(limit.clone())
+            // Before what counts: what is refused here was never asked of the API server.
+            .layer(gate::Door(gate.clone()))
             .layer(requests::Counted(metrics.clone()))
             .layer(MapErrLayer::new(named(&self.server)))
-            .layer(gate::Door(gate.clone()))
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer().map_err(refused)?)
             .layer(config.extra_headers_layer().map_err(refused)?)
@@ -175,4 +177,38 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::cluster::gate::{ReadOnly, Switch};
+    use crate::cluster::{Reason, Refusal};
+
+    #[tokio::test]
+    async fn what_is_refused_at_the_door_is_no_request() {
+        // Nobody listens there.
+        let server = http::Uri::from_static("http://127.0.0.1:1");
+        let config = kube::Config::new(server.clone());
+        let connection = Connection { client: kube::Client::try_from(config.clone()).unwrap(), server, config };
+        let mut registry = Registry::default();
+        let metrics = requests::Metrics::register(&mut registry);
+        let counted = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text.lines().filter(|line| line.starts_with("api_requests_total")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let switch = Switch::new(ReadOnly::Yes);
+        let client = connection.behind(&Gate::open(&switch), &metrics, &Limit::default()).unwrap();
+        let write = async || {
+            let request = http::Request::patch("/api/v1/nodes/n").body(Vec::new()).unwrap();
+            Refusal::of(&client.request::<serde_json::Value>(request).await.unwrap_err()).reason
+        };
+        assert_eq!((write().await, counted()), (Reason::ReadOnly, vec![]));
+        switch.set(ReadOnly::No);
+        assert_eq!(write().await, Reason::Unreachable);
+        assert_eq!(counted(), [r#"api_requests_total{verb="patch",resource="nodes",code="error"} 1"#]);
+    }
 }

@@ -37,6 +37,8 @@ pub fn boot_time() -> Duration {
 pub struct Gate {
     /// In nanoseconds of the boot-time clock.
     until: Arc<AtomicU64>,
+    /// While one of these is open, it is, too.
+    others: Arc<[Gate]>,
     switch: Switch,
 }
 
@@ -90,13 +92,22 @@ impl Gate {
     /// A gate that opens with a lease.
     #[must_use]
     pub fn closed(switch: &Switch) -> Self {
-        Self { until: Arc::new(AtomicU64::new(0)), switch: switch.clone() }
+        Self::until(0, switch)
     }
 
     /// A gate for who writes without asking.
     #[must_use]
     pub fn open(switch: &Switch) -> Self {
-        Self { until: Arc::new(AtomicU64::new(FOR_EVER)), switch: switch.clone() }
+        Self::until(FOR_EVER, switch)
+    }
+
+    fn until(nanos: u64, switch: &Switch) -> Self {
+        Self { until: Arc::new(AtomicU64::new(nanos)), others: Arc::default(), switch: switch.clone() }
+    }
+
+    /// A gate that is open while one of these is: for what a process writes whichever of its leases it holds.
+    pub fn any<'a>(gates: impl IntoIterator<Item = &'a Self>, switch: &Switch) -> Self {
+        Self { others: gates.into_iter().cloned().collect(), ..Self::closed(switch) }
     }
 
     /// A gate for what is no write, or asks nobody.
@@ -140,7 +151,8 @@ impl Gate {
     fn in_time(&self) -> Result<(), Closed> {
         let until = self.until.load(Ordering::SeqCst);
         let now = || u64::try_from(boot_time().as_nanos()).unwrap_or(FOR_EVER);
-        if until == FOR_EVER || now() < until { Ok(()) } else { Err(Closed::NotLeader) }
+        let is_open = until == FOR_EVER || now() < until || self.others.iter().any(|gate| gate.in_time().is_ok());
+        if is_open { Ok(()) } else { Err(Closed::NotLeader) }
     }
 }
 
@@ -317,6 +329,24 @@ mod tests {
         gate.open_until(boot_time());
         assert_eq!(gate.check(), Err(Closed::NotLeader));
         assert_eq!(Gate::none().check(), Ok(()));
+    }
+
+    #[test]
+    fn a_gate_of_several_leases_is_open_while_one_of_them_is_ours() {
+        let (switch, later) = (writes(), boot_time() + Duration::from_secs(3600));
+        let (one, two) = (Gate::closed(&switch), Gate::closed(&switch));
+        let any = Gate::any([&one, &two], &switch);
+        assert_eq!(any.check(), Err(Closed::NotLeader));
+        two.open_until(later);
+        assert_eq!(any.check(), Ok(()));
+        one.open_until(later);
+        two.close();
+        assert_eq!(any.check(), Ok(()));
+        switch.set(ReadOnly::Yes);
+        assert_eq!(any.check(), Err(Closed::ReadOnly));
+        one.close();
+        assert_eq!(any.check(), Err(Closed::NotLeader));
+        assert_eq!(Gate::any([], &writes()).check(), Err(Closed::NotLeader), "nobody leads anything");
     }
 
     #[tokio::test]

@@ -1,10 +1,12 @@
 //! Leases as somebody sees them who looks once: who holds one, and whether that is still true.
 //!
 //! An election watches its lease and measures with its own clock ([`crate::manager::election`]). Who looks once has only
-//! the times that stand in it, so they are compared with the clock of the API server and not with that of a laptop.
+//! the times that stand in it, so they are compared with the clock of the API server and not with that of a laptop. The
+//! holder writes its time by its own clock, which may be behind; the API server notes by its own when it did.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::Api;
 use serde::Serialize;
 use topoloom_api::names::RELEASED_ANNOTATION;
@@ -60,7 +62,7 @@ impl Held {
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
         let duration = spec.lease_duration_seconds.filter(|seconds| *seconds > 0).unwrap_or(USUAL);
-        let renewed = spec.renew_time.map(|time| now.duration_since(time.0));
+        let renewed = spec.renew_time.map(|time| time.0).max(noted(lease)).map(|time| now.duration_since(time));
         let is_late = renewed.is_none_or(|ago| ago > SignedDuration::from_secs(duration.into()));
         let standing = match (holder.is_empty(), is_late) {
             (true, _) => Standing::Free,
@@ -87,6 +89,17 @@ impl Held {
     pub fn replica(&self) -> &str {
         self.holder.rsplit_once('_').map_or(self.holder.as_str(), |(instance, _)| instance)
     }
+}
+
+/// When somebody wrote the time of a renewal last, by the clock of the API server. Whoever wrote something else, an
+/// annotation perhaps, renewed nothing.
+fn noted(lease: &Lease) -> Option<Timestamp> {
+    let renews = |entry: &&ManagedFieldsEntry| {
+        let fields = entry.fields_v1.as_ref();
+        fields.is_some_and(|fields| fields.0.pointer("/f:spec/f:renewTime").is_some())
+    };
+    let entries = lease.metadata.managed_fields.iter().flatten();
+    entries.filter(renews).filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
 }
 
 /// Looks at one lease.
@@ -144,6 +157,27 @@ mod tests {
         assert_eq!(held(spec.clone(), "2026-01-01T00:01:16Z").standing, Standing::Expired);
         let ahead = held(spec, "2026-01-01T00:00:50Z");
         assert_eq!((ahead.standing, ahead.renewed_seconds_ago), (Standing::Fresh, Some(0)));
+    }
+
+    #[test]
+    fn a_holder_whose_clock_is_behind_holds_its_lease() {
+        let at = |noted: &[(&str, serde_json::Value)]| {
+            let entries: Vec<_> = noted.iter().map(|(time, spec)| json!({"time": time, "fieldsV1": spec})).collect();
+            let lease = json!({
+                "metadata": {"namespace": "n", "name": "l", "managedFields": entries},
+                "spec": {"holderIdentity": "x", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"},
+            });
+            let held = Held::of(&serde_json::from_value(lease).unwrap(), "2026-01-01T00:05:00Z".parse().unwrap());
+            (held.standing, held.renewed_seconds_ago)
+        };
+        let renews = json!({"f:spec": {"f:holderIdentity": {}, "f:renewTime": {}}});
+        let annotates = json!({"f:metadata": {"f:annotations": {"f:note": {}}}});
+        let (before, early, now) = ("2025-12-31T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:04:50Z");
+        assert_eq!(at(&[]), (Standing::Expired, Some(300)));
+        assert_eq!(at(&[(before, renews.clone())]), (Standing::Expired, Some(300)), "a clock that is ahead");
+        assert_eq!(at(&[(now, renews.clone())]), (Standing::Fresh, Some(10)));
+        assert_eq!(at(&[(now, renews.clone()), (early, renews.clone())]), (Standing::Fresh, Some(10)));
+        assert_eq!(at(&[(early, renews), (now, annotates)]), (Standing::Expired, Some(240)));
     }
 
     #[test]

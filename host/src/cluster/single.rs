@@ -23,6 +23,20 @@ where
     states(watcher::watcher(api, only(name)).backoff(Pauses::default()))
 }
 
+/// The same for what must not be missed for long: each watch listens for this time, in whole seconds, and is followed by the
+/// next one.
+pub fn watch_anew<K>(
+    api: Api<K>,
+    name: &str,
+    listens: Duration,
+) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send + use<K>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let seconds = u32::try_from(listens.as_secs()).unwrap_or(u32::MAX);
+    states(watcher::watcher(api, only(name).timeout(seconds)).backoff(Pauses::default()))
+}
+
 /// The same for what cannot wait: a watch that broke is opened again after this pause, however often it breaks.
 pub fn watch_every<K>(
     api: Api<K>,
@@ -50,8 +64,15 @@ impl Backoff for Always {
     fn reset(&mut self) {}
 }
 
+/// The field selector that restricts a list or a watch to the objects of one name, in whichever namespace: `resourceNames`
+/// of a rule hold for it.
+#[must_use]
+pub fn named(name: &str) -> String {
+    format!("metadata.name={name}")
+}
+
 fn only(name: &str) -> watcher::Config {
-    watcher::Config::default().fields(&format!("metadata.name={name}"))
+    watcher::Config::default().fields(&named(name))
 }
 
 fn states<K>(

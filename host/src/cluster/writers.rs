@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{Api, ListParams};
 use serde::Serialize;
@@ -11,7 +12,8 @@ use topoloom_api::HyperNode;
 use topoloom_api::names::{FIELD_MANAGER, SOURCE_LABEL};
 
 use super::Refusal;
-use super::leases::{self, Held, Standing};
+use super::leases::{Held, Standing};
+use super::single;
 
 /// How long ago a change counts. What Volcano wrote before we took over stays in the lists of managers for ever.
 const LATELY: SignedDuration = SignedDuration::from_mins(10);
@@ -29,15 +31,20 @@ pub struct Writer {
     pub example: String,
 }
 
-/// Leases of these names that somebody holds. One that cannot be read is none that we know of: the right to read it is
-/// asked for elsewhere.
-pub async fn rivals(client: &kube::Client, namespace: &str, names: &[String], now: Timestamp) -> Vec<Held> {
-    let mut fresh = Vec::new();
+/// Leases of these names that somebody holds, in whichever namespace; and why not all of them could be seen, if so.
+pub async fn rivals(client: &kube::Client, names: &[String], now: Timestamp) -> (Vec<Held>, Option<Refusal>) {
+    let api: Api<Lease> = Api::all(client.clone());
+    let (mut fresh, mut refused) = (Vec::new(), None);
     for name in names {
-        let held = leases::read(client, namespace, name, now).await.ok().flatten();
-        fresh.extend(held.filter(|held| held.standing == Standing::Fresh));
+        match api.list(&ListParams::default().fields(&single::named(name))).await {
+            Ok(leases) => {
+                let held = leases.items.iter().map(|lease| Held::of(lease, now));
+                fresh.extend(held.filter(|held| held.standing == Standing::Fresh));
+            }
+            Err(error) => refused = Some(Refusal::of(&error)),
+        }
     }
-    fresh
+    (fresh, refused)
 }
 
 /// Who changed HyperNodes that belong to a source.

@@ -71,6 +71,12 @@ impl Document {
         self.entries.iter().all(|entry| entry.source.is_some())
     }
 
+    /// Whether it names no source and says something that nobody understands: that is no wish to remove them all.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.entries.is_empty() && !self.warnings.is_empty()
+    }
+
     /// Everything wrong with entries, in the order of the document.
     pub fn errors(&self) -> impl Iterator<Item = &Problem> {
         self.entries.iter().filter_map(|entry| entry.config.as_ref().err()).flatten()

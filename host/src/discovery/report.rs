@@ -6,6 +6,7 @@
 //! works on and says so.
 
 mod decisions;
+mod states;
 mod write;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -310,6 +310,10 @@ impl Supervisor {
         let place = shared.supply.delivery.subscribe(&entry.plugin);
         let (served_last, rollout) = (memory.served_last(), Rollout::new(memory.rollout()));
         shared.supply.modules.remember(&source, &memory.status);
+        // Whoever leads from now on has not had a success of its own, and the last one still counts.
+        if let Some(last) = memory.status.last_success.as_ref().and_then(|text| text.parse().ok()) {
+            shared.metrics.succeeded(&source, last);
+        }
         Self {
             config_applied: memory.status.config_hash.clone(),
             report: Report::remembering(&source, entry.on_removal, memory.status),
@@ -416,7 +420,7 @@ impl Supervisor {
             return Turn::Shadow;
         }
         let is_stuck = self.rollout.quarantine_pause().is_some();
-        if active && is_stuck && self.is_removal_due && !self.observes() {
+        if active && is_stuck && self.is_removal_due && !self.observes() && !self.has_rival() {
             return Turn::Remove;
         }
         if self.is_behind() {
@@ -480,6 +484,11 @@ impl Supervisor {
         [self.shared.mode, self.entry.mode, runs].contains(&Mode::Observe)
     }
 
+    /// Whether Volcano's own controller leads (decision M6).
+    fn has_rival(&self) -> bool {
+        self.shared.rival.borrow().is_some()
+    }
+
     /// Whether the plugin that serves is being prepared with another entry.
     fn is_reconfigured(&self) -> bool {
         self.worked_on.is_some_and(|digest| self.rollout.serving().is_some_and(|serving| serving.digest == digest))
@@ -526,12 +535,14 @@ impl Supervisor {
 
     /// The source is off or gone: its HyperNodes stay, unless the entry says otherwise.
     async fn stop(mut self, on_removal: OnRemoval) -> Left {
-        let silent = self.observes() || self.is_paused() || self.shared.rival.borrow().is_some();
-        let deletes = on_removal == OnRemoval::Delete && !silent;
+        let deletes = on_removal == OnRemoval::Delete && !self.observes() && !self.is_paused();
         self.shared.hyper_nodes.disown(&self.source);
         self.shared.tiers.forget(&self.source);
         let mut left = Left::AsWanted;
-        if deletes {
+        if deletes && self.has_rival() {
+            left = Left::Behind;
+            self.report.removed(&Removal { deleted: 0, left: Some("Volcano's own controller leads".to_owned()) });
+        } else if deletes {
             if self.shared.stop.run_until_cancelled(self.shared.hyper_nodes.synced()).await.is_none() {
                 return Left::Behind;
             }

@@ -60,7 +60,9 @@ pub fn debug(debug: Debug, control: log::Control, profiling: Profiling) -> Route
 fn profiles(profiling: Profiling) -> Router {
     let answer = match profiling {
         Profiling::On => get(profile),
-        Profiling::Off => get(async || (StatusCode::NOT_FOUND, "profiles are given by a host that runs with --profiling\n")),
+        Profiling::Off => {
+            get(async || (StatusCode::NOT_FOUND, "profiles are given by a host that runs with --profiling\n"))
+        }
     };
     Router::new().route("/debug/profile", answer)
 }

@@ -1,5 +1,7 @@
 //! The watch on the one ConfigMap that holds the configuration, and the switch of all writes in its annotations.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt};
@@ -7,9 +9,14 @@ use tokio::sync::mpsc::UnboundedSender;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 
 use super::health::Check;
+use super::metrics::{By, SettingMetrics};
 use crate::cluster::gate::{ReadOnly, Switch};
 use crate::cluster::single;
 use crate::config::{Load, Location};
+use crate::text::says_yes;
+
+/// How long one watch listens: on a connection that broke without a word it hears nothing for that long.
+const LISTENS: Duration = Duration::from_secs(30);
 
 /// What is watched, and what listens to its annotation.
 pub struct Place {
@@ -19,14 +26,19 @@ pub struct Place {
     pub switch: Switch,
     /// Writes stay off, whatever the annotation says.
     pub forced: bool,
+    /// Counts what is found.
+    pub metrics: SettingMetrics,
 }
 
 /// Reads the ConfigMap whenever it changes, until dropped. Equal contents in a row are sent once.
 pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Load>, check: Check) {
-    let Place { location, switch, forced } = place;
+    let Place { location, switch, forced, metrics } = place;
+    metrics.read_only(By::Flag, forced);
+    metrics.read_only(By::Unread, true);
     let mut annotated = false;
     let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
-    let mut states = std::pin::pin!(single::watch(api, &location.name));
+    // Whoever switches writes off at night waits for this watch, so one that hears nothing is soon asked anew.
+    let mut states = std::pin::pin!(single::watch_anew(api, &location.name, LISTENS));
     let mut last: Option<Option<Option<String>>> = None;
     while let Some(state) = states.next().await {
         let present = match state {
@@ -39,8 +51,10 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
         check.pass();
         if let Some(map) = &present {
             // Without a ConfigMap the last word stands.
-            annotated = map.annotations().get(READ_ONLY_ANNOTATION).is_some_and(|value| value == "true");
+            annotated = says_yes(map.annotations().get(READ_ONLY_ANNOTATION).map(String::as_str));
         }
+        metrics.read_only(By::Annotation, annotated);
+        metrics.read_only(By::Unread, false);
         let position = if forced || annotated { ReadOnly::Yes } else { ReadOnly::No };
         if switch.set(position) && position == ReadOnly::Yes {
             tracing::warn!(annotation = READ_ONLY_ANNOTATION, "writes are switched off");
@@ -52,7 +66,9 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
             continue;
         }
         last = Some(key);
-        if loads.send(Load::from_data(data.as_ref(), &location.key)).is_err() {
+        let load = Load::from_data(data.as_ref(), &location.key);
+        metrics.configuration(&load);
+        if loads.send(load).is_err() {
             // Nobody listens any more: the process is stopping.
             std::future::pending::<()>().await;
         }

@@ -17,6 +17,7 @@ use super::election::{Election, Group};
 use super::health::Health;
 use super::options::Options;
 use crate::cluster::Connection;
+use crate::cluster::events::Events;
 use crate::cluster::gate::Switch;
 use crate::work;
 
@@ -32,6 +33,8 @@ pub struct Context<'a> {
     pub election: Election,
     /// The switch of all writes.
     pub switch: Switch,
+    /// The recorder of Events: one for the process, so that equal Events of all controllers are one series (requirement R12).
+    pub events: &'a Events,
     /// Where checks are entered.
     pub health: &'a Health,
     /// How queues are worked on.
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn controllers_are_taken_in_the_order_of_their_names_and_each_name_once() {
+    fn r2_controllers_are_taken_in_the_order_of_their_names_and_each_name_once() {
         let mut registry = Registry::default();
         for name in ["nodelock-sweeper", "hyperNode-controller", "extender"] {
             registry.register(Box::new(Named(name))).unwrap();

@@ -13,6 +13,8 @@ mod history;
 mod lease;
 mod metrics;
 #[cfg(test)]
+pub(super) mod staged;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
@@ -263,6 +265,8 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             renew_deadline: setup.options.renew_deadline,
             retry_period: setup.options.retry_period,
         };
+        // Who follows and has not read the lease for longer could not take over (requirement R6).
+        setup.check.counts_for_followers(setup.group, timing.duration * 2);
         let (sender, role) = watch::channel(Role::Unknown);
         let pulse = Arc::new(Pulse { until: AtomicU64::new(0), grace: timing.duration - timing.renew_deadline });
         let lease = LeaseName {
@@ -292,6 +296,7 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             history: election.history.clone(),
             release: election.release.clone(),
             stored: None,
+            may_be_ours: false,
             check: setup.check,
             metrics: setup.metrics,
         };
@@ -330,6 +335,8 @@ struct Runner {
     release: CancellationToken,
     /// The Lease as last read or written: what is in it and not ours is kept.
     stored: Option<Lease>,
+    /// A claim of ours was sent that nothing speaks against: it may be stored even if no answer said so.
+    may_be_ours: bool,
     check: Check,
     metrics: Metrics,
 }
@@ -357,15 +364,12 @@ impl Runner {
                 },
                 Order::Read => {
                     if self.release.is_cancelled() {
-                        return;
+                        return self.give_back(&api).await;
                     }
                     let name = self.name.clone();
                     let read = api.get_opt(&name);
                     match self.during(now, read, &mut watched).await {
-                        Came::Answer(Ok(lease)) => {
-                            self.check.pass();
-                            self.saw(Seen::Read, lease);
-                        }
+                        Came::Answer(Ok(lease)) => self.saw(Seen::Read, lease),
                         Came::Answer(Err(error)) => {
                             let refusal = Refusal::of(&error);
                             self.history.add(format!("not read: {refusal}"));
@@ -374,13 +378,14 @@ impl Runner {
                         }
                         Came::Late => {
                             self.history.add("not read: no answer in time");
+                            self.check.fail(&late());
                             self.candidate.unread(boot_time());
                         }
                     }
                 }
                 Order::Claim { base, transitions } => {
                     if self.release.is_cancelled() {
-                        return;
+                        return self.give_back(&api).await;
                     }
                     let lease = lease::claim(self.stored.as_ref(), &self.wanted(transitions), base.as_deref());
                     self.write(&api, now, base, lease, &mut watched).await;
@@ -427,7 +432,9 @@ impl Runner {
                 let refusal = Refusal::of(&error);
                 self.history.add(format!("not written: {refusal}"));
                 match refusal.reason {
-                    Reason::Conflict | Reason::AlreadyExists | Reason::NotFound => Answer::Conflict,
+                    Reason::Conflict | Reason::AlreadyExists => Answer::Conflict,
+                    // The lease that was to be replaced is gone. What was to be made has no place: its namespace is missing.
+                    Reason::NotFound if base.is_some() => Answer::Conflict,
                     _ => {
                         self.check.fail(&refusal);
                         Answer::Unknown
@@ -436,9 +443,11 @@ impl Runner {
             }
             Came::Late => {
                 self.history.add("not written: no answer in time");
+                self.check.fail(&late());
                 Answer::Unknown
             }
         };
+        self.may_be_ours |= answer != Answer::Conflict;
         self.metrics.attempt(self.group, &answer);
         self.candidate.answered(sent, boot_time(), base.as_ref(), answer);
     }
@@ -484,6 +493,10 @@ impl Runner {
             Some(lease) => Observation::Present(lease::record(lease)),
             None => Observation::Absent(None),
         };
+        // That there is none says nothing yet: it may be that there never can be. The claim that follows finds out.
+        if lease.is_some() {
+            self.check.pass();
+        }
         self.candidate.observed(boot_time(), seen, observation);
         if seen == Seen::Read || self.stored.is_none() || self.candidate.release().is_none() {
             self.stored = lease;
@@ -536,23 +549,54 @@ impl Runner {
         });
     }
 
-    /// The last write of a holder whose workers have ended.
+    /// The last write of a holder whose workers have ended, and of whoever may be one without knowing it.
     async fn give_back(mut self, api: &Api<Lease>) {
-        let Some(version) = self.candidate.release() else { return };
         self.gate.close();
         let patience = self.timing.renew_deadline.min(Duration::from_secs(5));
-        let lease = lease::release(self.stored.as_ref(), &self.wanted(0), &version);
-        let parameters = kube::api::PostParams::default();
-        let released = api.replace(&self.name, &parameters, &lease);
-        match tokio::time::timeout(patience, released).await {
-            Ok(Ok(_)) => tracing::info!(group = self.group.as_str(), "the lease is given back"),
-            Ok(Err(error)) => tracing::warn!(error = %Refusal::of(&error), "the lease could not be given back"),
+        match tokio::time::timeout(patience, self.given_back(api)).await {
+            Ok(Ok(true)) => tracing::info!(group = self.group.as_str(), "the lease is given back"),
+            Ok(Ok(false)) => {}
+            Ok(Err(refusal)) => tracing::warn!(error = %refusal, "the lease could not be given back"),
             Err(_) => tracing::warn!("the lease could not be given back: no answer"),
         }
         self.pulse.until.store(0, Ordering::SeqCst);
         self.metrics.role(self.group, &Role::Unknown);
-        self.stored = None;
     }
+
+    /// Whether it was ours to give.
+    async fn given_back(&mut self, api: &Api<Lease>) -> Result<bool, Refusal> {
+        match self.candidate.release() {
+            Some(version) => match self.released(api, &version).await {
+                // Somebody added a word of their own, or a renewal that we gave up was stored after all.
+                Err(refusal) if refusal.reason == Reason::Conflict => {}
+                Err(refusal) if refusal.reason == Reason::NotFound => return Ok(false),
+                released => return released.map(|()| true),
+            },
+            None if self.may_be_ours => {}
+            None => return Ok(false),
+        }
+        let found = api.get_opt(&self.name).await.map_err(|error| Refusal::of(&error))?;
+        let Some(found) = found else { return Ok(false) };
+        let record = lease::record(&found);
+        if record.holder != *self.candidate.me() {
+            return Ok(false);
+        }
+        self.stored = Some(found);
+        self.released(api, &record.version).await.map(|()| true)
+    }
+
+    /// Writes that nobody holds it, over that version and no other.
+    async fn released(&self, api: &Api<Lease>, version: &str) -> Result<(), Refusal> {
+        let lease = lease::release(self.stored.as_ref(), &self.wanted(0), version);
+        let answer = api.replace(&self.name, &kube::api::PostParams::default(), &lease).await;
+        answer.map(|_| ()).map_err(|error| Refusal::of(&error))
+    }
+}
+
+/// What is said of a request that was not answered in time.
+fn late() -> Refusal {
+    let message = "the API server did not answer in time".to_owned();
+    Refusal { reason: Reason::Unreachable, message, retry_after: None }
 }
 
 /// A name unlike that of any other process: `<hostname>_<uuid>` (B9).

@@ -1,7 +1,12 @@
 //! What works and what does not, for `/readyz` and `/healthz`.
 //!
-//! A replica that follows is ready when it can read the lease: what its controllers keep warm is shown, and does not
+//! A replica that follows is ready when it has read the lease: what its controllers keep warm is shown, and does not
 //! count. One that leads is ready when its caches are there (requirement R6). Alive is everybody whose renew loop goes on.
+//!
+//! What worked once and fails now is shown, and does not count either. An API server that fails, fails for every replica:
+//! if that made them unready, all of them would be taken out of service at the same moment, where what is in force goes on.
+//! There is one exception: a follower that has not been able to read the lease for two lease durations could not take over,
+//! which is all that it is there for. A leader is judged by the lease itself.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +40,10 @@ struct Checked {
     state: State,
     /// It counts only while this group's lease is ours.
     group: Option<Group>,
+    /// Whoever follows in this group is not ready once it has failed for this long.
+    followers: Option<(Group, Duration)>,
+    /// Since when it fails without a success in between.
+    failing_since: Option<Instant>,
 }
 
 /// How a controller stands.
@@ -81,6 +90,8 @@ pub enum State {
 pub struct Check {
     name: &'static str,
     health: Health,
+    /// The controller that waits while this is absent.
+    controller: Option<&'static str>,
 }
 
 impl Health {
@@ -100,6 +111,12 @@ impl Health {
         self.add(name, Some(group), State::Starting("waiting".into()))
     }
 
+    /// The same for what a controller can do nothing without: while it is absent the controller waits (decision M1).
+    #[must_use]
+    pub fn check_of_controller(&self, name: &'static str, group: Group, controller: &'static str) -> Check {
+        Check { controller: Some(controller), ..self.check_of_leader(name, group) }
+    }
+
     /// Adds a check that readiness does not wait for.
     #[must_use]
     pub fn optional(&self, name: &'static str) -> Check {
@@ -107,8 +124,8 @@ impl Health {
     }
 
     fn add(&self, name: &'static str, group: Option<Group>, state: State) -> Check {
-        self.lock().checks.insert(name, Checked { state, group });
-        Check { name, health: self.clone() }
+        self.lock().checks.insert(name, Checked { state, group, followers: None, failing_since: None });
+        Check { name, health: self.clone(), controller: None }
     }
 
     /// Adds an election.
@@ -143,7 +160,7 @@ impl Health {
                 let late = late.as_secs();
                 (false, format!("the renew loop of the lease {} is stuck: {late} s late\n", group.as_str()))
             }
-            None => (true, "ok\n".to_owned()),
+            None => (true, "ok".to_owned()),
         }
     }
 
@@ -157,11 +174,17 @@ impl Health {
         };
         let mut ready = true;
         let mut lines = String::new();
-        for (name, Checked { state, group }) in &inner.checks {
+        for (name, Checked { state, group, followers, failing_since }) in &inner.checks {
             let counts = group.is_none_or(leads);
             ready &= !counts || !matches!(state, State::Starting(_));
+            let fails_for = failing_since.map(|since| since.elapsed());
+            let too_long = followers.is_some_and(|(group, patience)| !leads(group) && fails_for >= Some(patience));
             lines.push_str(&match state {
                 State::Passing => format!("[+] {name} ok\n"),
+                State::Failing(why, last) if too_long && last.elapsed() < FORGOTTEN => {
+                    ready = false;
+                    format!("[!] {name} failing for too long to take over: {why}\n")
+                }
                 // What still fails says so again: a watch is opened anew at least every half minute, and one that came
                 // back without news says nothing at all.
                 State::Failing(why, since) if since.elapsed() < FORGOTTEN => format!("[!] {name} failing: {why}\n"),
@@ -174,7 +197,10 @@ impl Health {
         for election in &inner.elections {
             let name = election.group().as_str();
             lines.push_str(&match election.role() {
-                Role::Unknown => format!("[ ] election {name}: the lease was not read yet\n"),
+                Role::Unknown => {
+                    ready = false;
+                    format!("[ ] election {name}: the lease was not read yet\n")
+                }
                 Role::Follower(holder) if holder.is_empty() => format!("[+] election {name}: nobody leads\n"),
                 Role::Follower(holder) => format!("[+] election {name}: follows {holder}\n"),
                 Role::Leader => format!("[+] election {name}: leads\n"),
@@ -247,8 +273,25 @@ impl Health {
 impl Check {
     fn set(&self, state: State) -> Option<State> {
         let mut inner = self.health.lock();
+        let stands = match &state {
+            State::Absent(why) => Some(Controller::Waiting(why.clone())),
+            State::Passing => Some(Controller::Running),
+            State::Starting(_) | State::Failing(..) => None,
+        };
+        if let (Some(name), Some(stands)) = (self.controller, stands) {
+            inner.controllers.insert(name.to_owned(), stands);
+        }
         let checked = inner.checks.get_mut(self.name)?;
+        checked.failing_since = None;
         Some(std::mem::replace(&mut checked.state, state))
+    }
+
+    /// From now on a follower of the group is not ready once this has failed for that long. Shorter failures do not count,
+    /// so that an API server that is started anew does not make every replica unready.
+    pub fn counts_for_followers(&self, group: Group, patience: Duration) {
+        if let Some(checked) = self.health.lock().checks.get_mut(self.name) {
+            checked.followers = Some((group, patience));
+        }
     }
 
     /// It works. Says so once.
@@ -275,6 +318,7 @@ impl Check {
                 (old, new) => old == new,
             };
             checked.state = next;
+            checked.failing_since.get_or_insert_with(Instant::now);
             known
         };
         if !known {
@@ -290,3 +334,6 @@ impl Check {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,6 @@ use super::options::{Options, Writes};
 use super::tasks::Tasks;
 use super::{admin, config_watch, metrics, sources, verbs};
 use crate::cluster::client;
-use crate::cluster::events::Events;
 use crate::cluster::gate::Switch;
 use crate::config::{Load, Mode};
 use crate::delivery::{Delivery, Modules, Sites, Supply};
@@ -70,6 +69,7 @@ struct Parts {
     election: Election,
     switch: Switch,
     write_metrics: metrics::WriteMetrics,
+    settings: metrics::SettingMetrics,
     work: work::Options,
     rivals: tokio::sync::watch::Sender<rival::Rival>,
     checks: Checks,
@@ -88,7 +88,7 @@ impl Checks {
     fn new(health: &Health) -> Self {
         Self {
             nodes: health.check_of_leader("nodes", Group::HyperNode),
-            hyper_nodes: health.check_of_leader("hypernodes", Group::HyperNode),
+            hyper_nodes: health.check_of_controller("hypernodes", Group::HyperNode, HYPER_NODE),
             config: health.check_of_leader("config", Group::HyperNode),
             reports: health.optional("discoverysources"),
             status: health.optional("status"),
@@ -99,13 +99,25 @@ impl Checks {
 
 impl Parts {
     fn new(context: Context<'_>) -> Result<Self, plugin::StartError> {
-        let Context { options, connection, writes, election, switch, health, work, metrics: registry, pages, debug } =
-            context;
+        let Context {
+            options,
+            connection,
+            writes,
+            election,
+            switch,
+            events,
+            health,
+            work,
+            metrics: registry,
+            pages,
+            debug,
+        } = context;
         let reads = connection.client.clone();
         let nodes = Arc::new(Nodes::default());
         let hyper_nodes = Arc::new(HyperNodes::default());
         let reports = Arc::new(Reports::default());
         let counted = metrics::Discovery::register(registry);
+        reports.register(registry);
         let write_metrics = counted.writes;
         let cache = options.cache.clone().and_then(open_cache);
         if let Some(cache) = &cache {
@@ -139,7 +151,7 @@ impl Parts {
                 metrics: write_metrics.clone(),
             },
             reports: Arc::clone(&reports),
-            events: Events::new(writes.clone()),
+            events: events.clone(),
             metrics: counted.rounds,
             tiers: TierRegistry::default(),
             mode: options.mode,
@@ -169,6 +181,7 @@ impl Parts {
             election,
             switch,
             write_metrics,
+            settings: counted.settings,
             work: work.clone(),
             rivals,
             checks: Checks::new(health),
@@ -185,16 +198,12 @@ impl Parts {
             location: self.options.location.clone(),
             switch: self.switch.clone(),
             forced: self.options.writes == Writes::LeasesOnly,
+            metrics: self.settings.clone(),
         };
         let config = config_watch::watch(self.reads.clone(), place, configurations, self.checks.config.clone());
         watches.spawn("config", config);
-        // Where Volcano's configuration is, Volcano is.
-        let location = &self.options.location;
-        let release = location.release();
-        let (client, rivals) = (self.reads.clone(), std::mem::take(&mut self.rivals));
-        let namespace = location.namespace.clone();
-        let check = self.checks.rival.clone();
-        watches.spawn("rival", rival::watch(client, namespace, rival::leases(release), rivals, check));
+        let (names, rivals) = (self.options.rivals.clone(), std::mem::take(&mut self.rivals));
+        watches.spawn("rival", rival::watch(self.reads.clone(), names, rivals, self.checks.rival.clone()));
 
         let mut standby = Standby::new(Arc::clone(&self.shared));
         let granted = tokio::select! {

@@ -2,10 +2,12 @@
 
 pub mod catalogue;
 mod rooms;
+mod settings;
 mod swaps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -17,6 +19,7 @@ use prometheus_client::registry::{Registry, Unit};
 use topoloom_core::plugin::rollout::{Rollout, Step};
 
 pub use self::rooms::{Discovery, Process};
+pub use self::settings::{By, SettingMetrics};
 use self::swaps::SwapMetrics;
 use crate::cluster::Reason;
 
@@ -85,6 +88,7 @@ pub struct RoundMetrics {
     drift: Family<SourceLabels, Counter>,
     name_conflicts: Family<SourceLabels, Gauge>,
     second_writer: Family<SourceLabels, Gauge>,
+    interval: Family<SourceLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
     swaps: SwapMetrics,
     /// Which outcomes each source has had, so that its series can end.
     outcomes: Arc<Mutex<BTreeMap<String, BTreeSet<&'static str>>>>,
@@ -107,6 +111,7 @@ impl RoundMetrics {
             drift: Family::default(),
             name_conflicts: Family::default(),
             second_writer: Family::default(),
+            interval: Family::default(),
             swaps: SwapMetrics::register(registry),
             outcomes: Arc::default(),
         };
@@ -142,6 +147,12 @@ impl RoundMetrics {
             "second_writer",
             "1 while another program writes the objects of the source, so that this one does not",
             metrics.second_writer.clone(),
+        );
+        registry.register_with_unit(
+            "source_interval",
+            "The pause between two rounds of a source with a timer: one that only hears of changes has none",
+            Unit::Seconds,
+            metrics.interval.clone(),
         );
         metrics
     }
@@ -208,6 +219,19 @@ impl RoundMetrics {
         self.second_writer.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(fight));
     }
 
+    /// The pause between two rounds, where time alone starts one.
+    pub fn interval(&self, source: &str, timer: Option<Duration>) {
+        let labels = SourceLabels { source: source.to_owned() };
+        match timer {
+            Some(pause) => {
+                self.interval.get_or_create(&labels).set(pause.as_secs_f64());
+            }
+            None => {
+                self.interval.remove(&labels);
+            }
+        }
+    }
+
     /// How the plugin stands: whether it is in quarantine, and whether another one waits for a person.
     pub fn rollout(&self, source: &str, rollout: &Rollout) {
         self.swaps.rollout(source, rollout);
@@ -222,6 +246,7 @@ impl RoundMetrics {
         self.drift(any);
         self.name_conflicts(any, 0);
         self.second_writer(any, false);
+        self.interval(any, Some(Duration::ZERO));
         self.swaps.examples(any);
     }
 
@@ -240,10 +265,37 @@ impl RoundMetrics {
         self.drift.remove(&labels);
         self.name_conflicts.remove(&labels);
         self.second_writer.remove(&labels);
+        self.interval.remove(&labels);
         self.swaps.forget(source);
     }
 
     fn outcomes(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<&'static str>>> {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_source_with_a_timer_has_an_interval() {
+        let mut registry = Registry::default();
+        let metrics = RoundMetrics::register(&mut registry);
+        let shown = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            let series = text.lines().filter(|line| line.starts_with("source_interval_seconds{"));
+            series.map(str::to_owned).collect::<Vec<_>>()
+        };
+        metrics.interval("label", None);
+        metrics.interval("ufm", Some(Duration::from_secs(90)));
+        assert_eq!(shown(), ["source_interval_seconds{source=\"ufm\"} 90.0"]);
+        // Another plugin of the source has no timer.
+        metrics.interval("ufm", None);
+        assert_eq!(shown(), [""; 0]);
+        metrics.interval("ufm", Some(Duration::from_secs(90)));
+        metrics.forget("ufm");
+        assert_eq!(shown(), [""; 0]);
     }
 }

@@ -33,6 +33,8 @@ pub struct Options {
     pub mode: Mode,
     /// Whether anything but leases is written at all.
     pub writes: Writes,
+    /// The leases of Volcano's own HyperNode controller: while somebody holds one, no source is written.
+    pub rivals: Vec<String>,
     /// Whose `status.nodeCount` is kept.
     pub status: Scope,
     /// HyperNode writes under way at most, for specs and for status each.

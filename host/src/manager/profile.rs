@@ -21,7 +21,7 @@ pub const LONGEST: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// Its length.
-    #[error("a profile takes 1 to {} seconds, and not {0}", LONGEST.as_secs())]
+    #[error("a profile takes 1 to {most} seconds, and not {0}", most = LONGEST.as_secs())]
     Length(u64),
     /// There is one profile at a time.
     #[error("another profile is being taken: wait for it")]

@@ -3,12 +3,12 @@
 //! One document is compared with what runs, entry by entry: only what changed is told, a bad entry tells only itself,
 //! and a document that cannot be read removes nobody (decision H1).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
@@ -27,6 +27,13 @@ const LEFTOVERS_AGAIN: Duration = Duration::from_secs(60);
 /// How long the first list of Nodes waits for the plugins' wishes, so that one list serves all.
 const FIRST_WISHES: Duration = Duration::from_secs(5);
 
+/// How long a source waits that broke: twice as long each time in a row, up to the last one.
+const FIRST_ANEW: Duration = Duration::from_secs(1);
+/// The longest of these pauses.
+const LAST_ANEW: Duration = Duration::from_secs(60);
+/// A source that ran that long without breaking begins with the first pause.
+const CALM: Duration = Duration::from_secs(600);
+
 /// The running sources.
 pub struct Sources {
     shared: Arc<Shared>,
@@ -39,6 +46,10 @@ pub struct Sources {
     /// When deletions that did not succeed are tried again.
     leftovers_at: Option<Instant>,
     tasks: JoinSet<(String, Left)>,
+    /// Whose task is whose.
+    names: HashMap<Id, String>,
+    /// How often in a row tasks of a source broke, and when one last did.
+    crashes: BTreeMap<String, (u32, Instant)>,
 }
 
 /// An entry, its position in the document, and what is odd about it.
@@ -80,6 +91,8 @@ impl Sources {
             document: None,
             leftovers_at: None,
             tasks: JoinSet::new(),
+            names: HashMap::new(),
+            crashes: BTreeMap::new(),
         }
     }
 
@@ -117,10 +130,16 @@ impl Sources {
                 }
                 Some(said) = said.recv() => self.said(said),
                 Ok(()) = switched.changed() => self.switched(),
-                Ok(()) = rival.changed() => self.decide_again(),
+                Ok(()) = rival.changed() => {
+                    self.decide_again();
+                    self.leftovers();
+                }
                 () = until(self.leftovers_at), if self.leftovers_at.is_some() => self.leftovers(),
-                Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => match ended {
-                    Ok((source, left)) => self.ended(&source, left),
+                Some(ended) = self.tasks.join_next_with_id(), if !self.tasks.is_empty() => match ended {
+                    Ok((task, (source, left))) => {
+                        self.names.remove(&task);
+                        self.ended(&source, left);
+                    }
                     // A panic in one source must not take the others along; it is loud, and the source is started anew.
                     Err(error) => self.crashed(&error),
                 },
@@ -192,9 +211,7 @@ impl Sources {
                 self.entry(&document, source, order);
             }
         }
-        // A document that names no source, and says something that nobody understands, is no wish to remove them all.
-        let doubtful = document.entries.is_empty() && !document.warnings.is_empty();
-        if doubtful {
+        if document.is_doubtful() {
             let what = document.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             self.unreadable(Reason::InvalidDocument, &format!("it names no source and is doubtful: {what}"));
         } else if document.names_all_sources() {
@@ -271,10 +288,14 @@ impl Sources {
         let supervisor = Supervisor::new(Arc::clone(&self.shared), Arc::clone(&entry), order, memory, receiver);
         let _ = mailbox.send(Command::Entry(Arc::clone(&entry), order, warnings));
         self.running.insert(source.clone(), Running { mailbox, entry: Some(entry), order, stopping: None });
-        self.tasks.spawn(async move {
-            let left = supervisor.run().await;
-            (source, left)
-        });
+        self.spawn(source, supervisor.run());
+    }
+
+    /// A task of a source; what it gives is how the source left.
+    fn spawn(&mut self, source: String, work: impl Future<Output = Left> + Send + 'static) {
+        let name = source.clone();
+        let task = self.tasks.spawn(async move { (source, work.await) });
+        self.names.insert(task.id(), name);
     }
 
     /// A source is off or gone. What the entry that switches it off says about removal counts.
@@ -303,9 +324,10 @@ impl Sources {
     fn leftovers(&mut self) {
         self.leftovers_at = None;
         let Some(document) = self.document.clone() else { return };
-        if self.shared.switch.is_read_only() {
+        if self.shared.switch.is_read_only() || self.shared.rival.borrow().is_some() {
             return;
         }
+        let mut removals = Vec::new();
         for (source, known) in &mut self.known {
             let standing = document.standing(source);
             let gone = matches!(standing, Standing::Absent | Standing::Disabled(_));
@@ -332,12 +354,12 @@ impl Sources {
             let order = usize::MAX;
             self.running
                 .insert(source.clone(), Running { mailbox, order, stopping: Some(Stopping::default()), entry: None });
-            let (shared, source) = (Arc::clone(&self.shared), source.clone());
-            self.tasks.spawn(async move {
+            let (shared, source, name) = (Arc::clone(&self.shared), source.clone(), source.clone());
+            removals.push((source, async move {
                 if shared.stop.run_until_cancelled(shared.hyper_nodes.synced()).await.is_none() {
-                    return (source, Left::Behind);
+                    return Left::Behind;
                 }
-                let removal = remove(&shared.writer, &source.as_str().into(), &shared.stop).await;
+                let removal = remove(&shared.writer, &name.as_str().into(), &shared.stop).await;
                 let left = match &removal.left {
                     None => {
                         status.state = Some(State::Disabled);
@@ -358,8 +380,11 @@ impl Sources {
                     }
                 };
                 shared.reports.publish(status);
-                (source, left)
-            });
+                left
+            }));
+        }
+        for (source, removal) in removals {
+            self.spawn(source, removal);
         }
     }
 
@@ -427,24 +452,28 @@ impl Sources {
         }
     }
 
+    /// A task broke. Its source waits a while and begins anew; until then it counts as one that stops, so that whatever is
+    /// said about it meanwhile counts when it begins. A deletion that broke is tried again.
     fn crashed(&mut self, error: &tokio::task::JoinError) {
-        tracing::error!(%error, "a source's task broke; it is started again");
-        let broken: Vec<String> = self
-            .running
-            .iter()
-            .filter(|(_, running)| running.mailbox.is_closed())
-            .map(|(name, _)| name.clone())
-            .collect();
-        for source in broken {
-            match self.running.remove(&source) {
-                Some(Running { entry: Some(entry), order, stopping: None, .. }) => self.start(entry, order, Vec::new()),
-                Some(running) => {
-                    self.running.insert(source.clone(), running);
-                    self.ended(&source, Left::AsWanted);
-                }
-                None => {}
-            }
-        }
+        let Some(source) = self.names.remove(&error.id()) else { return };
+        let Some(running) = self.running.get_mut(&source) else { return };
+        let (Some(entry), None) = (&running.entry, &running.stopping) else {
+            tracing::error!(source, %error, "the task of a source that stops broke");
+            // Where it only deleted, that is tried again.
+            let left = if running.entry.is_none() { Left::Behind } else { Left::AsWanted };
+            return self.ended(&source, left);
+        };
+        running.stopping = Some(Stopping { next: Some((Arc::clone(entry), running.order, Vec::new())), delete: false });
+        let (crashes, last) = self.crashes.get(&source).copied().unwrap_or((0, Instant::now()));
+        let crashes = if last.elapsed() > CALM { 0 } else { crashes };
+        self.crashes.insert(source.clone(), (crashes.saturating_add(1), Instant::now()));
+        let pause = FIRST_ANEW.saturating_mul(1_u32.checked_shl(crashes).unwrap_or(u32::MAX)).min(LAST_ANEW);
+        tracing::error!(source, %error, ?pause, "a source's task broke; it is started again");
+        let stop = self.stop.clone();
+        self.spawn(source, async move {
+            let _ = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
+            Left::AsWanted
+        });
     }
 }
 

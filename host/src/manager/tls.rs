@@ -51,3 +51,6 @@ fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'s
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::{Api, Patch, PatchParams};
@@ -22,6 +23,9 @@ use super::health::Check;
 use crate::cluster::pause::Pauses;
 use crate::cluster::{Reason, Refusal};
 use crate::discovery::report::Reports;
+
+/// How long taking a verb off its object may take.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the cluster says about a source.
 #[derive(Debug)]
@@ -96,9 +100,15 @@ async fn take(api: &Api<DiscoverySource>, reports: &Reports, said: &UnboundedSen
     // With the version that was read: a newer word of the operator must not be taken off unheard.
     let body = json!({"metadata": {"resourceVersion": version, "annotations": once}});
     let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    if let Err(error) = api.patch(&name, &parameters, &Patch::Merge(&body)).await {
-        let refusal = Refusal::of(&error);
-        tracing::debug!(discovery_source = name, error = %refusal, "a verb could not be taken off its object");
+    let patch = Patch::Merge(&body);
+    // The watch waits for this, and with it whoever pauses another source.
+    match tokio::time::timeout(PATIENCE, api.patch(&name, &parameters, &patch)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => {
+            let refusal = Refusal::of(&error);
+            tracing::debug!(discovery_source = name, error = %refusal, "a verb could not be taken off its object");
+        }
+        Err(_) => tracing::debug!(discovery_source = name, "a verb was not taken off its object in time"),
     }
 }
 
@@ -137,7 +147,7 @@ impl Verbs {
         Self {
             confirm: text(CONFIRM_ANNOTATION),
             run: text(RUN_ANNOTATION),
-            pause: text(PAUSE_ANNOTATION).is_some_and(|text| text == "true"),
+            pause: crate::text::says_yes(text(PAUSE_ANNOTATION).as_deref()),
             go_on: text(CONTINUE_ANNOTATION).and_then(|text| digest(CONTINUE_ANNOTATION, &text)),
             serve: match text(SERVE_ANNOTATION) {
                 None => Serve::Delivered,

@@ -253,8 +253,10 @@ impl HyperNodes {
                 Ok(event) => self.event(event, &check),
                 Err(error) => {
                     let refusal = Refusal::of_watch(&error);
-                    if refusal.reason != Reason::Expired {
-                        check.fail(&refusal);
+                    match refusal.reason {
+                        Reason::Expired => {}
+                        Reason::NoSuchResource => check.absent(&refusal.message),
+                        _ => check.fail(&refusal),
                     }
                 }
             }

@@ -109,7 +109,7 @@ async fn run<W: Work<String>>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_always_fails_is_tried_three_times_with_two_retries_and_revived_by_the_resync() {
+async fn r8_bx_1_a_key_that_always_fails_is_tried_three_times_with_two_retries_and_revived_by_the_resync() {
     let (queue, work) = (queue(1), Scripted::new(never));
     queue.add("a".into()).unwrap();
     run(&queue, options(3, 2), &work, work.until(|work| work.calls().len() == 4)).await;
@@ -119,7 +119,7 @@ async fn a_key_that_always_fails_is_tried_three_times_with_two_retries_and_reviv
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_key_comes_back_at_once_when_it_is_added() {
+async fn r8_a_dropped_key_comes_back_at_once_when_it_is_added() {
     let (queue, work) = (queue(1), Scripted::new(never));
     queue.add("a".into()).unwrap();
     run(&queue, options(1, 0), &work, async {
@@ -132,7 +132,7 @@ async fn a_dropped_key_comes_back_at_once_when_it_is_added() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_limit_a_key_is_never_dropped() {
+async fn bx_2_without_a_limit_a_key_is_never_dropped() {
     let (queue, work) = (queue(1), Scripted::new(never));
     queue.add("a".into()).unwrap();
     run(&queue, options(3, -1), &work, work.until(|work| work.calls().len() == 30)).await;
@@ -143,7 +143,7 @@ async fn without_a_limit_a_key_is_never_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_default_a_key_is_tried_sixteen_times() {
+async fn bx_3_by_default_a_key_is_tried_sixteen_times() {
     let (queue, work) = (queue(1), Scripted::new(never));
     queue.add("a".into()).unwrap();
     run(&queue, Options::default(), &work, work.until(|work| work.dropped().len() == 1)).await;
@@ -152,7 +152,7 @@ async fn by_default_a_key_is_tried_sixteen_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_250_keys_that_fail_at_once_a_hundred_come_back_at_once_and_the_others_in_turn() {
+async fn bx_4_of_250_keys_that_fail_at_once_a_hundred_come_back_at_once_and_the_others_in_turn() {
     let queue = queue(250);
     let work = Scripted::new(|_, before| if before == 0 { Err(NotToday) } else { Ok(Outcome::Done) });
     for key in 0..250 {
@@ -210,7 +210,7 @@ impl Drop for Leaving<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn keys_are_worked_on_side_by_side_and_each_by_one_worker() {
+async fn r7_keys_are_worked_on_side_by_side_and_each_by_one_worker() {
     let (queue, work) = (queue(9), Arc::new(Crowded::default()));
     let adding = async {
         // Adds on without pause, from the side, until enough was done.
@@ -313,7 +313,7 @@ fn gated() -> Arc<Gated> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_told_to_stop_work_under_way_is_finished_and_nothing_new_begun() {
+async fn r4_when_told_to_stop_work_under_way_is_finished_and_nothing_new_begun() {
     let (queue, work, stop) = (queue(9), gated(), CancellationToken::new());
     for key in ["a", "b"] {
         queue.add(key.into()).unwrap();
@@ -376,7 +376,7 @@ async fn work_that_is_cut_off_stands_in_the_line_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_shard_works_on_its_own_keys_and_passes_on_the_others() {
+async fn r10_each_shard_works_on_its_own_keys_and_passes_on_the_others() {
     let five = NonZeroUsize::new(5).unwrap();
     let shards = Shards::new("test", five, five, Limiter::default());
     let keys = ["default/job-1", "default/job-2", "default/job-3", "default/test-job", "test/vcjob-1", "default/任务"];

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use topoloom::cluster::access::{Extent, Kept, Place, Right, Setting};
-use topoloom::config::References;
+use topoloom::config::{Location, References};
+use topoloom::manager::hypernode::rival;
 use topoloom_core::controllers::{OURS, Selection};
 use topoloom_tests::chart::{Rendering, rules};
 use topoloom_tests::scene::NAMESPACE;
@@ -70,13 +71,11 @@ fn setting(values: &Value) -> Result<Setting> {
     let read = Selection::parse(controllers.iter().map(String::as_str), &OURS);
     let controllers = read.map_err(|mistakes| anyhow::anyhow!("{mistakes:?}")).context("controllers")?.selection;
     let elects = values["leaderElection"]["enabled"] != false;
-    let release = name.trim_end_matches("-controller-configmap");
-    let mut rivals = vec![format!("{release}-hypernode-controller-manager")];
-    // Those of the chart's values.
-    rivals.extend(
-        ["vc-controller-manager", "vc-hypernode-controller-manager", "volcano-hypernode-controller-manager"]
-            .map(str::to_owned),
-    );
+    let given = match words(&values["volcanoLeases"]) {
+        none if none.is_empty() => rival::USUAL_NAMES.map(str::to_owned).to_vec(),
+        given => given,
+    };
+    let rivals = rival::leases(&given, Location::new(&namespace, &name).release());
     Ok(Setting {
         own: NAMESPACE.to_owned(),
         config: (namespace.clone(), name),
@@ -106,6 +105,7 @@ async fn what_the_chart_allows_is_what_the_table_of_rights_asks_for() -> Result<
         json!({"readOnly": true, "plugins": {"watched": [{"name": "acme"}]}}),
         json!({"replicas": 1, "leaderElection": {"enabled": false}}),
         json!({"plugins": {"kept": false}}),
+        json!({"volcanoLeases": ["batch-hypernode"]}),
         json!({"controllers": ["nodelock-sweeper"]}),
         json!({"controllers": ["*", "-hyperNode-controller"]}),
         json!({"config": {"existing": {"namespace": "theirs", "name": "volcano-controller-configmap"}}, "access": {"secrets": ufm, "configMaps": ufm}}),

@@ -11,6 +11,10 @@ use topoloom_tests::helm::helm;
 const HYPER_NODES: &str = "hypernodes.topology.volcano.sh";
 const SOURCES: &str = "discoverysources.topoloom.dev";
 const NAMESPACE: &str = "topoloom-system";
+const CONFIG_MAP: &str = "topoloom-controller-configmap";
+const OWNER: &str = "/metadata/annotations/meta.helm.sh~1release-name";
+/// What an operator writes.
+const EDITED: &str = "networkTopologyDiscovery:\n- source: label\n  enabled: false\n";
 
 struct Cluster {
     plane: ControlPlane,
@@ -25,11 +29,15 @@ impl Cluster {
         self.helm_with(&chart::folder(), verb, release, more).await
     }
 
+    async fn rollback(&self, release: &str, revision: &str) -> Result<String> {
+        helm(Some(&self.plane.kubeconfig()), &["rollback", release, revision, "--namespace", NAMESPACE]).await
+    }
+
     async fn helm_with(&self, chart: &Path, verb: &str, release: &str, more: &[&str]) -> Result<String> {
-        let chart = chart.to_string_lossy();
+        let (chart, image) = (chart.to_string_lossy(), format!("image.repository={}", chart::IMAGE));
         let mut words = vec![verb, release];
         if verb != "uninstall" {
-            words.push(&chart);
+            words.extend([&*chart, "--set", &image]);
         }
         words.extend(["--namespace", NAMESPACE]);
         words.extend(more);
@@ -44,6 +52,19 @@ impl Cluster {
     async fn uid(&self, kind: &str, name: &str) -> Result<String> {
         let object = self.get(kind, name).await?;
         object["metadata"]["uid"].as_str().map(str::to_owned).context("there is no uid")
+    }
+
+    /// The text of the configuration.
+    async fn text(&self) -> Result<String> {
+        let map = self.get("configmap", CONFIG_MAP).await?;
+        map["data"]["volcano-controller.conf"].as_str().map(str::to_owned).context("there is no text")
+    }
+
+    /// Writes it, as an operator does.
+    async fn edit(&self, text: &str) -> Result<()> {
+        let patch = json!({"data": {"volcano-controller.conf": text}}).to_string();
+        let words = ["patch", "configmap", CONFIG_MAP, "-n", NAMESPACE, "--type=merge", "-p", &patch];
+        self.plane.kubectl(&words).await.map(drop)
     }
 
     /// Makes a HyperNode; its uid.
@@ -68,11 +89,10 @@ async fn an_upgrade_and_an_uninstall_keep_the_hyper_nodes() -> Result<()> {
     }
     // Volcano's definition is made and owned by nobody; ours belongs to the release.
     let theirs = cluster.get("crd", HYPER_NODES).await?;
-    let owner = "/metadata/annotations/meta.helm.sh~1release-name";
-    assert_eq!(theirs.pointer(owner), None, "{theirs}");
+    assert_eq!(theirs.pointer(OWNER), None, "{theirs}");
     let definition = cluster.uid("crd", HYPER_NODES).await?;
     let ours = cluster.get("crd", SOURCES).await?;
-    assert_eq!(ours.pointer(owner), Some(&json!("topoloom")));
+    assert_eq!(ours.pointer(OWNER), Some(&json!("topoloom")));
     let uid = cluster.hyper_node().await?;
 
     cluster.helm("upgrade", "topoloom", &["--set", "observe=true"]).await?;
@@ -81,7 +101,7 @@ async fn an_upgrade_and_an_uninstall_keep_the_hyper_nodes() -> Result<()> {
     let hyper_nodes = rules.iter().find(|rule| rule["resources"] == json!(["hypernodes"])).context("a rule")?;
     assert_eq!(hyper_nodes["verbs"], json!(["list", "watch", "get"]));
     assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
-    helm(Some(&cluster.plane.kubeconfig()), &["rollback", "topoloom", "1", "--namespace", NAMESPACE]).await?;
+    cluster.rollback("topoloom", "1").await?;
     assert_eq!(cluster.uid("crd", HYPER_NODES).await?, definition);
     assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
 
@@ -103,7 +123,7 @@ async fn an_upgrade_and_an_uninstall_keep_the_hyper_nodes() -> Result<()> {
     cluster.helm("install", "topoloom", &[]).await?;
     assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
     cluster.helm("install", "second", &[]).await?;
-    assert_eq!(cluster.get("crd", SOURCES).await?.pointer(owner), Some(&json!("topoloom")));
+    assert_eq!(cluster.get("crd", SOURCES).await?.pointer(OWNER), Some(&json!("topoloom")));
     cluster.helm("uninstall", "second", &[]).await?;
     cluster.get("clusterrole", "topoloom.topoloom-system").await?;
     cluster.plane.stop().await
@@ -127,6 +147,63 @@ async fn a_definition_that_somebody_brought_is_left_alone() -> Result<()> {
     cluster.plane.stop().await
 }
 
+/// Only `always`: what a hook made is deleted and made anew by whoever renders without a cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_of_the_release_stays_the_same_over_upgrades_and_an_uninstall() -> Result<()> {
+    let cluster = Cluster::new().await?;
+    let always = ["--set", "crds.hyperNode=always"];
+    cluster.helm("install", "topoloom", &[&always[..], &["--create-namespace"]].concat()).await?;
+    let definition = cluster.uid("crd", HYPER_NODES).await?;
+    assert_eq!(cluster.get("crd", HYPER_NODES).await?.pointer(OWNER), Some(&json!("topoloom")));
+    let uid = cluster.hyper_node().await?;
+    for replicas in ["replicas=3", "replicas=2"] {
+        cluster.helm("upgrade", "topoloom", &[&always[..], &["--set", replicas]].concat()).await?;
+        assert_eq!(cluster.uid("crd", HYPER_NODES).await?, definition, "{replicas}");
+    }
+    // Whoever goes back to `auto` lets go of it, and nothing else.
+    cluster.helm("upgrade", "topoloom", &[]).await?;
+    assert_eq!(cluster.uid("crd", HYPER_NODES).await?, definition);
+    cluster.helm("uninstall", "topoloom", &[]).await?;
+    assert_eq!(cluster.uid("crd", HYPER_NODES).await?, definition);
+    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
+    cluster.plane.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_written_into_the_configuration_stays_through_everything_that_helm_does() -> Result<()> {
+    let cluster = Cluster::new().await?;
+    cluster.helm("install", "topoloom", &["--create-namespace"]).await?;
+    assert_eq!(cluster.text().await?, "networkTopologyDiscovery: []\n");
+    cluster.edit(EDITED).await?;
+    let uid = cluster.uid("configmap", CONFIG_MAP).await?;
+    let same = async |step: &str| -> Result<()> {
+        assert_eq!(cluster.text().await?, EDITED, "{step}");
+        assert_eq!(cluster.uid("configmap", CONFIG_MAP).await?, uid, "{step}");
+        Ok(())
+    };
+    cluster.helm("upgrade", "topoloom", &["--set", "observe=true"]).await?;
+    same("upgrade").await?;
+    cluster.rollback("topoloom", "1").await?;
+    same("rollback").await?;
+    cluster.helm("uninstall", "topoloom", &[]).await?;
+    same("uninstall").await?;
+    cluster.helm("install", "topoloom", &[]).await?;
+    same("another install").await?;
+
+    // A document of the values does not take over by accident what somebody has written.
+    let document = ["--set-json", r#"config.document={"networkTopologyDiscovery": []}"#];
+    assert!(cluster.helm("upgrade", "topoloom", &document).await.is_err());
+    same("a document that was refused").await?;
+    cluster.helm("upgrade", "topoloom", &[&document[..], &["--take-ownership", "--force-conflicts"]].concat()).await?;
+    assert_eq!(cluster.text().await?, "networkTopologyDiscovery: []");
+    // From here on an edit by hand collides with the next upgrade, and giving the document up leaves what there is.
+    cluster.edit(EDITED).await?;
+    assert!(cluster.helm("upgrade", "topoloom", &document).await.is_err());
+    cluster.helm("upgrade", "topoloom", &[]).await?;
+    same("without a document").await?;
+    cluster.plane.stop().await
+}
+
 /// The charts that were released: each can be upgraded to this one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
@@ -135,18 +212,35 @@ async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
     cluster.helm_with(&kept.join("topoloom"), "install", "topoloom", &["--create-namespace"]).await?;
     let uid = cluster.hyper_node().await?;
     let mut before = Vec::new();
-    let objects = [("crd", HYPER_NODES), ("crd", SOURCES), ("deployment", "topoloom"), ("serviceaccount", "topoloom")];
+    let objects = [
+        ("crd", HYPER_NODES),
+        ("crd", SOURCES),
+        ("deployment", "topoloom"),
+        ("serviceaccount", "topoloom"),
+        ("configmap", CONFIG_MAP),
+    ];
     for (kind, name) in objects {
         before.push(cluster.uid(kind, name).await?);
     }
+    let same = async || -> Result<()> {
+        assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
+        for ((kind, name), before) in objects.into_iter().zip(&before) {
+            assert_eq!(cluster.uid(kind, name).await?, *before, "{kind} {name} was made anew");
+        }
+        Ok(())
+    };
     cluster.helm("upgrade", "topoloom", &["--reset-then-reuse-values"]).await?;
-    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
-    for ((kind, name), before) in objects.into_iter().zip(before) {
-        assert_eq!(cluster.uid(kind, name).await?, before, "{kind} {name} was made anew");
-    }
+    same().await?;
     // And back.
-    helm(Some(&cluster.plane.kubeconfig()), &["rollback", "topoloom", "1", "--namespace", NAMESPACE]).await?;
-    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
+    cluster.rollback("topoloom", "1").await?;
+    same().await?;
+    // What was written into the configuration of the first chart, which owned it, is taken over as it is.
+    cluster.edit(EDITED).await?;
+    for _ in 0..2 {
+        cluster.helm("upgrade", "topoloom", &["--reset-then-reuse-values"]).await?;
+        same().await?;
+        assert_eq!(cluster.text().await?, EDITED);
+    }
     cluster.plane.stop().await
 }
 
@@ -154,8 +248,9 @@ async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_chart_still_renders_what_it_did() -> Result<()> {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0");
+    let image = json!({"image": {"repository": "topoloom/topoloom"}});
     let rendering =
-        Rendering { chart: kept.join("topoloom"), namespace: NAMESPACE.to_owned(), ..Rendering::new(json!({})) };
+        Rendering { chart: kept.join("topoloom"), namespace: NAMESPACE.to_owned(), ..Rendering::new(image) };
     let then = chart::parse(&std::fs::read_to_string(kept.join("rendered.yaml"))?)?;
     assert_eq!(rendering.objects().await?, then);
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use topoloom_tests::chart::{self, Container, Rendering, object, plain, rules, titles};
 use topoloom_tests::helm::helm;
@@ -55,6 +55,11 @@ async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
             json!({"admission": {"nodes": {"enabled": false}}}),
         ),
         (
+            "ValidatingAdmissionPolicyBinding /topoloom.volcano-system.configmaps",
+            json!({"admission": {"configMaps": null}}),
+            json!({"admission": {"configMaps": {"enabled": false}}}),
+        ),
+        (
             "ValidatingAdmissionPolicyBinding /topoloom.volcano-system.hypernodes",
             json!({"admission": {"hyperNodes": {"enabled": true}}}),
             json!({}),
@@ -82,8 +87,14 @@ async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
         ),
         (
             "ConfigMap volcano-system/topoloom-controller-configmap",
-            json!({}),
+            json!({"config": {"document": {"networkTopologyDiscovery": []}}}),
             json!({"config": {"existing": {"namespace": "a", "name": "b"}}}),
+        ),
+        // Without a cluster nobody can say whether somebody has written into it.
+        (
+            "ConfigMap volcano-system/topoloom-controller-configmap",
+            json!({"config": {"document": "networkTopologyDiscovery: []"}}),
+            json!({}),
         ),
         (
             "ServiceAccount volcano-system/topoloom",
@@ -108,6 +119,53 @@ async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
         let there = titles(&Rendering::new(without).objects().await?);
         assert!(!there.iter().any(|it| it == title), "{title} is among {there:?}");
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_alert_about_a_missing_replica_knows_how_many_there_should_be() -> Result<()> {
+    for replicas in [1, 2, 3] {
+        let values = json!({"replicas": replicas, "metrics": {"rules": {"enabled": true}}});
+        let objects = Rendering::new(values).objects().await?;
+        let rules = object(&objects, "PrometheusRule", "topoloom")?;
+        let groups = rules["spec"]["groups"].as_array().into_iter().flatten();
+        let mut alerts = groups.flat_map(|group| group["rules"].as_array().into_iter().flatten());
+        let alert = alerts.find(|rule| rule["alert"] == "TopoloomReplicaMissing").context("the alert")?;
+        let wanted = format!(r#"count by (namespace, job) (topoloom_leader{{group="hypernode"}}) < {replicas}"#);
+        assert_eq!(alert["expr"], json!(wanted));
+    }
+    Ok(())
+}
+
+/// Who renders without a cluster, as Argo CD does, takes a hook for something to delete and make anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_is_rendered_without_a_cluster_is_a_hook() -> Result<()> {
+    let document = json!({"config": {"document": {"networkTopologyDiscovery": []}}});
+    let definitions = json!({"crds": {"discoverySource": "always", "hyperNode": "always"}});
+    for values in [json!({}), document, definitions, values::all()] {
+        let text = Rendering::new(values.clone()).text().await?;
+        assert!(!text.contains("helm.sh/hook"), "{values}: {text}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dns_and_the_api_server_are_reached_by_the_ports_of_the_values() -> Result<()> {
+    let egress = async |values: Value| -> Result<Vec<String>> {
+        let objects = Rendering::new(json!({"networkPolicy": values})).objects().await?;
+        let policy = object(&objects, "NetworkPolicy", chart::NAME)?;
+        let rules = policy["spec"]["egress"].as_array().unwrap();
+        let port = |port: &Value| format!("{}/{}", port["port"], port["protocol"].as_str().unwrap_or_default());
+        let ports = |rule: &Value| rule["ports"].as_array().unwrap().iter().map(port).collect::<Vec<_>>().join(" ");
+        Ok(rules.iter().map(|rule| format!("{} to {}", ports(rule), rule["to"])).collect())
+    };
+    let usual = ["53/UDP 53/TCP to null", "443/TCP 6443/TCP to null"];
+    assert_eq!(egress(json!({})).await?, usual);
+    // Values that an upgrade took over.
+    assert_eq!(egress(json!({"dnsPorts": null})).await?, usual);
+    let values = json!({"dnsPorts": [5353], "apiServer": {"ports": [8443], "cidrs": ["10.0.0.1/32"]}});
+    let own = ["5353/UDP 5353/TCP to null", r#"8443/TCP to [{"ipBlock":{"cidr":"10.0.0.1/32"}}]"#];
+    assert_eq!(egress(values).await?, own);
     Ok(())
 }
 
@@ -229,6 +287,32 @@ async fn without_an_election_there_is_never_more_than_one() -> Result<()> {
     assert_eq!(strategy(alone).await?, json!({"type": "Recreate"}));
     let elected = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
     assert_eq!(strategy(json!({})).await?, elected);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b10_probes_ask_the_health_server_and_the_grace_period_covers_a_drain() -> Result<()> {
+    for (values, address) in
+        [(json!({}), ":11251"), (json!({"ports": {"health": 9001}}), ":9001"), (json!({"observe": true}), ":11251")]
+    {
+        let objects = Rendering::new(values).objects().await?;
+        let pod = &object(&objects, "Deployment", chart::NAME)?["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        for (probe, path) in
+            [("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")]
+        {
+            assert_eq!(container[probe]["httpGet"], json!({"path": path, "port": "health"}), "{probe}");
+        }
+        // The port of that name is where the server listens.
+        let ports = container["ports"].as_array().unwrap();
+        let port = ports.iter().find(|port| port["name"] == "health").unwrap();
+        assert_eq!(format!(":{}", port["containerPort"]), address);
+        let args = Container::of(&objects)?.args;
+        let flag = format!("--healthz-address={address}");
+        assert!(args.contains(&"--enable-healthz".to_owned()) && args.contains(&flag), "{args:?}");
+        // A drain of 30 s, and the servers after it (decision M2).
+        assert_eq!(pod["terminationGracePeriodSeconds"], 45);
+    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use topoloom_tests::scene::by_hand;
 use super::policies::{Fate, check, enforced, installed};
 
 const EDIT: Fate = Fate::Denied("its spec and labels are not changed by hand");
+const OWNERS: Fate = Fate::Denied("its owners and finalizers are not changed by hand");
 const DELETE: Fate = Fate::Denied("is not deleted by hand");
 const ALICE: &str = "--as=alice";
 const TRY: &str = "--dry-run=server";
@@ -41,12 +42,19 @@ async fn what_belongs_to_a_source_is_changed_by_nobody_else() -> Result<()> {
     let glass = json!({"metadata": {"annotations": {"topoloom.dev/break-glass": "a switch burns"}}});
     let both = json!({"metadata": glass["metadata"], "spec": {"tier": 2}});
     let empty = json!({"metadata": {"annotations": {"topoloom.dev/break-glass": ""}}, "spec": {"tier": 2}});
-    let rows: [(&str, &str, &str, &Value, Fate); 13] = [
+    let owner = json!({"metadata": {"ownerReferences": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "8d4a1b1e-0000-4000-8000-000000000000"},
+    ]}});
+    let rows: [(&str, &str, &str, &Value, Fate); 16] = [
         ("the spec", "own", ALICE, &tier, EDIT),
         ("a label", "own", ALICE, &json!({"metadata": {"labels": {"rack": "b"}}}), EDIT),
         ("a new label", "own", ALICE, &json!({"metadata": {"labels": {"row": "b"}}}), EDIT),
         ("the label of the source", "own", ALICE, &json!({"metadata": {"labels": {SOURCE_LABEL: null}}}), EDIT),
         ("all labels", "own", ALICE, &json!({"metadata": {"labels": null}}), EDIT),
+        // The garbage collector, which may, would delete it.
+        ("an owner that is gone", "own", ALICE, &owner, OWNERS),
+        ("a finalizer", "own", ALICE, &json!({"metadata": {"finalizers": ["example.com/mine"]}}), OWNERS),
+        ("an owner of an object of nobody", "foreign", ALICE, &owner, Fate::Accepted),
         ("an annotation", "own", ALICE, &json!({"metadata": {"annotations": {"note": "x"}}}), Fate::Accepted),
         ("nothing", "own", ALICE, &json!({"spec": {"tier": 1}}), Fate::Accepted),
         ("an object of nobody", "foreign", ALICE, &tier, Fate::Accepted),

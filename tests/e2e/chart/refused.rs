@@ -40,6 +40,8 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
         (json!({"config": {"existing": {"namespace": "only"}}}), &["/config/existing"]),
         (json!({"config": {"existing": {"namespace": "A", "name": "b"}}}), &["/config/existing/namespace", "pattern"]),
         (json!({"config": {"document": []}}), &["/config/document", "want string or object"]),
+        (json!({"image": {"repository": ""}}), &["image.repository has to be given", "make image"]),
+        (json!({"image": {"repository": "Topoloom"}}), &["/image/repository", "pattern"]),
         (json!({"image": {"digest": "sha256:12"}}), &["/image/digest", "pattern"]),
         (json!({"image": {"pullPolicy": "Sometimes"}}), &["/image/pullPolicy"]),
         (json!({"plugins": {"cache": {"size": "256MB"}}}), &["/plugins/cache/size", "pattern"]),
@@ -62,6 +64,7 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
             &["/networkPolicy/endpoints/0/cidr"],
         ),
         (json!({"networkPolicy": {"apiServer": {"ports": []}}}), &["/networkPolicy/apiServer/ports", "minItems"]),
+        (json!({"networkPolicy": {"dnsPorts": []}}), &["/networkPolicy/dnsPorts", "minItems"]),
         (json!({"flowSchema": {"precedence": 0}}), &["/flowSchema/precedence", "minimum"]),
         // It would end the quotes of an expression.
         (

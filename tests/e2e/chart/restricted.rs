@@ -67,7 +67,7 @@ async fn the_api_server_takes_everything_and_the_pod_is_restricted() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_plain_manifest_is_applied_as_it_is() -> Result<()> {
+async fn the_plain_manifest_is_applied_as_it_is_and_taken_away_by_its_label() -> Result<()> {
     let scene = Scene::new().await?;
     let file = chart::folder().join("../../topoloom.yaml");
     let words = ["apply", "--server-side", "--force-conflicts", "-f", &file.to_string_lossy()];
@@ -81,5 +81,18 @@ async fn the_plain_manifest_is_applied_as_it_is() -> Result<()> {
     let objects = chart::parse(&std::fs::read_to_string(&file)?)?;
     let said = create(&scene, &pod(&objects), plain::NAMESPACE).await;
     assert!(said.is_ok(), "{said:?}");
+    // The way out that the documentation names: the definition, the namespace and the configuration in it stay.
+    let namespace = plain::NAMESPACE;
+    scene.plane.kubectl(&["create", "configmap", "topoloom-controller-configmap", "-n", namespace]).await?;
+    let label = "app.kubernetes.io/name=topoloom";
+    scene.plane.kubectl(&["delete", "-f", &file.to_string_lossy(), "-l", label]).await?;
+    let stays = ["Namespace", "CustomResourceDefinition"];
+    for object in &objects {
+        let (kind, metadata) = (object["kind"].as_str().unwrap(), &object["metadata"]);
+        let within = metadata["namespace"].as_str().unwrap_or(namespace);
+        let said = scene.plane.kubectl(&["get", kind, metadata["name"].as_str().unwrap(), "-n", within]).await;
+        assert_eq!(said.is_ok(), stays.contains(&kind), "{kind} {}: {said:?}", metadata["name"]);
+    }
+    scene.plane.kubectl(&["get", "configmap", "topoloom-controller-configmap", "-n", namespace]).await?;
     scene.plane.stop().await
 }

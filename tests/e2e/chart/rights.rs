@@ -1,5 +1,5 @@
-//! Every rule that the chart renders is needed: without it the host says which one is missing, in its log, in `/readyz` or
-//! in a condition of the source.
+//! Every verb of every rule that the chart renders is needed: without it the host says which one is missing, in its log, in
+//! `/readyz` or in a condition of the source. What it wants later than at its start `preflight` names.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use topoloom_tests::chart::{self, Installed, Rule};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
-use topoloom_tests::scene::{NAMESPACE, PATIENCE, Scene};
+use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, Scene};
 
 /// One source of each kind that needs a right of its own: labels, a plugin from a ConfigMap, a fabric manager that does not
 /// answer, a document in a ConfigMap.
@@ -48,15 +48,37 @@ fn values(kept: Kept) -> Value {
     })
 }
 
-/// The resource of a rule, as a message names it, and its verbs.
-fn asked_for(rule: &Rule) -> Result<(String, Vec<String>)> {
-    let resource = rule.rule["resources"][0].as_str().context("a rule has a resource")?;
-    let verbs = rule.rule["verbs"].as_array().context("a rule has verbs")?;
-    Ok((resource.to_owned(), verbs.iter().filter_map(|verb| verb.as_str().map(str::to_owned)).collect()))
+/// The resource of a rule, as a message names it.
+fn resource(rule: &Rule) -> Result<&str> {
+    rule.rule["resources"][0].as_str().context("a rule has a resource")
+}
+
+/// Whether it is about what sources read, for which a host has two ways: it misses none of the verbs while others are there.
+fn has_two_ways(rule: &Rule) -> bool {
+    rule.rule["resourceNames"][0] == "ufm" || rule.rule["resourceNames"][0] == "wiring"
+}
+
+fn is_about_the_configuration(rule: &Rule) -> bool {
+    rule.rule["resourceNames"][0] == CONFIG_MAP
+}
+
+/// Verbs that a host does not miss at its start: an object is read again after a write that came too late, is deleted, an
+/// Event happens again, a module is for the way back, the command line in the pod reads.
+fn later(rule: &Rule) -> Vec<&str> {
+    let later: &[&str] = match rule.rule["resources"][0].as_str() {
+        Some("hypernodes") => &["get", "delete"],
+        Some("discoverysources") => &["get"],
+        Some("events") => &["patch"],
+        _ if has_two_ways(rule) => &["get", "list", "watch"],
+        Some("configmaps") if is_about_the_configuration(rule) => &["get"],
+        Some("configmaps") => &["get", "delete"],
+        _ => &[],
+    };
+    rule.verbs().into_iter().filter(|verb| later.contains(verb)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_any_one_rule_the_host_names_the_one_that_is_missing() -> Result<()> {
+async fn without_any_one_verb_of_a_rule_the_host_names_the_one_that_is_missing() -> Result<()> {
     let scene = Scene::new().await?;
     let installed = chart::install(&scene, values(Kept::No)).await?;
     scene.nodes(&["a ex.io/rack=x example.com/rack=y"]).await?;
@@ -76,7 +98,12 @@ async fn without_any_one_rule_the_host_names_the_one_that_is_missing() -> Result
     let rules = chart::rules(&installed.objects);
     assert!(rules.len() >= 12, "{rules:#?}");
     for rule in &rules {
-        names_what_is_missing(&scene, &installed, rule).await?;
+        each_verb(&scene, &installed, rule).await?;
+    }
+    // Who cannot read the configuration does not know what it refers to.
+    let (config, others): (Vec<_>, Vec<_>) = rules.iter().cloned().partition(is_about_the_configuration);
+    for rules in [config, others] {
+        preflight_names_the_rest(&scene, &installed, &rules).await?;
     }
     let others: Vec<_> = rules.into_iter().map(|rule| rule.rule).collect();
     let installed = chart::install(&scene, values(Kept::Yes)).await?;
@@ -84,32 +111,89 @@ async fn without_any_one_rule_the_host_names_the_one_that_is_missing() -> Result
         chart::rules(&installed.objects).into_iter().filter(|rule| !others.contains(&rule.rule)).collect();
     assert_eq!(more.len(), 1, "{more:#?}");
     for rule in &more {
-        names_what_is_missing(&scene, &installed, rule).await?;
+        each_verb(&scene, &installed, rule).await?;
+    }
+    preflight_names_the_rest(&scene, &installed, &more).await
+}
+
+/// Takes away what a host does not miss at its start, all of it at once, and asks `preflight`.
+async fn preflight_names_the_rest(scene: &Scene, installed: &Installed, rules: &[Rule]) -> Result<()> {
+    let mut objects = installed.objects.clone();
+    // From the end, since a rule that goes moves those after it.
+    for rule in rules.iter().rev().filter(|rule| !later(rule).is_empty()) {
+        let role = rule.without(&later(rule), &objects)?;
+        let of = |object: &Value| (object["kind"].clone(), object["metadata"].clone());
+        let place = objects.iter_mut().find(|object| of(object) == of(&role)).context("it was rendered")?;
+        *place = role;
+    }
+    let roles = |objects: &[Value]| objects.iter().filter(|object| is_role(object)).cloned().collect::<Vec<_>>();
+    chart::apply(scene, &roles(&objects)).await?;
+    let binary = topoloom_tests::host::binary()?;
+    eventually("preflight names what is missing", PATIENCE, async || {
+        let mut command = tokio::process::Command::new(&binary);
+        command.arg("preflight").envs(&installed.container.env).env("KUBECONFIG", &installed.kubeconfig);
+        let output = command.output().await.map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let unnamed: Vec<_> = rules.iter().flat_map(|rule| unnamed(rule, &said)).collect();
+        if unnamed.is_empty() { Ok(()) } else { Err(format!("{unnamed:?}: {said}")) }
+    })
+    .await;
+    chart::apply(scene, &roles(&installed.objects)).await.map(drop)
+}
+
+/// What is missing of a rule and stands in no line.
+fn unnamed(rule: &Rule, said: &str) -> Vec<String> {
+    let resource = rule.rule["resources"][0].as_str().unwrap_or_default();
+    let name = rule.rule["resourceNames"][0].as_str().unwrap_or_default();
+    let stands = |verb: &&str| {
+        let words = ["add the rule", &format!("resources: [\"{resource}\"]"), &format!("\"{verb}\""), name];
+        said.lines().any(|line| words.iter().all(|word| line.contains(word)))
+    };
+    later(rule).into_iter().filter(|verb| !stands(verb)).map(|verb| format!("{verb} on {resource} {name}")).collect()
+}
+
+fn is_role(object: &Value) -> bool {
+    object["kind"] == "Role" || object["kind"] == "ClusterRole"
+}
+
+async fn each_verb(scene: &Scene, installed: &Installed, rule: &Rule) -> Result<()> {
+    if has_two_ways(rule) {
+        return names_what_is_missing(scene, installed, rule, &rule.verbs(), "get").await;
+    }
+    for verb in rule.verbs().into_iter().filter(|verb| !later(rule).contains(verb)) {
+        names_what_is_missing(scene, installed, rule, &[verb], verb).await?;
     }
     Ok(())
 }
 
-/// Takes one rule away, starts a host, and waits until it says which one is missing.
-async fn names_what_is_missing(scene: &Scene, installed: &Installed, rule: &Rule) -> Result<()> {
+/// Takes verbs away, starts a host, and waits until it asks for one of them.
+async fn names_what_is_missing(
+    scene: &Scene,
+    installed: &Installed,
+    rule: &Rule,
+    taken: &[&str],
+    verb: &str,
+) -> Result<()> {
     let leases: Api<Lease> = Api::namespaced(scene.plane.client(), NAMESPACE);
-    let (resource, verbs) = asked_for(rule)?;
+    let resource = resource(rule)?;
     let named = rule.rule["resourceNames"][0].as_str().map(|name| format!("named \"{name}\""));
     let missing = |line: &str| {
         let line = line.replace('\\', "");
-        let verbs = verbs.iter().any(|verb| line.contains(&format!("verbs: [\"{verb}\"]")));
-        let by_rule = line.contains("The missing rule") && line.contains(&format!("resources: [\"{resource}\"]"));
+        let by_rule = line.contains("The missing rule")
+            && line.contains(&format!("resources: [\"{resource}\"]"))
+            && line.contains(&format!("verbs: [\"{verb}\"]"));
         // What a plugin reads is asked for in words that its operator knows.
         let by_name = named.as_ref().is_some_and(|named| line.contains("grant `get`") && line.contains(named));
-        by_rule && verbs || by_name
+        by_rule || verb == "get" && by_name
     };
     // What earlier hosts left is not there, so that each has the same to do.
     let _ = leases.delete("topoloom-hypernode", &DeleteParams::default()).await;
     scene.plane.kubectl(&["delete", "hypernodes,discoverysources", "--all"]).await?;
     let kept = ["delete", "configmaps", "-n", NAMESPACE, "-l", "app.kubernetes.io/managed-by=topoloom"];
     scene.plane.kubectl(&kept).await?;
-    chart::apply(scene, &[rule.removed_from(&installed.objects)?]).await?;
+    chart::apply(scene, &[rule.without(taken, &installed.objects)?]).await?;
     let host = Host::launch(&installed.kubeconfig, &[]).await?;
-    eventually(&format!("the host asks for {:?}", rule.rule), PATIENCE, async || {
+    eventually(&format!("the host asks for {verb} of {:?}", rule.rule), PATIENCE, async || {
         if host.log().iter().any(|line| missing(line)) {
             return Ok(());
         }

@@ -1,34 +1,60 @@
 //! A rolling update, played with processes that are started exactly as the chart starts its containers: each new replica is
 //! ready before an old one is asked to stop (`maxUnavailable: 0`, `maxSurge: 1`).
+//!
+//! The old replicas have flags, environment and rights of the first chart, and Helm upgrades the release to today's. The binary
+//! is today's in both: it takes what an earlier chart gives it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde_json::json;
-use topoloom_tests::chart::{self, Installed};
+use topoloom_tests::chart::{self, Container, NAME, RELEASE};
 use topoloom_tests::controlplane::{ControlPlane, eventually};
-use topoloom_tests::host::Host;
-use topoloom_tests::scene::{PATIENCE, RACKS, Scene};
+use topoloom_tests::helm::helm;
+use topoloom_tests::host::{Host, Port};
+use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, RACKS, Scene};
+
+/// Lets Helm bring the release to a chart; what its Deployment would start from then on.
+async fn release(scene: &Scene, verb: &str, chart: &Path, values: &[&str]) -> Result<Container> {
+    let (kubeconfig, chart) = (scene.plane.kubeconfig(), chart.to_string_lossy());
+    let words = [&[verb, RELEASE, &*chart, "--namespace", NAMESPACE][..], values].concat();
+    helm(Some(&kubeconfig), &words).await?;
+    let manifest = helm(Some(&kubeconfig), &["get", "manifest", RELEASE, "--namespace", NAMESPACE]).await?;
+    Container::of(&chart::parse(&manifest)?)
+}
 
 /// A process with the arguments, the environment and the token of a container; it is ready as its probe says.
-async fn replica(scene: &Scene, installed: &Installed, name: &str) -> Result<Host> {
-    let flags = installed.container.flags_below(&scene.plane.folder().join(name))?;
+async fn replica(scene: &Scene, kubeconfig: &Path, container: &Container, name: &str) -> Result<Host> {
+    let flags = container.flags_below(&scene.plane.folder().join(name))?;
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let environment: Vec<(&str, &str)> =
-        installed.container.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let host = Host::launch_with(name, &installed.kubeconfig, &flags, &environment).await?;
-    eventually("the new replica is ready", PATIENCE, async || host.readyz().await.map_err(|error| error.to_string()))
-        .await;
+        container.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let host = Host::launch_with(name, kubeconfig, &flags, &environment).await?;
+    eventually("the new replica is ready", PATIENCE, async || match host.ask(Port::Health, "/readyz").await {
+        Ok((200, _)) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
     Ok(host)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolling_update_has_one_leader_at_a_time_and_no_gap_in_its_writes() -> Result<()> {
     let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
-    let installed = chart::install(&scene, json!({})).await?;
+    let first = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0/topoloom");
+    let existing = format!("config.existing.namespace={NAMESPACE},config.existing.name={CONFIG_MAP}");
+    // The scene has the definitions.
+    let image = format!("image.repository={}", chart::IMAGE);
+    let never = "crds.discoverySource=never,crds.hyperNode=never";
+    let values = ["--set", &image, "--set", &existing, "--set", never];
+    let earlier = release(&scene, "install", &first, &values).await?;
+    let kubeconfig = scene.plane.kubeconfig_for(NAMESPACE, NAME).await?;
     scene.nodes(&["a ex.io/rack=x ex.io/spine=s", "b ex.io/rack=y ex.io/spine=s"]).await?;
     scene.configure(RACKS).await?;
-    let mut old = vec![replica(&scene, &installed, "old-0").await?, replica(&scene, &installed, "old-1").await?];
+    let mut old = Vec::new();
+    for name in ["old-0", "old-1"] {
+        old.push(replica(&scene, &kubeconfig, &earlier, name).await.context("what the first chart starts")?);
+    }
     scene
         .until(&[
             "tier 2 ex.io/spine=s (2): ex.io/rack=x ex.io/rack=y",
@@ -36,10 +62,11 @@ async fn a_rolling_update_has_one_leader_at_a_time_and_no_gap_in_its_writes() ->
             "tier 1 ex.io/rack=y (1): b",
         ])
         .await;
-    let before: BTreeSet<_> = scene.stored().await?.into_values().filter_map(|object| object.metadata.uid).collect();
+    let before = uids(&scene).await?;
+    let today = release(&scene, "upgrade", &chart::folder(), &["--reset-then-reuse-values"]).await?;
     let mut new = Vec::new();
     for turn in 0..2 {
-        new.push(replica(&scene, &installed, &format!("new-{turn}")).await?);
+        new.push(replica(&scene, &kubeconfig, &today, &format!("new-{turn}")).await?);
         // Whichever it is: the Deployment does not know who leads.
         let stops = old.pop().context("there is an old one")?;
         stops.stop().await?;
@@ -55,12 +82,20 @@ async fn a_rolling_update_has_one_leader_at_a_time_and_no_gap_in_its_writes() ->
             ])
             .await;
     }
-    let after: BTreeSet<_> = scene.stored().await?.into_values().filter_map(|object| object.metadata.uid).collect();
-    assert!(before.intersection(&after).count() >= 2, "HyperNodes that stay keep their objects");
+    let after = uids(&scene).await?;
+    let stayed: Vec<_> = before.keys().filter(|name| after.contains_key(*name)).collect();
+    assert!(stayed.len() >= 2, "the rack that nobody touched and its spine stay: {before:?}, {after:?}");
+    assert!(stayed.iter().all(|name| before[*name] == after[*name]), "made anew: {before:?}, {after:?}");
     for host in new {
         host.stop().await?;
     }
     turns(&scene)
+}
+
+/// The UID of each HyperNode.
+async fn uids(scene: &Scene) -> Result<BTreeMap<String, String>> {
+    let uid = |(name, object): (String, topoloom_api::HyperNode)| Some((name, object.metadata.uid?));
+    Ok(scene.stored().await?.into_iter().filter_map(uid).collect())
 }
 
 /// In the order in which the API server received them, the writes of one replica never come between those of another.

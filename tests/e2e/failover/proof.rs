@@ -17,16 +17,22 @@ const WAY: SignedDuration = SignedDuration::from_millis(250);
 struct Received {
     replica: String,
     at: Timestamp,
+    verb: String,
     resource: String,
     name: String,
     code: i64,
     version: Option<u64>,
+    /// What was sent; nothing where the API server did not read it.
+    body: Value,
 }
 
 /// No request of a replica was received later than its last confirmed renewal and the renew deadline; nobody wrote over
-/// what a later holder wrote; and no two replicas wrote in turns.
+/// what a later holder wrote; no two replicas wrote in turns; every write says what it builds on; and who gave its lease
+/// back wrote nothing after that.
 pub(super) async fn nothing_came_late(scene: &Scene, deadline: Duration) -> Result<()> {
     let all = received(scene)?;
+    m4_every_write_builds_on_a_version(&all)?;
+    r4_the_lease_is_the_last_that_is_written(&all)?;
     let deadline = SignedDuration::try_from(deadline)?;
     let mut renewed: BTreeMap<&str, Timestamp> = BTreeMap::new();
     let mut writes = 0;
@@ -52,6 +58,58 @@ pub(super) async fn nothing_came_late(scene: &Scene, deadline: Duration) -> Resu
     }
     ensure!(writes > 10, "only {writes} writes were seen: this proves nothing");
     in_turns(scene, &all).await
+}
+
+/// What is under way when a holder is late cannot undo what the next one wrote: the API server refuses it by the version
+/// that it was decided on. Events build on nothing, and neither does what makes an object.
+fn m4_every_write_builds_on_a_version(all: &[Received]) -> Result<()> {
+    let mut checked = 0;
+    for request in all.iter().filter(|request| request.resource != "events" && !request.body.is_null()) {
+        let sound = match request.verb.as_str() {
+            "create" => true,
+            "delete" => {
+                let on = &request.body["preconditions"];
+                on["uid"].is_string() && on["resourceVersion"].is_string()
+            }
+            _ => request.code == 201 || is_version(&request.body) || only_makes(&request.body),
+        };
+        let Received { replica, verb, resource, name, body, .. } = request;
+        ensure!(sound, "{replica} sent {verb} {resource} {name} without the version that it builds on: {body}");
+        checked += usize::from(request.resource != "leases" && request.verb != "create" && request.code != 201);
+    }
+    ensure!(checked > 10, "only {checked} writes of what was there already were seen: this proves nothing");
+    Ok(())
+}
+
+fn is_version(body: &Value) -> bool {
+    body["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty())
+}
+
+/// An apply that says nothing but a name: it makes the object where there is none, and changes nothing where there is one.
+fn only_makes(body: &Value) -> bool {
+    let keys =
+        |value: &Value| -> Vec<String> { value.as_object().into_iter().flat_map(|it| it.keys().cloned()).collect() };
+    keys(body) == ["apiVersion", "kind", "metadata"] && keys(&body["metadata"]) == ["name"]
+}
+
+/// Whoever clears the holder of the lease has ended everything else before (requirement R4). Counts and Events that are
+/// under way are not waited for: one of those may be read by the API server a moment later than the lease.
+fn r4_the_lease_is_the_last_that_is_written(all: &[Received]) -> Result<()> {
+    let mut released: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    for request in all {
+        let Received { replica, verb, resource, name, .. } = request;
+        if let Some(free) = released.get(&**replica) {
+            let late = request.at.duration_since(*free);
+            let was_under_way = matches!(resource.as_str(), "hypernodes/status" | "events") && late <= WAY;
+            ensure!(was_under_way, "{replica} sent {verb} {resource} {name} {late:#} after it gave its lease back");
+        }
+        let is_free = resource == "leases" && request.body["spec"]["holderIdentity"] == "";
+        if is_free && (200..300).contains(&request.code) {
+            released.insert(replica, request.at);
+        }
+    }
+    ensure!(!released.is_empty(), "nobody gave its lease back: this proves nothing");
+    Ok(())
 }
 
 /// In etcd's order: when a replica has written a HyperNode, no earlier holder writes it any more.
@@ -104,9 +162,11 @@ fn read(event: &Value) -> Option<Received> {
     Some(Received {
         replica,
         at: event["requestReceivedTimestamp"].as_str()?.parse().ok()?,
+        verb: event["verb"].as_str()?.to_owned(),
         resource,
         name: event["objectRef"]["name"].as_str().unwrap_or_default().to_owned(),
         code: event["responseStatus"]["code"].as_i64().unwrap_or(0),
         version,
+        body: event["requestObject"].clone(),
     })
 }

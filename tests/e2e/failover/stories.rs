@@ -32,6 +32,12 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// How soon after it the next leader's work has to be seen: where the lease is free nobody waits for its time, not even
+    /// on a machine that is slow.
+    pub(super) fn bound(self) -> Option<Duration> {
+        matches!(self, Self::Term).then_some(Duration::from_secs(3))
+    }
+
     /// Lets it happen, and waits until the leader has met it.
     pub(super) async fn happens(self, stage: &mut Stage) -> Result<()> {
         let old = stage.leader().await;

@@ -9,8 +9,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 use topoloom_tests::image::{
-    About, Assembled, BUDGET, Bom, Checkout, Compiler, Emulator, Part, Platform, Toolchain, assemble, compile, inspect,
-    start, twin,
+    About, Assembled, BUDGET, Bom, Checkout, Compiler, Emulator, Part, Platform, Toolchain, User, assemble, compile,
+    inspect, start, twin,
 };
 
 const USAGE: &str = "usage: image [--verify] [--platform amd64|arm64]";
@@ -84,12 +84,15 @@ async fn image(wanted: &Wanted) -> Result<()> {
                 continue;
             }
         };
-        let version = start(&image, *platform, &emulator).await.with_context(|| format!("{platform} does not run"))?;
+        let started = start(&image, *platform, &emulator).await.with_context(|| format!("{platform} does not run"))?;
         let how = match &emulator {
             Emulator::None => ", where a plugin that crashes is told as a trap".to_owned(),
             Emulator::Qemu(qemu) => format!(", under {}", qemu.display()),
         };
-        println!("image: {platform}: {version} became ready in an empty root and wrote a topology{how}");
+        println!("image: {platform}: {} became ready in an empty root and wrote a topology{how}", started.version);
+        if started.user == User::NotSeen {
+            println!("image: {platform}: which user it ran as was not checked: that takes root");
+        }
     }
 
     if wanted.builds == Builds::Two {

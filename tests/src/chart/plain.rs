@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{RELEASE, Rendering, folder};
+use super::{IMAGE, Rendering};
 
 /// Its namespace.
 pub const NAMESPACE: &str = "topoloom-system";
@@ -14,6 +14,8 @@ const HEAD: &str = "\
 # The configuration is the ConfigMap topoloom-controller-configmap of this namespace, which is yours: it is not in this file, so
 # that applying a newer one never takes it away. HyperNode's definition is Volcano's; where it is absent, apply
 # crds/hypernodes.topology.volcano.sh.yaml first.
+#
+# The image is a name that no registry has. Put yours in its place: docs/operators/install.md has the line of sed.
 apiVersion: v1
 kind: Namespace
 metadata:
@@ -28,10 +30,11 @@ metadata:
 /// With what Helm says.
 pub async fn manifest() -> Result<String> {
     let values = json!({
+        "image": {"repository": IMAGE},
         "config": {"existing": {"namespace": NAMESPACE, "name": "topoloom-controller-configmap"}},
         "crds": {"discoverySource": "always", "hyperNode": "never"},
     });
-    let rendering = Rendering { chart: folder(), release: RELEASE.to_owned(), namespace: NAMESPACE.to_owned(), values };
+    let rendering = Rendering { namespace: NAMESPACE.to_owned(), ..Rendering::new(values) };
     let text = rendering.text().await?;
     let mut manifest = HEAD.to_owned();
     for line in text.lines().filter(|line| !is_helms(line)) {

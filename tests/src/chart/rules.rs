@@ -38,11 +38,25 @@ pub fn rules(objects: &[Value]) -> Vec<Rule> {
 }
 
 impl Rule {
+    /// Its verbs.
+    #[must_use]
+    pub fn verbs(&self) -> Vec<&str> {
+        self.rule["verbs"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
     /// The role without this rule, to be applied in its place.
     ///
     /// # Errors
     /// When the objects have no such role.
     pub fn removed_from(&self, objects: &[Value]) -> Result<Value> {
+        self.without(&self.verbs(), objects)
+    }
+
+    /// The role without these verbs of this rule, to be applied in its place; without the rule where it has no others.
+    ///
+    /// # Errors
+    /// When the objects have no such role.
+    pub fn without(&self, verbs: &[&str], objects: &[Value]) -> Result<Value> {
         let role = objects.iter().find(|object| {
             let metadata = &object["metadata"];
             let namespace = metadata["namespace"].as_str().unwrap_or_default();
@@ -51,7 +65,12 @@ impl Rule {
         let mut role = role.with_context(|| format!("there is no {} {}", self.kind, self.role))?.clone();
         let rules = role["rules"].as_array_mut().context("the role has no rules")?;
         anyhow::ensure!(rules.get(self.index) == Some(&self.rule), "the role has another rule there");
-        rules.remove(self.index);
+        let left: Vec<&str> = self.verbs().into_iter().filter(|verb| !verbs.contains(verb)).collect();
+        if left.is_empty() {
+            rules.remove(self.index);
+        } else {
+            rules[self.index]["verbs"] = left.into();
+        }
         Ok(role)
     }
 }

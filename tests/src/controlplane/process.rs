@@ -37,6 +37,9 @@ impl Server {
             .args(args)
             .current_dir(folder)
             .env("TOPOLOOM_DIE_WITH_STDIN", "1")
+            // Most of them live for seconds: without collecting garbage kube-apiserver starts with a third less work.
+            .env("GOGC", "off")
+            .env("GOMEMLIMIT", "768MiB")
             .stdin(Stdio::piped())
             .stdout(out.try_clone().context("cannot share a log")?)
             .stderr(out)

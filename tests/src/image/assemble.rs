@@ -21,8 +21,10 @@ pub(super) const REFERENCE: &str = "org.opencontainers.image.ref.name";
 
 /// Who the process is: the number that distroless images use, so that it is known to policies.
 pub(super) const USER: u32 = 65532;
-/// Where the binary lies in the image.
-pub(super) const BINARY: &str = "/topoloom";
+/// Where the binary lies in the image: in [`PATH`], so that `kubectl exec … -- topoloom` finds it.
+pub(super) const BINARY: &str = "/usr/bin/topoloom";
+/// Where programs are looked for by name.
+const PATH: &str = "/usr/bin";
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 const BOM: &str = "usr/share/sbom/topoloom.cdx.json";
 
@@ -112,8 +114,9 @@ fn base() -> Result<Layer> {
 
 fn own(part: &Part<'_>) -> Result<Layer> {
     layer(vec![
-        Entry::file(BINARY.trim_start_matches('/'), part.binary).with_mode(0o755),
         Entry::folder("usr"),
+        Entry::folder("usr/bin"),
+        Entry::file(BINARY.trim_start_matches('/'), part.binary).with_mode(0o755),
         Entry::folder("usr/share"),
         Entry::folder("usr/share/sbom"),
         Entry::file(BOM, part.bom),
@@ -129,7 +132,7 @@ fn config(about: &About, platform: Platform, layers: [&Layer; 2]) -> Value {
         "config": {
             "User": format!("{USER}:{USER}"),
             "Entrypoint": [BINARY],
-            "Env": [format!("SSL_CERT_FILE=/{BUNDLE}")],
+            "Env": [format!("PATH={PATH}"), format!("SSL_CERT_FILE=/{BUNDLE}")],
             "WorkingDir": "/",
             "Labels": labels(about),
         },

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-use super::assemble::{BINARY, USER};
+use super::assemble::USER;
 use super::inspect::Inspected;
 use super::platform::Platform;
 use crate::guest;
@@ -26,6 +26,24 @@ const EMULATOR: &str = "/etc/emulator";
 
 /// The way into the new root, for a shell: `$0` is its folder, and the arguments are the program.
 const ENTER: &str = r#"mount --bind "$0" "$0" && mount --rbind /proc "$0/proc" && mount -o remount,bind,ro "$0" && "#;
+
+/// What a start shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// The version that the binary says.
+    pub version: String,
+    /// Whether it was seen to run as the image's user.
+    pub user: User,
+}
+
+/// Whether a process was seen to run as the image's user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum User {
+    /// It was.
+    Seen,
+    /// In a user namespace every user is the caller's, seen from here: only root can tell.
+    NotSeen,
+}
 
 /// What runs a binary of another processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,14 +95,15 @@ impl Caller {
         }
     }
 
-    /// Ends the shell's line: becomes the image's user and the program.
-    fn leave(self) -> String {
-        match self {
-            Self::Root => format!(r#"exec chroot --userspec={USER}:{USER} --groups= "$0" "$@""#),
+    /// Ends the shell's line: becomes the image's user and the program, which is looked for in the image's `PATH` alone.
+    fn leave(self, path: &str) -> String {
+        let (program, arguments) = match self {
+            Self::Root => ("chroot", format!(r#"--userspec={USER}:{USER} --groups= "$0" "$@""#)),
             Self::Somebody => {
-                format!(r#"exec unshare --user --map-user={USER} --map-group={USER} --root="$0" --wd=/ "$@""#)
+                ("unshare", format!(r#"--user --map-user={USER} --map-group={USER} --root="$0" --wd=/ "$@""#))
             }
-        }
+        };
+        format!(r#"program=$(command -v {program}) && export PATH='{path}' && exec "$program" {arguments}"#)
     }
 }
 
@@ -92,8 +111,13 @@ impl Caller {
 struct Root {
     folder: TempDir,
     caller: Caller,
+    /// Without `PATH`.
     environment: Vec<(String, String)>,
+    /// Where the image looks for programs.
+    path: String,
     program: Vec<String>,
+    /// The same by its name, as `kubectl exec` is asked for it. An emulator looks for no name.
+    name: Vec<String>,
 }
 
 impl Root {
@@ -110,14 +134,19 @@ impl Root {
         };
         let environment = words("Env");
         let environment = environment.iter().filter_map(|line| line.split_once('='));
-        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let (path, environment): (Vec<_>, Vec<_>) = environment.partition(|(name, _)| name == "PATH");
+        let path = path.into_iter().next().context("the image has no PATH: nobody can run it by its name")?.1;
+        ensure!(!path.contains('\''), "the PATH of the image is {path}");
         let mut program = words("Entrypoint");
+        let mut name = vec!["topoloom".to_owned()];
         if let Emulator::Qemu(qemu) = emulator {
             let inside = folder.path().join(EMULATOR.trim_start_matches('/'));
             fs::copy(qemu, &inside).with_context(|| format!("{} cannot be copied", qemu.display()))?;
             program.insert(0, EMULATOR.to_owned());
+            name.clone_from(&program);
         }
-        Ok(Self { folder, caller, environment, program })
+        Ok(Self { folder, caller, environment, path, program, name })
     }
 
     fn put(&self, path: &str, bytes: &[u8]) -> Result<()> {
@@ -126,11 +155,11 @@ impl Root {
         Ok(fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?)
     }
 
-    /// The program with these arguments. One process from beginning to end, so that signals reach it.
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// A program with these arguments. One process from beginning to end, so that signals reach it.
+    fn command(&self, program: &[String], arguments: &[&str]) -> Command {
         let mut command = Command::new("unshare");
-        command.args(self.caller.namespaces()).args(["sh", "-c", &format!("{ENTER}{}", self.caller.leave())]);
-        command.arg(self.folder.path()).args(&self.program).args(arguments).env_clear();
+        command.args(self.caller.namespaces()).args(["sh", "-c", &format!("{ENTER}{}", self.caller.leave(&self.path))]);
+        command.arg(self.folder.path()).args(program).args(arguments).env_clear();
         let path = std::env::var_os("PATH").unwrap_or_default();
         command.env("PATH", path).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null());
@@ -138,23 +167,23 @@ impl Root {
     }
 
     fn version(&self) -> Result<String> {
-        let output = self.command(&["--version"]).output().context("unshare cannot be started")?;
+        let output = self.command(&self.name, &["--version"]).output().context("unshare cannot be started")?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{BINARY} --version: {}: {}", output.status, said.trim());
+        let name = self.name.join(" ");
+        ensure!(output.status.success(), "{name} --version: {}: {}", output.status, said.trim());
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 }
 
 /// Starts the image, waits until it is ready and has written a topology, and stops it. On its own processor a plugin that
-/// crashes is compiled and run as well: its trap is an error of that plugin and nothing else. Gives the version that the
-/// binary says.
+/// crashes is compiled and run as well: its trap is an error of that plugin and nothing else.
 ///
 /// # Errors
 /// When something of that does not work.
 ///
 /// # Panics
 /// When something of that does not happen in time, with the last state.
-pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -> Result<String> {
+pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -> Result<Started> {
     let root = Root::unpack(image, platform, emulator)?;
     let version = root.version()?;
     let scene = Scene::new().await?;
@@ -169,11 +198,12 @@ pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -
         ));
     }
     scene.configure(&entries).await?;
-    let command = root.command(&["run", "--kubeconfig", KUBECONFIG]);
+    let command = root.command(&root.program, &["run", "--kubeconfig", KUBECONFIG]);
     let host = Host::spawn(command.into(), &[]).await?;
     host.until_ready().await;
     scene.until(&["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (1): b"]).await;
-    if root.caller == Caller::Root {
+    let user = if root.caller == Caller::Root { User::Seen } else { User::NotSeen };
+    if user == User::Seen {
         let status = fs::read_to_string(format!("/proc/{}/status", host.id().context("the host has ended")?))?;
         let users = format!("Uid:\t{USER}\t{USER}\t{USER}\t{USER}");
         ensure!(status.lines().any(|line| line == users), "it does not run as {USER}:\n{status}");
@@ -185,5 +215,5 @@ pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -
     }
     host.stop().await?;
     scene.plane.stop().await?;
-    Ok(version)
+    Ok(Started { version, user })
 }

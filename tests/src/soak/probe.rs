@@ -33,10 +33,12 @@ pub(super) struct Sight {
 pub(super) enum Standing {
     /// It is ended now and then.
     Mortal,
-    /// It never is.
+    /// It never is, and follows.
     Steady,
-    /// The same, while it does not run.
-    Frozen,
+    /// It never is, and leads.
+    Reigning,
+    /// The same one, while it does not run or its role changes.
+    Changing,
 }
 
 impl Sight {
@@ -54,7 +56,7 @@ impl Board {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same process is there still and was not frozen.
+    /// The same process is there still and does the same.
     fn is_still(&self, place: usize, sight: &Sight) -> bool {
         let now = self.change(|places| places.get(place).cloned().flatten());
         now.is_some_and(|now| now.id == sight.id && now.standing == sight.standing)
@@ -92,7 +94,7 @@ impl Probe {
         let mut found = Vec::new();
         let mut all_run = !sights.is_empty();
         for (place, sight) in sights.iter().enumerate() {
-            let Some(sight) = sight.as_ref().filter(|sight| sight.standing != Standing::Frozen) else {
+            let Some(sight) = sight.as_ref().filter(|sight| sight.standing != Standing::Changing) else {
                 all_run = false;
                 continue;
             };
@@ -113,6 +115,10 @@ impl Probe {
                     let who = match (sight.standing, leads) {
                         (Standing::Mortal, true) => Who::Leading,
                         (Standing::Mortal, false) => Who::Following,
+                        (Standing::Reigning, leads) => {
+                            ensure!(leads, "the replica that leads all the time follows");
+                            Who::Reigning
+                        }
                         (_, leads) => {
                             ensure!(!leads, "the replica that follows all the time leads");
                             Who::Steady

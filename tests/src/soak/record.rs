@@ -60,8 +60,10 @@ impl Measure {
 /// Whose samples are compared with each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
-    /// The replica that lives through all of it.
+    /// The replica that lives through all of it, while it follows.
     Steady,
+    /// The same one, while it leads.
+    Reigning,
     /// Whichever of the others leads, whatever its number of restarts.
     Leading,
     /// Whichever of the others follows.
@@ -72,12 +74,22 @@ pub enum Who {
 
 impl Who {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 4] = [Self::Steady, Self::Leading, Self::Following, Self::Together];
+    pub const ALL: [Self; 5] = [Self::Steady, Self::Reigning, Self::Leading, Self::Following, Self::Together];
+
+    /// From when on it is there, and how long, in a soak of this length.
+    fn span(self, total: Duration) -> (Duration, Duration) {
+        match self {
+            Self::Steady | Self::Leading => (Duration::ZERO, total / 2),
+            Self::Reigning => (total / 2, total / 2),
+            Self::Following | Self::Together => (Duration::ZERO, total),
+        }
+    }
 
     /// Its headline in the table.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Steady => "the replica that is never ended (follows)",
+            Self::Reigning => "the replica that is never ended (leads)",
             Self::Leading => "replicas that lead, over restarts",
             Self::Following => "replicas that follow, over restarts",
             Self::Together => "all replicas together",
@@ -151,7 +163,7 @@ pub struct Verdict {
     pub who: Who,
     /// What.
     pub measure: Measure,
-    /// Medians of the second quarter and of the last one; nothing where nothing was measured.
+    /// Medians of the second quarter of its time and of the last one; nothing where nothing was measured.
     pub medians: (Option<u64>, Option<u64>),
     /// The greatest last median that is flat.
     pub allowed: Option<u64>,
@@ -160,9 +172,13 @@ pub struct Verdict {
 impl Verdict {
     /// The first quarter is for starting and warming up.
     fn of(who: Who, measure: Measure, series: &[(Duration, u64)], total: Duration) -> Self {
-        let median = |from, to| spread(series, from, to).map(|spread| spread.median);
-        let early = median(total / 4, total / 2);
-        let late = median(total / 4 * 3, Duration::MAX);
+        let (from, length) = who.span(total);
+        let median = |quarter: u32| {
+            // The last sample may come at the very end, or a moment later.
+            let to = if quarter == 3 { Duration::MAX } else { from + length / 4 * (quarter + 1) };
+            spread(series, from + length / 4 * quarter, to).map(|spread| spread.median)
+        };
+        let (early, late) = (median(1), median(3));
         let allowed = early.map(|early| early.saturating_add(early * GROWTH / 100).saturating_add(measure.slack()));
         Self { who, measure, medians: (early, late), allowed }
     }
@@ -183,10 +199,10 @@ mod tests {
     fn verdict(measure: Measure, quarters: [u64; 4]) -> Verdict {
         let mut record = Record::default();
         for (second, value) in (0..).step_by(10).zip(quarters.into_iter().flat_map(|value| [value; 10])) {
-            record.add(Who::Steady, measure, Duration::from_secs(second), value);
+            record.add(Who::Following, measure, Duration::from_secs(second), value);
         }
         let all = record.verdicts(TOTAL);
-        all.into_iter().find(|it| (it.who, it.measure) == (Who::Steady, measure)).unwrap()
+        all.into_iter().find(|it| (it.who, it.measure) == (Who::Following, measure)).unwrap()
     }
 
     #[test]
@@ -224,13 +240,28 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_not_flat() {
         let mut record = Record::default();
-        record.add(Who::Leading, Measure::Tasks, TOTAL / 3, 7);
+        record.add(Who::Leading, Measure::Tasks, TOTAL / 6, 7);
         let verdicts = record.verdicts(TOTAL);
-        // Five measures of three kinds of replicas, and the watches.
-        assert_eq!(verdicts.len(), 16);
+        // Five measures of four kinds of replicas, and the watches.
+        assert_eq!(verdicts.len(), 21);
         assert!(verdicts.iter().all(|verdict| !verdict.is_flat()));
         record.add(Who::Leading, Measure::Tasks, TOTAL, 7);
         assert_eq!(record.verdicts(TOTAL).iter().filter(|verdict| verdict.is_flat()).count(), 1);
+    }
+
+    #[test]
+    fn a_long_reign_is_compared_within_the_second_half() {
+        let mut record = Record::default();
+        let at = |second: u64| Duration::from_secs(second);
+        // It leads from 200 s on: what it held as a follower, and while it took over, does not count.
+        for (second, tasks) in [(100, 1), (210, 900), (260, 50), (310, 900), (399, 61)] {
+            record.add(Who::Reigning, Measure::Tasks, at(second), tasks);
+        }
+        let verdicts = record.verdicts(TOTAL);
+        let reign = verdicts.iter().find(|it| (it.who, it.measure) == (Who::Reigning, Measure::Tasks)).unwrap();
+        assert_eq!((reign.medians, reign.is_flat()), ((Some(50), Some(61)), true));
+        record.add(Who::Reigning, Measure::Tasks, at(400), 70);
+        assert!(!record.verdicts(TOTAL).iter().any(|it| it.who == Who::Reigning && it.is_flat()));
     }
 
     #[test]

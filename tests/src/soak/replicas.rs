@@ -1,4 +1,5 @@
-//! Three replicas: two that are ended in turns, by SIGKILL and by SIGTERM, and one that never is.
+//! Three replicas: two that are ended in turns, by SIGKILL and by SIGTERM, and one that never is; first it follows all the
+//! time, then it leads all the time.
 
 use std::path::PathBuf;
 
@@ -75,38 +76,73 @@ impl Replicas {
         .await
     }
 
-    /// Ends the one that leads, the first one by SIGKILL, the next one by SIGTERM; starts it again once another leads.
+    /// Ends the one that leads, and starts it again once another leads.
     pub(super) async fn end_the_leader(&mut self) -> Result<()> {
         let place = self.leader().await;
         self.board.change(|places| places[place] = None);
         let host = self.hosts[place].take().context("it leads")?;
-        self.freeze(Standing::Frozen, Signal::STOP)?;
-        if self.ended.is_multiple_of(2) {
-            host.kill().await?;
-        } else {
-            host.stop().await?;
-        }
-        self.ended += 1;
+        self.freeze(Standing::Changing, Signal::STOP)?;
+        self.end(host).await?;
         let next = self.leader().await;
         self.freeze(Standing::Steady, Signal::CONT)?;
         ensure!(next != place, "the one that was ended leads");
         self.start_at(place).await
     }
 
-    /// Stops the steady one, or lets it go on.
-    fn freeze(&self, standing: Standing, signal: Signal) -> Result<()> {
-        let thaws = |places: &mut Vec<Option<Sight>>| {
+    /// The steady one leads from now on: the two others are gone for that moment.
+    pub(super) async fn crown_the_steady_one(&mut self) -> Result<()> {
+        self.stands(Standing::Changing);
+        let leader = self.leader().await;
+        for place in [1 - leader, leader] {
+            self.board.change(|places| places[place] = None);
+            self.hosts[place].take().context("it runs")?.stop().await?;
+        }
+        let steady = self.hosts[STEADY].as_ref().context("the steady replica runs")?;
+        eventually("the steady replica leads", PATIENCE, async || {
+            let ready = steady.readyz().await.map_err(|error| error.to_string())?;
+            if ready.contains("election hypernode: leads") { Ok(()) } else { Err(ready) }
+        })
+        .await;
+        self.stands(Standing::Reigning);
+        for place in [0, 1] {
+            self.start_at(place).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends one of those that follow the steady one, and starts it again.
+    pub(super) async fn end_a_follower(&mut self) -> Result<()> {
+        let place = self.ended % STEADY;
+        self.board.change(|places| places[place] = None);
+        let host = self.hosts[place].take().context("it runs")?;
+        self.end(host).await?;
+        self.start_at(place).await
+    }
+
+    /// By SIGKILL and by SIGTERM in turns; over four ends each of two places sees both.
+    async fn end(&mut self, host: Host) -> Result<()> {
+        let turn = self.ended;
+        self.ended += 1;
+        if (turn / 2 + turn).is_multiple_of(2) { host.kill().await } else { host.stop().await }
+    }
+
+    fn stands(&self, standing: Standing) {
+        self.board.change(|places| {
             if let Some(Some(sight)) = places.get_mut(STEADY) {
                 sight.standing = standing;
             }
-        };
+        });
+    }
+
+    /// Stops the steady one, or lets it go on.
+    fn freeze(&self, standing: Standing, signal: Signal) -> Result<()> {
         let host = self.hosts[STEADY].as_ref().context("the steady replica runs")?;
-        if standing == Standing::Frozen {
-            self.board.change(thaws);
+        if standing == Standing::Changing {
+            self.stands(standing);
             return host.signal(signal);
         }
         host.signal(signal)?;
-        self.board.change(thaws);
+        self.stands(standing);
         Ok(())
     }
 

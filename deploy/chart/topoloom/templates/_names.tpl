@@ -50,6 +50,11 @@
 {{- default .Release.Namespace .Values.config.existing.namespace -}}
 {{- end -}}
 
+{{/* Whether there is a cluster to look into, "true" or nothing: every cluster has the namespace `default`. */}}
+{{- define "topoloom.hasCluster" -}}
+{{- if lookup "v1" "Namespace" "" "default" -}}true{{- end -}}
+{{- end -}}
+
 {{- define "topoloom.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "topoloom.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -2,10 +2,11 @@
 
 {{- define "topoloom.image" -}}
 {{- $image := .Values.image -}}
+{{- $repository := required "image.repository has to be given: where you pushed what `make image` makes" $image.repository -}}
 {{- if $image.digest -}}
-{{- printf "%s@%s" $image.repository $image.digest | quote -}}
+{{- printf "%s@%s" $repository $image.digest | quote -}}
 {{- else -}}
-{{- printf "%s:%s" $image.repository (default .Chart.AppVersion $image.tag) | quote -}}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion $image.tag) | quote -}}
 {{- end -}}
 {{- end -}}
 
@@ -72,6 +73,9 @@
 {{- else }}
 - --leader-elect=false
 {{- end }}
+{{- end }}
+{{- with $v.volcanoLeases }}
+- --volcano-leases={{ join "," . }}
 {{- end }}
 - --drain-timeout={{ int $v.drainTimeoutSeconds }}s
 - --status={{ $v.status }}

@@ -114,13 +114,17 @@
   verbs: [patch]
 {{- end }}
 {{- with .Values.volcanoLeases }}
-{{- $names := append . (printf "%s-hypernode-controller-manager" (trimSuffix "-controller-configmap" (include "topoloom.configMap" $))) | uniq }}
-# A fresh lease of Volcano's own controller: a second writer of HyperNodes. By name, in whichever namespace it is; list and
-# watch carry the field selector metadata.name.
+{{- $names := . }}
+{{- $map := include "topoloom.configMap" $ }}
+{{- if hasSuffix "-controller-configmap" $map }}
+{{- $names = append $names (printf "%s-hypernode-controller-manager" (trimSuffix "-controller-configmap" $map)) | uniq }}
+{{- end }}
+# A fresh lease of Volcano's own HyperNode controller: a second writer. By name, in whichever namespace it is; list and watch
+# carry the field selector metadata.name.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: {{ $names | toJson }}
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- end }}
 {{- end -}}
 
@@ -136,8 +140,9 @@
 {{- if and $v.plugins.kept (not $v.readOnly) (eq .namespace .root.Release.Namespace) }}
 # Modules that served, kept for the way back after a restart: ConfigMaps topoloom-module-<12 digits of a digest>. Their names
 # are not known beforehand, and a create cannot be restricted by name at all, so this rule is for every ConfigMap of this
-# namespace: a host that is led astray could read and delete others here, the configuration included. `plugins.kept: false`
-# takes it away, and then everything works but the way back after a restart. Builtin plugins are never kept.
+# namespace. create and delete of others are refused by admission.configMaps; reading them is not: a host that is led astray
+# could read all that lie here. `plugins.kept: false` takes the rule away, and then everything works but the way back after a
+# restart. Builtin plugins are never kept.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create, get, delete]

@@ -78,8 +78,7 @@ fn a_lease_that_somebody_else_cleared_or_deleted_is_waited_for() {
 }
 
 #[test]
-fn a_holder_that_was_killed_is_followed_after_one_lease_duration() {
-    // BX 7.
+fn bx_7_a_holder_that_was_killed_is_followed_after_one_lease_duration() {
     let mut me = candidate();
     me.observed(seconds(0.0), Seen::Read, present(4, "other"));
     assert_eq!(me.next(seconds(14.9)), Order::Wait(seconds(15.0)));
@@ -166,6 +165,19 @@ fn who_loses_the_race_follows_the_winner() {
     me.observed(seconds(0.1), Seen::Watch, present(5, "winner"));
     me.answered(seconds(0.0), seconds(0.2), Some(&"4".into()), Answer::Conflict);
     assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(15.1)));
+}
+
+#[test]
+fn a_lease_that_cannot_be_made_is_looked_for_after_a_pause() {
+    let mut me = candidate();
+    for round in 0..3 {
+        let now = seconds(2.0) * round;
+        assert_eq!(me.next(now), Order::Read);
+        me.observed(now, Seen::Read, Observation::Absent(None));
+        assert_eq!(me.next(now), CREATE);
+        me.answered(now, now, None, Answer::Conflict);
+        assert_eq!(me.next(now), Order::Wait(now + TIMING.retry_period));
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_has_the_hash_and_the_shard_of_the_reference() {
+    fn r10_every_key_has_the_hash_and_the_shard_of_the_reference() {
         let workers = |number| NonZeroUsize::new(number).unwrap();
         for (key, hash, of_three, of_five) in [
             ("", 2_166_136_261, 1, 1),

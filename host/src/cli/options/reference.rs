@@ -105,5 +105,6 @@ const DIFFERENCES: &str = "
 | `--leader-elect-resource-namespace` | our own namespace | `volcano-system` |
 | `--leader-elect-renew-deadline` | longer than 1.2 times the retry period, checked at the start | the process panics when it elects |
 | `--ca-cert-file`, `--tls-cert-file`, `--tls-private-key-file` | one or two of the three are refused | served without TLS |
+| `--leader-elect-*` | judged even with `--leader-elect=false`; a lease lasts at least a second | judged only when it elects |
 | worker counts | at least 1, and without effect | not checked; 0 crashes the process |
 ";

@@ -214,8 +214,9 @@ fn what_is_ours_and_what_is_volcanos_is_told_apart() {
         leader-elect-resource-name leader-elect-resource-namespace leader-elect-retry-period listen-address \
         lock-object-namespace master max-requeue-num tls-cert-file tls-private-key-file v";
     assert_eq!(under(Some(VOLCANOS)), volcanos.split_whitespace().collect::<Vec<_>>());
-    let without_effect = "alsologtostderr feature-gates inherit-owner-annotations log-flush-frequency logtostderr scheduler-name \
-        worker-threads worker-threads-for-cronjob worker-threads-for-gc worker-threads-for-podgroup worker-threads-for-queue";
+    let without_effect = "add-dir-header alsologtostderr feature-gates inherit-owner-annotations log-backtrace-at log-dir \
+        log-file log-file-max-size log-flush-frequency logtostderr one-output scheduler-name skip-headers skip-log-headers \
+        stderrthreshold vmodule worker-threads worker-threads-for-cronjob worker-threads-for-gc worker-threads-for-podgroup worker-threads-for-queue";
     assert_eq!(under(Some(WITHOUT_EFFECT)), without_effect.split_whitespace().collect::<Vec<_>>());
     assert_eq!(under(None).len(), all().len() - under(Some(VOLCANOS)).len() - under(Some(WITHOUT_EFFECT)).len());
 }

@@ -24,8 +24,8 @@ pub(super) async fn look(client: &kube::Client, location: &Location) -> (Vec<Lin
         }
     };
     let mut lines = Vec::new();
-    if map.as_ref().is_some_and(|map| map.annotations().get(READ_ONLY_ANNOTATION).is_some_and(|value| value == "true"))
-    {
+    let annotation = map.as_ref().and_then(|map| map.annotations().get(READ_ONLY_ANNOTATION));
+    if crate::text::says_yes(annotation.map(String::as_str)) {
         let found = format!("{READ_ONLY_ANNOTATION} on {location} ends all writes but those of leases");
         lines.push(Line::warn("writes", found, "topoloom read-only off"));
     }

@@ -7,6 +7,21 @@ use crate::cli::options::{Given, VOLCANOS, WITHOUT_EFFECT, values};
 /// What is said about flags of other controllers.
 const NO_CONTROLLER: &str = "has no effect: topoloom has no such controller";
 
+/// How the log of the original is written: here it goes to standard error, and nowhere else.
+const KLOGS: [&str; 11] = [
+    "add-dir-header",
+    "alsologtostderr",
+    "log-backtrace-at",
+    "log-dir",
+    "log-file",
+    "log-file-max-size",
+    "one-output",
+    "skip-headers",
+    "skip-log-headers",
+    "stderrthreshold",
+    "vmodule",
+];
+
 /// Flags that mean nothing here.
 #[derive(Debug, Args)]
 #[command(next_help_heading = WITHOUT_EFFECT)]
@@ -44,6 +59,36 @@ pub(super) struct AcceptedArgs {
     /// Log to standard error as well as to files, of which there are none
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     alsologtostderr: bool,
+    /// From which severity on lines go to standard error as well: all of them do
+    #[arg(long, value_name = "SEVERITY", default_value = "2")]
+    stderrthreshold: String,
+    /// Levels per source file, FILE=LEVEL with commas between: --log has levels per room
+    #[arg(long, value_name = "LEVELS", default_value = "")]
+    vmodule: String,
+    /// Where a line of the source is reached that logs a stack, FILE:LINE
+    #[arg(long, alias = "log_backtrace_at", value_name = "PLACE", default_value = ":0")]
+    log_backtrace_at: String,
+    /// A folder for log files, of which there are none
+    #[arg(long, alias = "log_dir", value_name = "DIR", default_value = "")]
+    log_dir: String,
+    /// A log file, of which there are none
+    #[arg(long, alias = "log_file", value_name = "FILE", default_value = "")]
+    log_file: String,
+    /// How large a log file may be, in megabytes; there are none
+    #[arg(long, alias = "log_file_max_size", value_name = "SIZE", default_value = "1800", value_parser = values::whole::<0, { u32::MAX }>)]
+    log_file_max_size: u32,
+    /// Whether lines name the folder of the source file
+    #[arg(long, alias = "add_dir_header", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
+    add_dir_header: bool,
+    /// Whether a line goes to the file of its own severity only; there are none
+    #[arg(long, alias = "one_output", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
+    one_output: bool,
+    /// Whether lines have no header; they have what --log-format gives them
+    #[arg(long, alias = "skip_headers", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
+    skip_headers: bool,
+    /// Whether log files have no header; there are none
+    #[arg(long, alias = "skip_log_headers", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
+    skip_log_headers: bool,
 }
 
 /// How much is logged, in the words of the original.
@@ -75,6 +120,9 @@ impl AcceptedArgs {
         }
         if given.is_given("log-flush-frequency") {
             given.warn(&["log-flush-frequency"], "has no effect: every line is written at once");
+        }
+        for flag in KLOGS.into_iter().filter(|flag| given.is_given(flag)).collect::<Vec<_>>() {
+            given.warn(&[flag], "has no effect: --log and --log-format say what is logged, and how");
         }
         // What charts pass is what happens anyway.
         if !self.logtostderr {

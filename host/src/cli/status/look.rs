@@ -9,25 +9,26 @@ use kube::{Api, ResourceExt};
 use topoloom_api::DiscoverySource;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 
-use super::{Lease, Pod, Replica, Source, Status, waits};
-use crate::cli::host_args::HostArgs;
+use super::{Lease, Pod, Replica, Source, Status, StatusArgs, waits};
 use crate::cli::live::list;
 use crate::cluster::{Reason, Refusal, leases, writers};
 use crate::manager::election::Group;
-use crate::manager::hypernode::rival;
 
-/// What the chart calls our pods.
+/// What the chart calls our pods, where nobody gave it another name.
 const PODS: &str = "app.kubernetes.io/name=topoloom";
+/// The labels by which the chart tells our pods from others.
+const TELLING: [&str; 2] = ["app.kubernetes.io/name", "app.kubernetes.io/instance"];
 /// Groups that may have a lease.
 const GROUPS: [Group; 2] = [Group::HyperNode, Group::NodeLock];
 /// The digits of a digest that are shown.
 const DIGITS: usize = 19;
 
 /// Looks at everything. Fails only where there is no API server.
-pub(super) async fn look(args: &HostArgs) -> anyhow::Result<Status> {
-    let client = args.cluster.connect().await?;
+pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
+    let StatusArgs { host, rivals, selector, .. } = args;
+    let client = host.cluster.connect().await?;
     let server = leases::server(&client).await?;
-    let location = args.location();
+    let location = host.location();
     let mut status = Status {
         time: server.now.to_string(),
         server: server.version,
@@ -35,7 +36,7 @@ pub(super) async fn look(args: &HostArgs) -> anyhow::Result<Status> {
         config: location.to_string(),
         ..Status::default()
     };
-    let (namespace, name) = args.lease();
+    let (namespace, name) = host.lease();
     for group in GROUPS {
         let name = group.lease(&name);
         match leases::read(&client, &namespace, &name, server.now).await {
@@ -48,8 +49,12 @@ pub(super) async fn look(args: &HostArgs) -> anyhow::Result<Status> {
             Err(refusal) => status.remarks.push(format!("the lease {namespace}/{name} could not be read: {refusal}")),
         }
     }
-    let pods: Api<v1::Pod> = Api::namespaced(client.clone(), &args.own_namespace());
-    let pods = match pods.list(&ListParams::default().labels(PODS)).await {
+    let pods: Api<v1::Pod> = Api::namespaced(client.clone(), &host.own_namespace());
+    let by = match selector {
+        Some(selector) => selector.clone(),
+        None => labels_of_ours(&pods, &status.leases).await,
+    };
+    let pods = match pods.list(&ListParams::default().labels(&by)).await {
         Ok(pods) => pods.items,
         Err(error) => {
             status.remarks.push(format!("pods could not be listed: {}", Refusal::of(&error)));
@@ -69,13 +74,15 @@ pub(super) async fn look(args: &HostArgs) -> anyhow::Result<Status> {
     match maps.get_opt(&location.name).await {
         Ok(Some(map)) => {
             let annotation = map.annotations().get(READ_ONLY_ANNOTATION);
-            status.read_only = Some(annotation.is_some_and(|value| value == "true"));
+            status.read_only = Some(crate::text::says_yes(annotation.map(String::as_str)));
         }
         Ok(None) => status.remarks.push(format!("there is no ConfigMap {location}: nothing is discovered")),
         Err(error) => status.remarks.push(format!("{location} could not be read: {}", Refusal::of(&error))),
     }
-    let names = rival::leases(location.release());
-    status.second_writers.leases = writers::rivals(&client, &location.namespace, &names, server.now).await;
+    let (held, unseen) = writers::rivals(&client, &rivals.leases(&location), server.now).await;
+    status.second_writers.leases = held;
+    let remark = |refusal: Refusal| format!("leases of Volcano's controller could not be listed: {refusal}");
+    status.remarks.extend(unseen.map(remark));
     match writers::of_objects(&client, server.now).await {
         Ok(managers) => status.second_writers.managers = managers,
         Err(refusal) if refusal.reason == Reason::NoSuchResource => {
@@ -84,6 +91,25 @@ pub(super) async fn look(args: &HostArgs) -> anyhow::Result<Status> {
         Err(refusal) => status.remarks.push(format!("HyperNodes could not be listed: {refusal}")),
     }
     Ok(status)
+}
+
+/// What our pods have in common. The chart may have been given another name, which the pod that leads has too.
+async fn labels_of_ours(pods: &Api<v1::Pod>, leases: &[Lease]) -> String {
+    for lease in leases {
+        if let Ok(Some(pod)) = pods.get_opt(lease.held.replica()).await
+            && let Some(selector) = telling(&pod)
+        {
+            return selector;
+        }
+    }
+    PODS.to_owned()
+}
+
+/// The labels of a pod of ours as a selector.
+fn telling(pod: &v1::Pod) -> Option<String> {
+    let label = |key: &str| Some(format!("{key}={}", pod.labels().get(key)?));
+    let labels: Vec<String> = TELLING.into_iter().filter_map(label).collect();
+    (!labels.is_empty()).then(|| labels.join(","))
 }
 
 /// Every replica that pods or leases know, by name.
@@ -180,6 +206,16 @@ mod tests {
         assert_eq!((seen.image.as_str(), seen.ready, seen.restarts), ("topoloom:2", true, 2));
         assert!(skew(&found).is_some_and(|said| said.ends_with("topoloom:1, topoloom:2")));
         assert_eq!(skew(&found[..2]), None);
+    }
+
+    #[test]
+    fn pods_are_told_from_others_by_what_the_chart_called_them() {
+        let mut ours = pod("host-a", "topoloom:1");
+        assert_eq!(telling(&ours), None);
+        let labels = [("app.kubernetes.io/name", "fabric"), ("app.kubernetes.io/instance", "west"), ("team", "x")];
+        ours.labels_mut().extend(labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        let by = telling(&ours);
+        assert_eq!(by.as_deref(), Some("app.kubernetes.io/name=fabric,app.kubernetes.io/instance=west"));
     }
 
     #[test]

@@ -1,15 +1,22 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
 use kube::client::Body;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tower::Layer;
 
 use super::*;
+use crate::cluster::gate::{Door, Gate, ReadOnly};
 use crate::manager::health::Health;
+use crate::work::Metrics;
 
 const S: Duration = Duration::from_secs(1);
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 
 /// How the API server answers.
 enum Answer {
@@ -18,11 +25,18 @@ enum Answer {
     Never,
 }
 
+/// A request as it arrived.
+struct Asked {
+    object: String,
+    at: Duration,
+    body: Value,
+}
+
 /// An API server of which only the answers to patches exist.
 struct Server<F> {
     answer: F,
     begun: Instant,
-    requests: Mutex<Vec<(String, Duration)>>,
+    requests: Mutex<Vec<Asked>>,
     news: Notify,
 }
 
@@ -36,16 +50,20 @@ impl<F: Fn(&str, Duration) -> Answer + Send + Sync + 'static> Server<F> {
         let server = Arc::clone(self);
         let serve = move |request: Request<Body>| {
             let server = Arc::clone(&server);
-            let path = request.uri().path().to_owned();
-            async move { Ok::<_, std::convert::Infallible>(server.serve(&path).await) }
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await.unwrap().to_bytes();
+                let body = serde_json::from_slice(&body).unwrap_or_default();
+                Ok::<_, std::convert::Infallible>(server.serve(head.uri.path(), body).await)
+            }
         };
         kube::Client::new(tower::service_fn(serve), "default")
     }
 
-    async fn serve(&self, path: &str) -> Response<Body> {
+    async fn serve(&self, path: &str, body: Value) -> Response<Body> {
         let object = path.strip_prefix("/apis/topoloom.dev/v1alpha1/discoverysources/").unwrap_or(path);
         let at = self.begun.elapsed();
-        self.requests.lock().unwrap().push((object.to_owned(), at));
+        self.requests.lock().unwrap().push(Asked { object: object.to_owned(), at, body });
         self.news.notify_one();
         let (code, body) = match (self.answer)(object, at) {
             Answer::Stored => {
@@ -66,7 +84,12 @@ impl<F: Fn(&str, Duration) -> Answer + Send + Sync + 'static> Server<F> {
 
     fn times(&self, object: &str) -> Vec<Duration> {
         let requests = self.requests.lock().unwrap();
-        requests.iter().filter(|(asked, _)| asked == object).map(|(_, at)| *at).collect()
+        requests.iter().filter(|asked| asked.object == object).map(|asked| asked.at).collect()
+    }
+
+    fn bodies(&self, object: &str) -> Vec<Value> {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().filter(|asked| asked.object == object).map(|asked| asked.body.clone()).collect()
     }
 
     async fn until(&self, what: impl Fn(&Self) -> bool) {
@@ -91,9 +114,18 @@ async fn write<F: Fn(&str, Duration) -> Answer + Send + Sync + 'static>(
     server: &Arc<Server<F>>,
     until: impl Future<Output = ()>,
 ) -> String {
+    write_with(Options::default(), reports, server, until).await
+}
+
+async fn write_with<F: Fn(&str, Duration) -> Answer + Send + Sync + 'static>(
+    options: Options,
+    reports: &Arc<Reports>,
+    server: &Arc<Server<F>>,
+    until: impl Future<Output = ()>,
+) -> String {
     let health = Health::default();
     let check = health.check("discoverysources");
-    let writing = Arc::clone(reports).write(server.client(), check, Options::default(), Events::new(server.client()));
+    let writing = Arc::clone(reports).write(server.client(), check, options, Events::new(server.client()));
     tokio::select! {
         () = writing => panic!("the writer ended"),
         () = until => {}
@@ -106,7 +138,7 @@ fn invalid() -> Answer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_source_holds_up_no_other_and_rests_until_the_resync() {
+async fn r8_a_refused_source_holds_up_no_other_and_rests_until_the_resync() {
     let server = Server::new(|object, _| if object == "a" { invalid() } else { Answer::Stored });
     let reports = Arc::new(Reports::default());
     reports.publish(status("a", "1"));
@@ -122,13 +154,43 @@ async fn a_refused_source_holds_up_no_other_and_rests_until_the_resync() {
     let tries = server.times("a");
     assert_eq!((tries[1], tries[15], tries[16]), (S / 200, Duration::from_millis(163_835), 300 * S));
     // When it is dropped, an Event says so once.
-    let told = server.times("/apis/events.k8s.io/v1/namespaces/default/events");
-    assert_eq!(told, [tries[15]]);
+    assert_eq!(server.times(EVENTS), [tries[15]]);
     assert!(said.contains("too long"), "one source that works does not hide one that does not: {said}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_rests_is_written_with_its_next_news() {
+async fn r8_a_drop_is_a_warning_about_the_source_and_counted() {
+    let server = Server::new(|object, _| if object == "a" { invalid() } else { Answer::Stored });
+    let reports = Arc::new(Reports::default());
+    reports.publish(status("a", "1"));
+    let mut registry = Registry::with_prefix("topoloom");
+    let options = Options { metrics: Metrics::register(&mut registry), ..Options::default() };
+    let shown = |metric: &str| {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let start = format!("topoloom_workqueue_{metric}{{queue=\"reports\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&start)).map(|number| number.parse::<f64>().unwrap())
+    };
+    write_with(options, &reports, &server, async {
+        // The first resync comes at 300 s and takes up what rests.
+        for (at, dropped, resting) in [(100 * S, 0.0, 0.0), (200 * S, 1.0, 1.0), (301 * S, 1.0, 0.0)] {
+            tokio::time::sleep(at - server.begun.elapsed()).await;
+            assert_eq!((shown("dropped_total"), shown("resting")), (Some(dropped), Some(resting)), "{at:?}");
+        }
+    })
+    .await;
+    let told = server.bodies(EVENTS);
+    let [event] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((&event["type"], &event["reason"]), (&json!("Warning"), &json!(Reason::WriteFailed.as_str())));
+    let regarding = json!({"apiVersion": "topoloom.dev/v1alpha1", "kind": "DiscoverySource", "name": object_name("a")});
+    assert_eq!(event["regarding"], regarding);
+    let note = event["note"].as_str().unwrap();
+    assert!(note.starts_with("the status of source a cannot be written and is left for now: "), "{note}");
+    assert!(note.contains("too long"), "{note}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn r8_a_source_that_rests_is_written_with_its_next_news() {
     let server = Server::new(|object, at| if object == "a" && at < 200 * S { invalid() } else { Answer::Stored });
     let reports = Arc::new(Reports::default());
     reports.publish(status("a", "1"));
@@ -236,4 +298,57 @@ async fn after_the_end_what_waits_is_written_and_the_writer_ends() {
     let check = Health::default().check("discoverysources");
     Arc::clone(&reports).write(server.client(), check, Options::default(), Events::new(server.client())).await;
     assert_eq!((server.times("a/status").len(), server.times("b/status").len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_word_that_meets_another_write_is_written_all_the_same() {
+    for (conflicts, written) in [(1, true), (3, true), (4, false)] {
+        let left = AtomicUsize::new(conflicts);
+        let server = Server::new(move |object, _| {
+            let met = |left: usize| left.checked_sub(1);
+            match object == "a/status" && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, met).is_ok() {
+                true => Answer::Refused(409, "the object has been modified", Value::Null),
+                false => Answer::Stored,
+            }
+        });
+        let reports = Arc::new(Reports::default());
+        reports.publish(status("a", "1"));
+        reports.close();
+        let check = Health::default().check("discoverysources");
+        Arc::clone(&reports).write(server.client(), check, Options::default(), Events::new(server.client())).await;
+        assert_eq!(server.times("a/status").len(), if written { conflicts + 1 } else { conflicts });
+        assert_eq!(reports.due().is_empty(), written, "after {conflicts} conflicts");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_writes_to_be_allowed_is_neither_failed_nor_dropped() {
+    let server = Server::new(|_, _| Answer::Stored);
+    let gate = Gate::none();
+    gate.switch().set(ReadOnly::Yes);
+    let api = server.client();
+    let send = tower::service_fn(move |request: Request<Body>| {
+        let api = api.clone();
+        async move { api.send(request).await.map_err(tower::BoxError::from) }
+    });
+    let client = kube::Client::new(Door(gate.clone()).layer(send), "default");
+    let reports = Arc::new(Reports::default());
+    reports.publish(status("a", "1"));
+    let health = Health::default();
+    let check = health.check("discoverysources");
+    check.pass();
+    let events = Events::new(server.client());
+    tokio::select! {
+        () = Arc::clone(&reports).write(client, check, Options::default(), events) => panic!("the writer ended"),
+        () = async {
+            tokio::time::sleep(3601 * S).await;
+            assert_eq!((reports.queue.counts().drops, reports.queue.counts().retries), (0, 0));
+            assert_eq!(health.report().1, "[+] discoverysources ok\n");
+            gate.switch().set(ReadOnly::No);
+            server.until(|server| !server.times("a/status").is_empty()).await;
+        } => {}
+    }
+    let [at] = server.times("a/status")[..] else { panic!("written more than once") };
+    assert!(at <= 3606 * S, "{at:?}");
+    assert!(server.times(EVENTS).is_empty(), "nothing was told as given up");
 }

@@ -19,6 +19,11 @@ use crate::work::{Failure, Outcome, Work};
 
 /// How often an absent CRD is looked for.
 const AGAIN: Duration = Duration::from_secs(15);
+/// How often it is tried whether writes are allowed again. It costs nothing: nothing is sent until they are.
+const ALLOWED: Duration = Duration::from_secs(5);
+/// How often a write that met another one is tried again before it gives way to other sources. Not less often: when
+/// everything ends, there is no other time.
+const CONFLICTS: usize = 3;
 /// The longest that the API server may ask us to wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
@@ -94,17 +99,21 @@ impl Writer {
     }
 
     /// Somebody wrote the object meanwhile, an operator's word perhaps: the next try builds on that.
-    async fn look_again(&self, source: &str) -> Result<Outcome, Refusal> {
+    async fn look_again(&self, source: &str) -> Result<(), Refusal> {
         let found = self.api.get_opt(&object_name(source)).await.map_err(|error| Refusal::of(&error))?;
         self.reports.with(source, |entry| {
             let metadata = found.map(|object| object.metadata).unwrap_or_default();
             entry.uid = metadata.uid;
             entry.version = metadata.resource_version;
         });
-        Ok(Outcome::Again(Duration::ZERO))
+        Ok(())
     }
 
     fn refused(&self, source: &str, refusal: Refusal) -> Result<Outcome, Refusal> {
+        if matches!(refusal.reason, Reason::ReadOnly | Reason::NotLeader) {
+            // As it was told: that nothing is written is no failure, and nothing is given up.
+            return Ok(Outcome::Again(ALLOWED));
+        }
         if refusal.reason == Reason::NoSuchResource {
             self.trouble().absent_until = Some(Instant::now() + AGAIN);
             self.check.absent("the CRD discoverysources.topoloom.dev is not installed (`topoloom crd | kubectl apply --server-side -f -`); sources are shown at /sources and in the log only");
@@ -149,21 +158,26 @@ impl Work<String> for Writer {
     type Error = Refusal;
 
     async fn work(&self, source: &String) -> Result<Outcome, Refusal> {
-        let Some((status, base)) = self.reports.due_of(source) else { return Ok(Outcome::Done) };
-        if let Some(pause) = self.absent_for() {
-            return Ok(Outcome::Again(pause));
-        }
-        match self.apply(&status, base).await {
-            Ok(object) => {
-                self.written(status, object);
-                Ok(Outcome::Done)
+        for tried in 0..=CONFLICTS {
+            let Some((status, base)) = self.reports.due_of(source) else { return Ok(Outcome::Done) };
+            if tried == 0
+                && let Some(pause) = self.absent_for()
+            {
+                return Ok(Outcome::Again(pause));
             }
-            Err(refusal) if refusal.reason == Reason::Conflict => match self.look_again(source).await {
-                Ok(again) => Ok(again),
-                Err(refusal) => self.refused(source, refusal),
-            },
-            Err(refusal) => self.refused(source, refusal),
+            let looked = match self.apply(&status, base).await {
+                Ok(object) => {
+                    self.written(status, object);
+                    return Ok(Outcome::Done);
+                }
+                Err(refusal) if refusal.reason == Reason::Conflict => self.look_again(source).await,
+                Err(refusal) => Err(refusal),
+            };
+            if let Err(refusal) = looked {
+                return self.refused(source, refusal);
+            }
         }
+        Ok(Outcome::Again(Duration::ZERO))
     }
 
     fn dropped(&self, source: &String, failure: &Failure<Refusal>) {

@@ -219,6 +219,7 @@ impl Supervisor {
         self.is_removal_due = false;
         self.report.revision(&revision);
         let (described, digest) = (&revision.description, revision.plugin.digest().short());
+        self.shared.metrics.interval(&self.source, revision.rhythm.timer);
         self.shared.metrics.serves(&self.source, &described.name, &described.version, &digest);
         tracing::info!(
             source = &*self.source,

@@ -1,5 +1,7 @@
 //! What is written into a Lease, and what is read from one.
 
+mod served;
+
 use std::time::Duration;
 
 use topoloom_core::election::Record;

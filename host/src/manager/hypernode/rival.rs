@@ -7,20 +7,27 @@
 //! A lease counts for as long as it keeps changing, judged by our own clock, so neither a wrong clock nor a lease that an
 //! uninstall left behind holds anything up for longer than its duration.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::select_all;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::{Reason, single};
+use crate::cluster::pause::Pauses;
+use crate::cluster::{Reason, Refusal, single};
 use crate::manager::health::Check;
 
-/// The lease of the stand-alone process where no chart named it.
-const VOLCANOS: &str = "vc-hypernode-controller-manager";
+/// The leases that the stand-alone process has unless somebody named its release or its lease otherwise: where no chart
+/// named it, and in Volcano's own chart.
+pub const USUAL_NAMES: [&str; 2] = ["vc-hypernode-controller-manager", "volcano-hypernode-controller-manager"];
+/// The lease of Volcano's whole controller manager says nothing: it is held with this controller switched off, too.
+const OF_ALL: &str = "vc-controller-manager";
 /// What the chart of a release calls it.
 const SUFFIX: &str = "-hypernode-controller-manager";
 /// Where the lease does not say how long it lasts.
@@ -29,13 +36,13 @@ const USUAL: Duration = Duration::from_secs(15);
 /// Who leads there, as a sentence; nothing while nobody does.
 pub type Rival = Option<String>;
 
-/// The names that the lease may have.
+/// The names that the lease may have: those that were given, and that of the release whose configuration is read.
 #[must_use]
-pub fn leases(release: Option<&str>) -> Vec<String> {
-    let release = release.filter(|release| !release.is_empty());
-    let mut names = vec![VOLCANOS.to_owned()];
-    names.extend(release.map(|release| format!("{release}{SUFFIX}")));
-    names
+pub fn leases(given: &[String], release: Option<&str>) -> Vec<String> {
+    let release = release.filter(|release| !release.is_empty()).map(|release| format!("{release}{SUFFIX}"));
+    let given = given.iter().filter(|name| *name != OF_ALL).cloned();
+    let names: BTreeSet<String> = given.chain(release).collect();
+    names.into_iter().collect()
 }
 
 /// One lease as it was last seen.
@@ -47,11 +54,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn sees(&mut self, lease: Option<&Lease>, now: Instant) {
-        let Some(lease) = lease else {
-            *self = Self::default();
-            return;
-        };
+    fn sees(&mut self, lease: &Lease, now: Instant) {
         let spec = lease.spec.clone().unwrap_or_default();
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         let is_same = version == self.version;
@@ -66,44 +69,81 @@ impl Seen {
     }
 }
 
-/// Watches until dropped.
-pub async fn watch(
-    client: kube::Client,
-    namespace: String,
-    names: Vec<String>,
-    rival: watch::Sender<Rival>,
-    check: Check,
-) {
-    let api: Api<Lease> = Api::namespaced(client, &namespace);
-    let each = names
-        .iter()
-        .enumerate()
-        .map(|(index, name)| Box::pin(single::watch(api.clone(), name).map(move |state| (index, state))));
-    let mut states = select_all(each);
-    let mut seen: Vec<Seen> = names.iter().map(|_| Seen::default()).collect();
+/// The leases of one name: Volcano may be in any namespace, wherever its configuration is.
+#[derive(Debug, Default)]
+struct Named {
+    /// By namespace.
+    seen: BTreeMap<String, Seen>,
+    /// The namespaces that the list under way has named.
+    listed: BTreeSet<String>,
+}
+
+impl Named {
+    fn hears(&mut self, event: Event<Lease>, now: Instant) {
+        let place = |lease: &Lease| lease.namespace().unwrap_or_default();
+        match event {
+            Event::Init => self.listed.clear(),
+            Event::InitApply(lease) => {
+                self.listed.insert(place(&lease));
+                self.seen.entry(place(&lease)).or_default().sees(&lease, now);
+            }
+            Event::InitDone => {
+                let listed = std::mem::take(&mut self.listed);
+                self.seen.retain(|namespace, _| listed.contains(namespace));
+            }
+            Event::Apply(lease) => self.seen.entry(place(&lease)).or_default().sees(&lease, now),
+            Event::Delete(lease) => drop(self.seen.remove(&place(&lease))),
+        }
+    }
+
+    /// The first that somebody holds: its namespace and the holder.
+    fn held(&self, now: Instant) -> Option<(&str, &str)> {
+        let (namespace, seen) = self.seen.iter().find(|(_, seen)| seen.until.is_some_and(|until| until > now))?;
+        Some((namespace, &seen.holder))
+    }
+
+    /// When the next one ends, unless it is renewed.
+    fn ends(&self, now: Instant) -> Option<Instant> {
+        self.seen.values().filter_map(|seen| seen.until).filter(|until| *until > now).min()
+    }
+}
+
+/// Watches the leases of these names in every namespace, until dropped.
+pub async fn watch(client: kube::Client, names: Vec<String>, rival: watch::Sender<Rival>, check: Check) {
+    let api: Api<Lease> = Api::all(client);
+    let each = names.iter().enumerate().map(|(index, name)| {
+        let events = watcher::watcher(api.clone(), watcher::Config::default().fields(&single::named(name)))
+            .backoff(Pauses::default());
+        Box::pin(events.map(move |event| (index, event)))
+    });
+    let mut events = select_all(each);
+    let mut all: Vec<Named> = names.iter().map(|_| Named::default()).collect();
     loop {
         let now = Instant::now();
-        let leads = names.iter().zip(&seen).find(|(_, seen)| seen.until.is_some_and(|until| until > now));
-        let says = leads.map(|(name, seen)| {
+        let leads = names.iter().zip(&all).find_map(|(name, named)| Some((name, named.held(now)?)));
+        let says = leads.map(|(name, (namespace, holder))| {
             format!(
-                "Volcano's own HyperNode controller runs: {} holds the lease {namespace}/{name}. Switch it off, or observe \
-                 only (--observe)",
-                seen.holder
+                "Volcano's own HyperNode controller runs: {holder} holds the lease {namespace}/{name}. Switch it off, or \
+                 observe only (--observe)"
             )
         });
         rival.send_if_modified(|old| std::mem::replace(old, says.clone()) != says);
-        let ends = seen.iter().filter_map(|seen| seen.until).filter(|until| *until > now).min();
+        let ends = all.iter().filter_map(|named| named.ends(now)).min();
         let far = now + Duration::from_secs(86_400);
         tokio::select! {
-            Some((index, state)) = states.next() => match state {
-                Ok(lease) => {
-                    check.pass();
-                    if let Some(seen) = seen.get_mut(index) {
-                        seen.sees(lease.as_ref(), Instant::now());
+            Some((index, event)) = events.next() => match event {
+                Ok(event) => {
+                    if !matches!(event, Event::Init | Event::InitApply(_)) {
+                        check.pass();
+                    }
+                    if let Some(named) = all.get_mut(index) {
+                        named.hears(event, Instant::now());
                     }
                 }
-                Err(refusal) if refusal.reason == Reason::Forbidden => check.absent(&refusal.message),
-                Err(refusal) => check.fail(&refusal),
+                Err(error) => match Refusal::of_watch(&error) {
+                    refusal if refusal.reason == Reason::Forbidden => check.absent(&refusal.message),
+                    refusal => check.fail(&refusal),
+                },
             },
             () = tokio::time::sleep_until(ends.unwrap_or(far)) => {}
         }
@@ -115,9 +155,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn lease(version: &str, holder: &str) -> Lease {
+    fn lease(namespace: &str, version: &str, holder: &str) -> Lease {
         serde_json::from_value(json!({
-            "metadata": {"resourceVersion": version},
+            "metadata": {"namespace": namespace, "resourceVersion": version},
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": 20},
         }))
         .unwrap()
@@ -126,23 +166,43 @@ mod tests {
     #[test]
     fn a_lease_counts_for_as_long_as_it_changes() {
         let (mut seen, start) = (Seen::default(), Instant::now());
-        seen.sees(Some(&lease("1", "volcano")), start);
+        seen.sees(&lease("v", "1", "volcano"), start);
         let until = start + Duration::from_secs(20);
         assert_eq!(seen.until, Some(until));
-        seen.sees(Some(&lease("1", "volcano")), start + Duration::from_secs(10));
+        seen.sees(&lease("v", "1", "volcano"), start + Duration::from_secs(10));
         assert_eq!(seen.until, Some(until), "a list that tells it again is no change");
-        seen.sees(Some(&lease("2", "volcano")), start + Duration::from_secs(10));
+        seen.sees(&lease("v", "2", "volcano"), start + Duration::from_secs(10));
         assert_eq!(seen.until, Some(until + Duration::from_secs(10)));
-        seen.sees(Some(&lease("3", "")), start + Duration::from_secs(11));
-        assert_eq!(seen.until, None);
-        seen.sees(Some(&lease("4", "volcano")), start + Duration::from_secs(12));
-        seen.sees(None, start + Duration::from_secs(13));
+        seen.sees(&lease("v", "3", ""), start + Duration::from_secs(11));
         assert_eq!(seen.until, None);
     }
 
     #[test]
+    fn a_lease_counts_in_whichever_namespace_it_is_until_it_is_gone() {
+        let (mut named, now) = (Named::default(), Instant::now());
+        let lists = |named: &mut Named, leases: &[Lease]| {
+            named.hears(Event::Init, now);
+            leases.iter().for_each(|lease| named.hears(Event::InitApply(lease.clone()), now));
+            named.hears(Event::InitDone, now);
+        };
+        lists(&mut named, &[lease("a", "1", ""), lease("b", "2", "in-b")]);
+        assert_eq!(named.held(now), Some(("b", "in-b")));
+        named.hears(Event::Apply(lease("c", "3", "in-c")), now);
+        named.hears(Event::Delete(lease("b", "2", "in-b")), now);
+        assert_eq!(named.held(now), Some(("c", "in-c")), "one that goes takes no other along");
+        assert_eq!(named.ends(now), Some(now + Duration::from_secs(20)));
+        assert_eq!(named.held(now + Duration::from_secs(20)), None);
+        lists(&mut named, &[lease("a", "1", "")]);
+        assert_eq!(named.held(now), None, "it went while nobody watched");
+    }
+
+    #[test]
     fn the_lease_of_the_chart_has_the_name_of_its_release() {
-        assert_eq!(leases(None), [VOLCANOS]);
-        assert_eq!(leases(Some("volcano")), [VOLCANOS, "volcano-hypernode-controller-manager"]);
+        let usual = USUAL_NAMES.map(str::to_owned);
+        assert_eq!(leases(&usual, None), USUAL_NAMES);
+        assert_eq!(leases(&usual, Some("volcano")), USUAL_NAMES);
+        assert_eq!(leases(&usual, Some("")), USUAL_NAMES);
+        assert_eq!(leases(&["mine".to_owned()], Some("batch")), ["batch-hypernode-controller-manager", "mine"]);
+        assert_eq!(leases(&["vc-controller-manager".to_owned()], None), [""; 0]);
     }
 }

@@ -11,6 +11,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use super::{Discovery, Process};
+use crate::discovery::report::Reports;
 use crate::manager::health::Health;
 use crate::plugin::cache;
 
@@ -115,6 +116,7 @@ fn registered() -> (Registry, impl Sized) {
     health.examples(ANY);
     health.register(&mut registry);
     registry.register_collector(Box::new(cache::Example(ANY)));
+    Reports::examples(ANY).register(&mut registry);
     (registry, kept)
 }
 

@@ -5,7 +5,7 @@
 
 use prometheus_client::registry::Registry;
 
-use super::{RoundMetrics, WriteMetrics};
+use super::{RoundMetrics, SettingMetrics, WriteMetrics};
 use crate::cluster::requests;
 use crate::manager::election;
 use crate::{endpoints, plugin, work};
@@ -44,6 +44,8 @@ impl Process {
 pub struct Discovery {
     /// Writes of HyperNodes.
     pub writes: WriteMetrics,
+    /// How the configuration is, and what switches writes off.
+    pub settings: SettingMetrics,
     /// Rounds of sources.
     pub rounds: RoundMetrics,
     /// Calls of plugins.
@@ -57,6 +59,7 @@ impl Discovery {
     pub fn register(registry: &mut Registry) -> Self {
         Self {
             writes: WriteMetrics::register(registry),
+            settings: SettingMetrics::register(registry),
             rounds: RoundMetrics::register(registry),
             plugins: plugin::Metrics::register(registry),
             endpoints: endpoints::metrics::Metrics::register(registry),
@@ -66,6 +69,7 @@ impl Discovery {
     /// One series of each kind there can be.
     pub(super) fn examples(&self, any: &'static str) {
         self.writes.examples(any);
+        self.settings.examples();
         self.rounds.examples(any);
         self.plugins.examples(any);
         self.endpoints.examples(any);

@@ -39,12 +39,12 @@ fn tries(requeue: Requeue, most: usize) -> (Vec<Duration>, bool) {
 }
 
 #[test]
-fn with_two_retries_there_are_three_tries_and_the_third_drops() {
+fn bx_1_with_two_retries_there_are_three_tries_and_the_third_drops() {
     assert_eq!(tries(Requeue::of_flag(2), 100), (vec![ZERO, 5 * MS, 15 * MS], true));
 }
 
 #[test]
-fn without_a_limit_nothing_is_dropped_and_the_pauses_grow_to_a_thousand_seconds() {
+fn bx_2_without_a_limit_nothing_is_dropped_and_the_pauses_grow_to_a_thousand_seconds() {
     let (times, dropped) = tries(Requeue::of_flag(-1), 60);
     assert!(!dropped);
     let pauses: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -53,7 +53,7 @@ fn without_a_limit_nothing_is_dropped_and_the_pauses_grow_to_a_thousand_seconds(
 }
 
 #[test]
-fn by_default_there_are_sixteen_tries_within_the_sum_of_the_pauses() {
+fn bx_3_by_default_there_are_sixteen_tries_within_the_sum_of_the_pauses() {
     let (times, dropped) = tries(Requeue::default(), 100);
     assert_eq!((times.len(), times.last().copied(), dropped), (16, Some(Duration::from_millis(163_835)), true));
 }
@@ -64,7 +64,7 @@ fn with_no_retry_the_first_failure_drops() {
 }
 
 #[test]
-fn of_250_keys_that_fail_at_once_the_bucket_spreads_all_but_a_hundred() {
+fn bx_4_of_250_keys_that_fail_at_once_the_bucket_spreads_all_but_a_hundred() {
     let mut queue = Queue::new(NonZeroUsize::new(250).unwrap(), Limiter::default());
     for key in 0..250 {
         queue.add(key, ZERO).unwrap();
@@ -94,7 +94,7 @@ fn a_key_stands_once_in_the_line_and_keeps_its_place() {
 }
 
 #[test]
-fn what_is_added_while_it_is_worked_on_comes_back_when_that_is_done() {
+fn r7_what_is_added_while_it_is_worked_on_comes_back_when_that_is_done() {
     let mut queue = queue(3);
     queue.add("a", ZERO).unwrap();
     assert_eq!(queue.next(ZERO), Next::Take("a"));
@@ -145,7 +145,7 @@ fn a_count_of_failures_takes_no_room_from_a_key() {
 }
 
 #[test]
-fn what_was_dropped_is_known_counts_anew_and_is_revived_once() {
+fn r8_what_was_dropped_is_known_counts_anew_and_is_revived_once() {
     let mut queue = queue(2);
     queue.add("a", ZERO).unwrap();
     queue.add("b", ZERO).unwrap();
@@ -164,7 +164,28 @@ fn what_was_dropped_is_known_counts_anew_and_is_revived_once() {
 }
 
 #[test]
-fn a_drop_does_not_swallow_what_was_asked_meanwhile() {
+fn r9_retries_count_for_the_key_however_often_it_is_asked_for() {
+    let (mut queue, mut now, mut tries) = (queue(1), ZERO, 0);
+    queue.add("a", ZERO).unwrap();
+    loop {
+        match queue.next(now) {
+            Next::Take(key) => {
+                tries += 1;
+                // Somebody asks again while it is worked on.
+                queue.add(key, now).unwrap();
+                if queue.failed(&key, Requeue::of_flag(2), now) == Verdict::Dropped {
+                    break;
+                }
+            }
+            Next::Wait(Some(at)) => now = at,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((tries, queue.requeues(&"a")), (3, 0));
+}
+
+#[test]
+fn r8_a_drop_does_not_swallow_what_was_asked_meanwhile() {
     let mut queue = queue(1);
     queue.add("a", ZERO).unwrap();
     assert_eq!(queue.next(ZERO), Next::Take("a"));

@@ -254,6 +254,18 @@ fn b5_flags_of_other_controllers_are_taken_and_said_to_have_no_effect() {
         "--inherit-owner-annotations=false",
         "--log-flush-frequency=1s",
         "--logtostderr=false",
+        "--alsologtostderr",
+        "--stderrthreshold=INFO",
+        "--vmodule=hypernode=5",
+        "--log-backtrace-at=main.go:42",
+        "--log_dir=/var/log",
+        "--log-dir=/var/log",
+        "--log_file=/var/log/vc.log",
+        "--log_file_max_size=100",
+        "--add_dir_header",
+        "--one_output=true",
+        "--skip_headers",
+        "--skip_log_headers",
     ] {
         let told = words(&[word]).warnings();
         assert!(told.len() == 1 && told[0].contains("has no effect"), "{word}: {told:?}");
@@ -333,4 +345,23 @@ fn flags_of_plugins_fit_together() {
     assert_eq!(files(&["--plugin-cache=/c"]), (true, vec![]));
     assert!(files(&["--plugin-cache=/c", "--plugin-cache-key=/dev/null"]).1[0].starts_with("--plugin-cache-key"));
     assert!(files(&["--plugin-trust-key=/dev/null"]).1[0].starts_with("--plugin-trust-key"));
+}
+
+#[test]
+fn m6_the_leases_of_volcano_come_from_every_layer_and_that_of_its_release_is_always_among_them() {
+    let of_release = "volcano-hypernode-controller-manager";
+    let (a, b) = ("a".to_owned(), "b".to_owned());
+    assert_eq!(words(&[]).options().rivals, ["vc-hypernode-controller-manager", of_release]);
+    let elsewhere = words(&["--config-map=mine"]).options().rivals;
+    assert_eq!(elsewhere, ["vc-hypernode-controller-manager", of_release]);
+    for call in [
+        words(&["--volcano-leases=a,b"]),
+        words(&["--volcano-leases=b", "--volcano-leases=a"]),
+        Call { variables: vec![("TOPOLOOM_VOLCANO_LEASES", "a,b")], ..Call::default() },
+        Call { file: Some("volcano-leases: [a, b]\n"), ..Call::default() },
+    ] {
+        assert_eq!(call.options().rivals, [a.clone(), b.clone(), of_release.to_owned()], "{call:?}");
+    }
+    let told = words(&["--volcano-leases=a,B"]).mistakes();
+    assert!(matches!(told.as_slice(), [told] if told.contains("--volcano-leases")), "{told:?}");
 }

@@ -1,0 +1,321 @@
+//! The renew loop against an API server of one lease: what it asks when the lease cannot be made, and how it gives back
+//! what is, or may be, its own.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::super::*;
+use crate::manager::health::Health;
+
+const S: Duration = Duration::from_secs(1);
+
+/// Nothing happens by itself.
+const SLOW: Timing = Timing {
+    duration: Duration::from_secs(3 * 3600),
+    renew_deadline: Duration::from_secs(2 * 3600),
+    retry_period: Duration::from_secs(3600),
+};
+
+/// The next try comes at once, and the lease does not run out.
+const BUSY: Timing = Timing { retry_period: Duration::from_millis(20), ..SLOW };
+
+/// What the server does with a request.
+enum Fate {
+    /// What it is there for.
+    Served,
+    /// It stores what is written, and does not say so.
+    Muted,
+    Refused(StatusCode, &'static str),
+    /// There is no answer.
+    Never,
+}
+
+/// What is stored.
+#[derive(Default)]
+struct Store(Mutex<Option<Lease>>);
+
+type Decides = Box<dyn Fn(&Store, &Method) -> Fate + Send + Sync>;
+
+/// An API server of one lease. Its lists and watches stay silent.
+struct Server {
+    fate: Decides,
+    store: Store,
+    asked: Mutex<Vec<(Method, Instant)>>,
+    news: Notify,
+}
+
+impl Store {
+    fn put(&self, lease: Lease) {
+        *self.0.lock().unwrap() = Some(lease);
+    }
+
+    /// Somebody writes an annotation into the lease.
+    fn annotate(&self) {
+        let mut stored = self.0.lock().unwrap();
+        let mut lease = stored.take().unwrap();
+        lease.metadata.annotations.get_or_insert_default().insert("note".into(), "mine".into());
+        *stored = Some(next(lease));
+    }
+
+    fn serve(&self, method: &Method, body: &[u8]) -> Response<Body> {
+        let mut stored = self.0.lock().unwrap();
+        let now = stored.as_ref().and_then(|lease| lease.metadata.resource_version.clone());
+        let written = serde_json::from_slice::<Lease>(body).ok();
+        *stored = match (method.as_str(), stored.take(), written) {
+            ("GET", Some(lease), _) => Some(lease),
+            ("POST", None, Some(written)) => Some(next(written)),
+            ("PUT", Some(_), Some(written)) if written.metadata.resource_version == now => Some(next(written)),
+            (_, Some(lease), _) => {
+                *stored = Some(lease);
+                return refusal(StatusCode::CONFLICT, "it is another one");
+            }
+            (_, None, _) => return refusal(StatusCode::NOT_FOUND, "leases.coordination.k8s.io \"l\" not found"),
+        };
+        Response::new(Body::from(serde_json::to_vec(&*stored).unwrap()))
+    }
+
+    /// Who holds the lease, who gave it back, and which annotations others wrote.
+    fn says(&self) -> (String, Option<String>, Vec<String>) {
+        let lease = self.0.lock().unwrap().clone().unwrap();
+        let record = lease::record(&lease);
+        let annotations = lease.metadata.annotations.unwrap_or_default();
+        let others = annotations.into_keys().filter(|key| key != topoloom_api::names::RELEASED_ANNOTATION);
+        (record.holder.to_string(), record.released_by.map(|by| by.to_string()), others.collect())
+    }
+}
+
+impl Server {
+    fn new(fate: impl Fn(&Store, &Method) -> Fate + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { fate: Box::new(fate), store: Store::default(), asked: Mutex::default(), news: Notify::new() })
+    }
+
+    fn client(self: &Arc<Self>) -> kube::Client {
+        let server = Arc::clone(self);
+        let serve = move |request| {
+            let server = Arc::clone(&server);
+            async move { Ok::<_, std::convert::Infallible>(server.serve(request).await) }
+        };
+        kube::Client::new(tower::service_fn(serve), "default")
+    }
+
+    async fn serve(&self, request: Request<Body>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        if head.method == Method::GET && head.uri.path().ends_with("/leases") {
+            return std::future::pending().await;
+        }
+        let body = body.collect().await.unwrap().to_bytes();
+        self.asked.lock().unwrap().push((head.method.clone(), Instant::now()));
+        self.news.notify_one();
+        match (self.fate)(&self.store, &head.method) {
+            Fate::Served => self.store.serve(&head.method, &body),
+            Fate::Muted => {
+                self.store.serve(&head.method, &body);
+                refusal(StatusCode::INTERNAL_SERVER_ERROR, "etcdserver: request timed out")
+            }
+            Fate::Refused(code, message) => refusal(code, message),
+            Fate::Never => std::future::pending().await,
+        }
+    }
+
+    fn asked(&self) -> String {
+        let asked = self.asked.lock().unwrap();
+        asked.iter().map(|(method, _)| method.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn times(&self, method: &Method) -> Vec<Instant> {
+        self.asked.lock().unwrap().iter().filter(|(asked, _)| asked == method).map(|(_, at)| *at).collect()
+    }
+
+    async fn until(&self, what: impl Fn(&Self) -> bool) {
+        while !what(self) {
+            self.news.notified().await;
+        }
+    }
+}
+
+fn next(mut lease: Lease) -> Lease {
+    let version = lease.metadata.resource_version.map_or(0, |version| version.parse::<u64>().unwrap());
+    lease.metadata.resource_version = Some((version + 1).to_string());
+    lease
+}
+
+fn refusal(code: StatusCode, message: &str) -> Response<Body> {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
+        "reason": "Test", "code": code.as_u16()});
+    Response::builder().status(code).body(Body::from(status.to_string().into_bytes())).unwrap()
+}
+
+fn held_by(holder: &str) -> Lease {
+    let wanted = lease::Wanted { name: "l", holder, duration: SLOW.duration, transitions: 0 };
+    next(lease::claim(None, &wanted, None))
+}
+
+/// A replica that has not begun, and what the rest of its process sees of it.
+struct Replica {
+    runner: Runner,
+    role: watch::Receiver<Role>,
+    release: CancellationToken,
+    health: Health,
+}
+
+fn replica(timing: Timing) -> Replica {
+    let (sender, role) = watch::channel(Role::Unknown);
+    let (health, release) = (Health::default(), CancellationToken::new());
+    let runner = Runner {
+        group: Group::HyperNode,
+        name: "l".into(),
+        namespace: "n".into(),
+        timing,
+        candidate: Candidate::new("me".into(), timing),
+        role: sender,
+        gate: Gate::none(),
+        pulse: Arc::new(Pulse { until: AtomicU64::new(0), grace: S }),
+        history: History::default(),
+        release: release.clone(),
+        stored: None,
+        may_be_ours: false,
+        check: health.check(Group::HyperNode.check()),
+        metrics: Metrics::default(),
+    };
+    Replica { runner, role, release, health }
+}
+
+#[tokio::test]
+async fn where_the_namespace_of_the_lease_is_missing_that_is_said_and_asked_for_at_leisure() {
+    let server = Server::new(|_, method| match *method {
+        Method::POST => Fate::Refused(StatusCode::NOT_FOUND, "namespaces \"n\" not found"),
+        _ => Fate::Served,
+    });
+    let Replica { runner, health, .. } = replica(BUSY);
+    tokio::select! {
+        () = runner.run(server.client()) => panic!("it ended"),
+        () = server.until(|server| server.times(&Method::POST).len() == 4) => {}
+    }
+    let times = server.times(&Method::POST);
+    for pair in times.windows(2) {
+        assert!(pair[1] - pair[0] >= BUSY.retry_period, "{times:?}");
+    }
+    let (ready, said) = health.report();
+    assert!(!ready);
+    assert_eq!(said, "[ ] lease-hypernode starting: namespaces \"n\" not found\n");
+}
+
+#[tokio::test]
+async fn an_api_server_that_does_not_answer_is_told_by_the_check() {
+    let timing = Timing { renew_deadline: S / 20, ..BUSY };
+    let server = Server::new(|_, _| Fate::Never);
+    let Replica { runner, health, .. } = replica(timing);
+    tokio::select! {
+        () = runner.run(server.client()) => panic!("it ended"),
+        () = server.until(|server| server.times(&Method::GET).len() == 2) => {}
+    }
+    let said = "[ ] lease-hypernode starting: the API server did not answer in time\n";
+    assert_eq!(health.report(), (false, said.to_owned()));
+}
+
+#[test]
+fn a_watch_that_came_back_is_told_by_the_check() {
+    let Replica { mut runner, health, .. } = replica(SLOW);
+    runner.watched(Ok(Some(held_by("other"))));
+    assert_eq!(health.report().1, "[+] lease-hypernode ok\n");
+    runner.watched(Err(late()));
+    assert!(health.report().1.starts_with("[!] lease-hypernode failing: "), "{:?}", health.report());
+    // That there is none is no proof that there can be one.
+    runner.watched(Ok(None));
+    assert!(health.report().1.starts_with("[!] lease-hypernode failing: "), "{:?}", health.report());
+    runner.watched(Ok(Some(held_by("other"))));
+    assert_eq!(health.report().1, "[+] lease-hypernode ok\n");
+}
+
+#[tokio::test]
+async fn a_lease_that_somebody_annotated_is_given_back_all_the_same() {
+    let server = Server::new(|_, _| Fate::Served);
+    let Replica { runner, mut role, release, .. } = replica(SLOW);
+    let stops = async {
+        role.wait_for(|role| *role == Role::Leader).await.unwrap();
+        server.store.annotate();
+        release.cancel();
+    };
+    tokio::join!(runner.run(server.client()), stops);
+    assert_eq!(server.store.says(), (String::new(), Some("me".into()), vec!["note".into()]));
+    assert_eq!(server.asked(), "GET POST PUT GET PUT");
+}
+
+#[tokio::test]
+async fn a_holder_that_doubts_gives_its_lease_back() {
+    let Replica { runner, release, .. } = replica(BUSY);
+    // Its renewal meets a version that it does not know, at the moment when it is told to stop.
+    let stop = release.clone();
+    let server = Server::new(move |store, method| {
+        if *method == Method::PUT && !stop.is_cancelled() {
+            store.annotate();
+            stop.cancel();
+        }
+        Fate::Served
+    });
+    runner.run(server.client()).await;
+    assert_eq!(server.store.says(), (String::new(), Some("me".into()), vec!["note".into()]));
+}
+
+#[tokio::test]
+async fn a_claim_that_nobody_confirmed_is_looked_for_and_given_back() {
+    let server = Server::new(|_, method| if *method == Method::POST { Fate::Muted } else { Fate::Served });
+    let Replica { runner, release, .. } = replica(SLOW);
+    let stops = async {
+        server.until(|server| !server.times(&Method::POST).is_empty()).await;
+        release.cancel();
+    };
+    tokio::join!(runner.run(server.client()), stops);
+    assert_eq!(server.asked(), "GET POST GET PUT");
+    assert_eq!(server.store.says(), (String::new(), Some("me".into()), Vec::new()));
+    // The same when it was found already, and is about to be confirmed.
+    let Replica { runner, release, .. } = replica(BUSY);
+    let server = Server::new(move |store, method| match *method {
+        Method::POST => Fate::Muted,
+        _ => {
+            if store.0.lock().unwrap().is_some() {
+                release.cancel();
+            }
+            Fate::Served
+        }
+    });
+    runner.run(server.client()).await;
+    assert_eq!(server.asked(), "GET POST GET GET PUT");
+    assert_eq!(server.store.says(), (String::new(), Some("me".into()), Vec::new()));
+}
+
+#[tokio::test]
+async fn what_others_hold_is_not_given_back() {
+    // A claim of ours came to nothing, and another one was faster.
+    let server = Server::new(|store, method| {
+        if *method != Method::POST {
+            return Fate::Served;
+        }
+        store.put(held_by("other"));
+        Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR, "etcdserver: request timed out")
+    });
+    let Replica { runner, release, .. } = replica(SLOW);
+    let stops = async {
+        server.until(|server| !server.times(&Method::POST).is_empty()).await;
+        release.cancel();
+    };
+    tokio::join!(runner.run(server.client()), stops);
+    assert_eq!((server.store.says().0, server.asked()), ("other".into(), "GET POST GET".into()));
+    // Who never tried to take it does not ask again.
+    let server = Server::new(|_, _| Fate::Served);
+    server.store.put(held_by("other"));
+    let Replica { runner, mut role, release, .. } = replica(SLOW);
+    let stops = async {
+        role.wait_for(|role| *role == Role::Follower("other".into())).await.unwrap();
+        release.cancel();
+    };
+    tokio::join!(runner.run(server.client()), stops);
+    assert_eq!((server.store.says().0, server.asked()), ("other".into(), "GET".into()));
+}

@@ -1,0 +1,304 @@
+//! What `/healthz` and `/readyz` say, asked through the pages of the health server.
+
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use topoloom_core::election::Lost;
+use tower::ServiceExt;
+
+use super::*;
+use crate::cluster::Reason;
+use crate::cluster::gate::boot_time;
+use crate::manager::admin;
+use crate::manager::election::staged::Staged;
+
+const S: Duration = Duration::from_secs(1);
+
+async fn ask(health: &Health, page: &str) -> (u16, String) {
+    let request = Request::get(page).body(Body::empty()).unwrap();
+    let answer = admin::health(health).oneshot(request).await.unwrap();
+    let code = answer.status().as_u16();
+    let body = to_bytes(answer.into_body(), 1 << 16).await.unwrap();
+    (code, String::from_utf8(body.to_vec()).unwrap())
+}
+
+/// A process of one group, whose holder may be late by `grace`.
+fn process(grace: Duration) -> (Health, Staged) {
+    let (health, staged) = (Health::default(), Staged::new(Group::HyperNode, grace));
+    health.election(staged.election.clone());
+    (health, staged)
+}
+
+fn follows() -> Role {
+    Role::Follower("another".into())
+}
+
+fn trouble() -> Refusal {
+    Refusal { reason: Reason::ServerError, message: "the server stands still".into(), retry_after: None }
+}
+
+#[tokio::test]
+async fn r6_a_holder_whose_renew_loop_is_stuck_is_not_alive() {
+    let grace = S / 10;
+    let (health, staged) = process(grace);
+    health.election(Staged::new(Group::NodeLock, grace).election);
+    staged.becomes(Role::Leader);
+    staged.confirmed_until(boot_time() - grace - 2 * S);
+    for page in ["/healthz", "/healthz/ping"] {
+        let (code, text) = ask(&health, page).await;
+        assert_eq!(code, 500);
+        assert!(text.starts_with("the renew loop of the lease hypernode is stuck: "), "{text}");
+    }
+    // It goes on, or has given the lease back.
+    for until in [boot_time() + 10 * S, Duration::ZERO] {
+        staged.confirmed_until(until);
+        assert_eq!(ask(&health, "/healthz").await, (200, "ok".into()));
+    }
+}
+
+#[tokio::test]
+async fn r6_who_does_not_hold_the_lease_and_who_is_a_little_late_are_alive() {
+    assert_eq!(ask(&Health::default(), "/healthz").await, (200, "ok".into()), "without an election");
+    let (health, staged) = process(3600 * S);
+    assert_eq!(ask(&health, "/healthz").await, (200, "ok".into()), "the lease was never ours");
+    staged.becomes(Role::Leader);
+    staged.confirmed_until(boot_time() - S);
+    assert_eq!(ask(&health, "/healthz").await, (200, "ok".into()), "late by less than the grace");
+}
+
+#[tokio::test]
+async fn b10_healthz_says_ok_and_nothing_else_is_served_there() {
+    let (health, _staged) = process(S);
+    for page in ["/healthz", "/healthz/ping"] {
+        assert_eq!(ask(&health, page).await, (200, "ok".into()), "{page}");
+    }
+    for page in ["/", "/metrics", "/sources", "/debug/dump", "/readyz/ping"] {
+        assert_eq!(ask(&health, page).await.0, 404, "{page}");
+    }
+}
+
+/// How the caches of a controller stand.
+type Caches = fn(&Check);
+
+#[tokio::test]
+async fn r6_a_leader_is_ready_with_its_caches_and_a_follower_with_its_lease() {
+    let starting: Caches = |_| {};
+    let failing_from_the_start: Caches = |check| check.fail(&trouble());
+    let filled: Caches = Check::pass;
+    let failing: Caches = |check| {
+        check.pass();
+        check.fail(&trouble());
+    };
+    let absent: Caches = |check| check.absent("nobody needs it");
+    let lost = || Role::Lost(Lost::Expired);
+    let leads = "[+] election hypernode: leads";
+    let follows_another = "[+] election hypernode: follows another";
+    for (role, caches, code, lines) in [
+        // Who has not read the lease knows nothing.
+        (Role::Unknown, starting, 503, ["[ ] election hypernode: the lease was not read yet", "[ ] caches not needed"]),
+        (Role::Unknown, filled, 503, ["[ ] election hypernode: the lease was not read yet", "[+] caches ok"]),
+        // A leader needs its caches.
+        (Role::Leader, starting, 503, [leads, "[ ] caches starting: waiting"]),
+        (Role::Leader, failing_from_the_start, 503, [leads, "[ ] caches starting: the server stands still"]),
+        (Role::Leader, filled, 200, [leads, "[+] caches ok"]),
+        (Role::Leader, failing, 200, [leads, "[!] caches failing: the server stands still"]),
+        (Role::Leader, absent, 200, [leads, "[-] caches absent: nobody needs it"]),
+        // A follower needs none.
+        (follows(), starting, 200, [follows_another, "[ ] caches not needed by a follower: waiting"]),
+        (follows(), failing_from_the_start, 200, [follows_another, "[ ] caches not needed by a follower: the server"]),
+        (follows(), filled, 200, [follows_another, "[+] caches ok"]),
+        (follows(), failing, 200, [follows_another, "[!] caches failing: the server stands still"]),
+        (Role::Follower("".into()), starting, 200, ["[+] election hypernode: nobody leads", "[ ] caches not needed"]),
+        // Who lost it ends.
+        (lost(), filled, 503, ["[!] election hypernode: the lease is lost: ", "[+] caches ok"]),
+        (lost(), starting, 503, ["[!] election hypernode: the lease is lost: ", "[ ] caches starting: waiting"]),
+    ] {
+        let (health, staged) = process(S);
+        caches(&health.check_of_leader("caches", Group::HyperNode));
+        staged.becomes(role.clone());
+        let (found, text) = ask(&health, "/readyz").await;
+        assert_eq!(found, code, "{role:?}: {text}");
+        for line in lines {
+            assert!(text.lines().any(|found| found.starts_with(line)), "{role:?}: {line} in\n{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn r6_a_follower_that_is_promoted_is_ready_again_when_its_caches_are_there() {
+    let (health, staged) = process(S);
+    let caches = health.check_of_leader("caches", Group::HyperNode);
+    let ready = async || ask(&health, "/readyz").await.0;
+    staged.becomes(follows());
+    assert_eq!(ready().await, 200);
+    staged.becomes(Role::Leader);
+    assert_eq!(ready().await, 503);
+    caches.pass();
+    assert_eq!(ready().await, 200);
+}
+
+#[tokio::test]
+async fn r6_caches_count_for_the_group_that_leads() {
+    let (health, hyper_node) = process(S);
+    let node_lock = Staged::new(Group::NodeLock, S);
+    health.election(node_lock.election.clone());
+    let caches = health.check_of_leader("locks", Group::NodeLock);
+    hyper_node.becomes(Role::Leader);
+    node_lock.becomes(follows());
+    assert_eq!(ask(&health, "/readyz").await.0, 200);
+    node_lock.becomes(Role::Leader);
+    assert_eq!(ask(&health, "/readyz").await.0, 503);
+    caches.pass();
+    assert_eq!(ask(&health, "/readyz").await.0, 200);
+}
+
+#[tokio::test]
+async fn r6_a_follower_that_has_read_the_lease_stays_ready_when_it_cannot_read_it_any_more() {
+    let (health, staged) = process(S);
+    let lease = health.check(Group::HyperNode.check());
+    lease.fail(&trouble());
+    let (code, text) = ask(&health, "/readyz").await;
+    assert_eq!(code, 503, "{text}");
+    assert!(text.contains("[ ] lease-hypernode starting: the server stands still\n"), "{text}");
+    lease.pass();
+    staged.becomes(follows());
+    assert_eq!(ask(&health, "/readyz").await.0, 200);
+    lease.fail(&trouble());
+    let (code, text) = ask(&health, "/readyz").await;
+    assert_eq!(code, 200, "{text}");
+    assert!(text.contains("[!] lease-hypernode failing: the server stands still\n"), "{text}");
+}
+
+#[tokio::test]
+async fn r6_a_follower_that_could_not_read_the_lease_for_too_long_is_not_ready() {
+    let (at_once, never) = (Duration::ZERO, 3600 * S);
+    for (role, patience, code, line) in [
+        (follows(), never, 200, "[!] lease-hypernode failing: the server stands still"),
+        (follows(), at_once, 503, "[!] lease-hypernode failing for too long to take over: the server stands still"),
+        // It loses the lease when it cannot renew it, and is judged by that.
+        (Role::Leader, at_once, 200, "[!] lease-hypernode failing: the server stands still"),
+    ] {
+        let (health, staged) = process(S);
+        let lease = health.check(Group::HyperNode.check());
+        lease.counts_for_followers(Group::HyperNode, patience);
+        lease.pass();
+        lease.fail(&trouble());
+        staged.becomes(role.clone());
+        let (found, text) = ask(&health, "/readyz").await;
+        assert_eq!(found, code, "{role:?}, {patience:?}: {text}");
+        assert!(text.lines().any(|found| found == line), "{role:?}, {patience:?}: {text}");
+        // One success ends it.
+        lease.pass();
+        assert_eq!(ask(&health, "/readyz").await.0, 200, "{role:?}, {patience:?}");
+    }
+}
+
+#[tokio::test]
+async fn r6_a_failure_lasts_from_its_beginning_and_not_from_its_last_word() {
+    let (health, staged) = process(S);
+    staged.becomes(follows());
+    let lease = health.check(Group::HyperNode.check());
+    lease.counts_for_followers(Group::HyperNode, 30 * S);
+    lease.pass();
+    lease.fail(&trouble());
+    health.lock().checks.get_mut(Group::HyperNode.check()).unwrap().failing_since = Some(Instant::now() - 31 * S);
+    assert_eq!(ask(&health, "/readyz").await.0, 503);
+    lease.fail(&trouble());
+    assert_eq!(ask(&health, "/readyz").await.0, 503);
+    // It failed, worked, and fails again.
+    lease.pass();
+    lease.fail(&trouble());
+    assert_eq!(ask(&health, "/readyz").await.0, 200);
+}
+
+#[tokio::test]
+async fn r6_a_follower_that_has_not_read_the_lease_for_too_long_could_not_take_over() {
+    for (patience, code, said) in [
+        (Duration::ZERO, 503, "[!] lease-hypernode failing for too long to take over: the server stands still\n"),
+        (3600 * S, 200, "[!] lease-hypernode failing: the server stands still\n"),
+    ] {
+        let (health, staged) = process(S);
+        let lease = health.check(Group::HyperNode.check());
+        lease.counts_for_followers(Group::HyperNode, patience);
+        lease.pass();
+        lease.fail(&trouble());
+        staged.becomes(follows());
+        let (found, text) = ask(&health, "/readyz").await;
+        assert_eq!((found, text.contains(said)), (code, true), "{text}");
+        // A leader is judged by its lease, and one success ends it.
+        staged.becomes(Role::Leader);
+        assert_eq!(ask(&health, "/readyz").await.0, 200);
+        staged.becomes(follows());
+        lease.pass();
+        assert_eq!(ask(&health, "/readyz").await.0, 200);
+    }
+}
+
+#[tokio::test]
+async fn m1_a_controller_waits_while_what_it_needs_is_absent() {
+    let (health, staged) = process(S);
+    let check = health.check_of_controller("hypernodes", Group::HyperNode, "a");
+    staged.becomes(Role::Leader);
+    check.absent("its CRD is not there");
+    let (code, text) = ask(&health, "/readyz").await;
+    assert_eq!(code, 200, "{text}");
+    assert!(text.contains("[-] controller a waiting: its CRD is not there\n"), "{text}");
+    check.pass();
+    assert_eq!(health.controllers().get("a"), Some(&Controller::Running));
+}
+
+#[tokio::test]
+async fn m1_controllers_that_wait_are_disabled_or_failed_are_named_and_do_not_count() {
+    let (health, staged) = process(S);
+    staged.becomes(Role::Leader);
+    for (name, stands) in [
+        ("a", Controller::Running),
+        ("b", Controller::Waiting("its CRD is not there".into())),
+        ("c", Controller::Disabled),
+        ("d", Controller::Failed("no engine".into())),
+    ] {
+        health.controller(name, stands);
+    }
+    let (code, text) = ask(&health, "/readyz").await;
+    let controllers: Vec<&str> = text.lines().filter(|line| line.contains("controller")).collect();
+    assert_eq!(
+        controllers,
+        [
+            "[+] controller a runs",
+            "[-] controller b waiting: its CRD is not there",
+            "[-] controller c disabled",
+            "[!] controller d failed: no engine",
+        ]
+    );
+    assert_eq!(code, 200);
+}
+
+#[tokio::test]
+async fn a_failure_that_was_not_repeated_is_over() {
+    let (health, staged) = process(S);
+    staged.becomes(Role::Leader);
+    let check = health.check_of_leader("caches", Group::HyperNode);
+    check.set(State::Failing("a stumble".into(), Instant::now() - FORGOTTEN));
+    let (code, text) = ask(&health, "/readyz").await;
+    assert_eq!(code, 200);
+    assert!(text.contains("[+] caches ok\n"), "{text}");
+}
+
+#[tokio::test]
+async fn m1_a_controller_without_its_definition_waits_and_the_leader_is_ready() {
+    let (health, staged) = process(S);
+    health.controller("c", Controller::Running);
+    let check = health.check_of_controller("caches", Group::HyperNode, "c");
+    staged.becomes(Role::Leader);
+    check.fail(&trouble());
+    assert_eq!(ask(&health, "/readyz").await.0, 503, "what fails is not absent");
+    check.absent("there is no definition");
+    let (code, text) = ask(&health, "/readyz").await;
+    assert_eq!(code, 200, "{text}");
+    assert!(text.contains("[-] controller c waiting: there is no definition\n"), "{text}");
+    assert_eq!(health.controllers()["c"].as_str(), "waiting");
+    check.pass();
+    let (code, text) = ask(&health, "/readyz").await;
+    assert_eq!((code, health.controllers()["c"].as_str()), (200, "running"), "{text}");
+    check.fail(&trouble());
+    assert_eq!(health.controllers()["c"].as_str(), "running", "a controller that works goes on");
+}

@@ -1,0 +1,129 @@
+//! How the configuration is, and what switches writes off: what a replica was told, whether it leads or follows.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::config::Load;
+
+/// What switches all writes off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The flag `--read-only`.
+    Flag,
+    /// The annotation on the ConfigMap.
+    Annotation,
+    /// Nobody: the ConfigMap was never read, so nobody knows its annotation.
+    Unread,
+}
+
+impl By {
+    const ALL: [Self; 3] = [Self::Flag, Self::Annotation, Self::Unread];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Flag => "flag",
+            Self::Annotation => "annotation",
+            Self::Unread => "unread",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabels {
+    state: &'static str,
+}
+
+/// Every word for a configuration; see [`word`].
+const WORDS: [&str; 5] = ["invalid", "key-missing", "missing", "mistakes", "valid"];
+
+/// What a look at the configuration came to.
+fn word(load: &Load) -> &'static str {
+    match load {
+        Load::NoConfigMap => "missing",
+        Load::NoKey => "key-missing",
+        Load::Invalid(_) => "invalid",
+        Load::Valid(document) if document.is_doubtful() => "invalid",
+        Load::Valid(document) if document.errors().next().is_some() => "mistakes",
+        Load::Valid(_) => "valid",
+    }
+}
+
+/// How the configuration is, and what switches writes off.
+#[derive(Debug, Clone, Default)]
+pub struct SettingMetrics {
+    read_only: Family<ReasonLabels, Gauge>,
+    configuration: Family<StateLabels, Gauge>,
+}
+
+impl SettingMetrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register(
+            "read_only",
+            "1 while nothing but leases is written: for the flag, the annotation, or a configuration never read so far",
+            metrics.read_only.clone(),
+        );
+        registry.register(
+            "configuration",
+            "1 for how the configuration is: valid, with mistakes in entries, invalid, without its key, or missing",
+            metrics.configuration.clone(),
+        );
+        metrics
+    }
+
+    /// Whether this switches writes off.
+    pub fn read_only(&self, by: By, is_so: bool) {
+        self.read_only.get_or_create(&ReasonLabels { reason: by.as_str() }).set(i64::from(is_so));
+    }
+
+    /// How the configuration is now.
+    pub fn configuration(&self, load: &Load) {
+        let now = word(load);
+        for state in WORDS {
+            self.configuration.get_or_create(&StateLabels { state }).set(i64::from(state == now));
+        }
+    }
+
+    /// One series of each kind there can be.
+    pub(super) fn examples(&self) {
+        By::ALL.into_iter().for_each(|by| self.read_only(by, false));
+        self.configuration(&Load::NoConfigMap);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_all_words_for_a_configuration_one_holds() {
+        let mut registry = Registry::default();
+        let metrics = SettingMetrics::register(&mut registry);
+        let valid = |text: &str| Load::Valid(crate::config::parse(text).unwrap());
+        for (load, wanted) in [
+            (Load::NoConfigMap, "missing"),
+            (valid("networkTopologyDiscovery: []\n"), "valid"),
+            (valid("networkTopologyDiscovery:\n- source: ufm\n  enabled: true\n  interval: 7\n"), "mistakes"),
+            (valid("networkTopologyDiscoveri: []\n"), "invalid"),
+            (Load::Invalid(crate::config::parse("[").unwrap_err()), "invalid"),
+            (Load::NoKey, "key-missing"),
+        ] {
+            metrics.configuration(&load);
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            let holds: Vec<&str> = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("configuration{state=\"")?.strip_suffix("\"} 1"))
+                .collect();
+            assert_eq!(holds, [wanted], "{load:?}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The controllers while they run, and their end: what begins it, who stops when, and how long that may take.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use topoloom_core::election::Lost;
+
+use super::Error;
+use super::controller::Run;
+use super::election::{Election, Group};
+use super::options::{Election as Elects, Options};
+use super::tasks::Tasks;
+
+/// A controller that was initialised.
+pub(super) struct Ready {
+    pub(super) name: &'static str,
+    pub(super) group: Group,
+    pub(super) run: Run,
+}
+
+/// The controllers that run, in the order of their names.
+pub(super) struct Running {
+    tasks: BTreeMap<&'static str, (Group, CancellationToken, Tasks)>,
+}
+
+type BoxedLoss<'a> = Pin<Box<dyn Future<Output = (Group, Lost)> + Send + 'a>>;
+
+impl Running {
+    pub(super) fn start(ready: Vec<Ready>) -> Self {
+        let tasks = ready.into_iter().map(|Ready { name, group, run }| {
+            let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
+            tasks.spawn_fallible(name, run(stop.clone()));
+            (name, (group, stop, tasks))
+        });
+        Self { tasks: tasks.collect() }
+    }
+
+    /// Runs until something ends it, then stops everything.
+    pub(super) async fn until(
+        mut self,
+        stop: &CancellationToken,
+        elections: &[Election],
+        served: &mut Tasks,
+        options: &Options,
+    ) -> Result<(), Error> {
+        let lost = futures::future::select_all(
+            elections
+                .iter()
+                .map(|election| Box::pin(async { (election.group(), election.lost().await) }) as BoxedLoss<'_>)
+                .chain([Box::pin(std::future::pending()) as BoxedLoss<'_>]),
+        );
+        let (ended, drain) = tokio::select! {
+            biased;
+            // First, since controllers end by themselves when they are told to stop.
+            () = stop.cancelled() => (Ok(()), options.drain),
+            ((group, why), ..) = lost => {
+                // Others may hold the lease after its duration: until then what is under way may finish.
+                let drain = match &options.election {
+                    Elects::On(lease) => lease.duration - lease.renew_deadline,
+                    Elects::Off => options.drain,
+                };
+                (Err(Error::LeaseLost { group: group.as_str(), why: why.to_string() }), drain.min(options.drain))
+            }
+            (name, why) = self.next() => (Err(Error::Controller { name, why }), options.drain),
+            ended = served.next() => (Err(Error::Task(ended.to_string())), options.drain),
+        };
+        self.stop(drain).await;
+        ended
+    }
+
+    /// The next controller that ends, and what it left.
+    async fn next(&mut self) -> (&'static str, String) {
+        let all = self.tasks.iter_mut().map(|(name, (_, _, tasks))| {
+            let name = *name;
+            Box::pin(async move {
+                let how = tasks.next().await.how;
+                (name, how.err().unwrap_or_else(|| "it ended without an error".to_owned()))
+            }) as Pin<Box<dyn Future<Output = (&'static str, String)> + Send + '_>>
+        });
+        let all: Vec<_> = all.collect();
+        if all.is_empty() {
+            return std::future::pending().await;
+        }
+        futures::future::select_all(all).await.0
+    }
+
+    /// Stops them one after the other, the last one first, and cuts off what is not done within `drain`.
+    ///
+    /// Each may take its share of the time that is left. One that takes longer goes on beside the next ones, so that it
+    /// never keeps another from hearing that it has to stop.
+    async fn stop(&mut self, drain: Duration) {
+        let begun = Instant::now();
+        let left = || drain.saturating_sub(begun.elapsed());
+        let mut to_stop = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
+        for (name, (group, stop, tasks)) in self.tasks.iter_mut().rev() {
+            stop.cancel();
+            let share = left() / to_stop;
+            if timeout(share, tasks.finish()).await.is_ok() {
+                tracing::debug!(controller = name, group = group.as_str(), "stopped");
+            } else if to_stop > 1 {
+                tracing::warn!(controller = name, ?share, "takes longer to stop; the others stop meanwhile");
+            }
+            to_stop -= 1;
+        }
+        let rest = async {
+            for (_, _, tasks) in self.tasks.values_mut() {
+                tasks.finish().await;
+            }
+        };
+        if timeout(left(), rest).await.is_err() {
+            tracing::warn!(?drain, "work was cut off at the end of the drain timeout; what is written is sound");
+        }
+        for (_, _, tasks) in self.tasks.values_mut() {
+            tasks.cut_off().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

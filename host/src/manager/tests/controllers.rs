@@ -1,0 +1,94 @@
+use std::sync::Mutex;
+
+use futures::FutureExt;
+
+use super::*;
+use topoloom_core::queue::Decision;
+
+fn runs() -> Initialized {
+    Initialized::Runs(Box::new(|stop| {
+        async move {
+            stop.cancelled().await;
+            Ok(())
+        }
+        .boxed()
+    }))
+}
+
+/// One that runs, one that cannot, and one behind it.
+fn three() -> Vec<Box<dyn Controller>> {
+    vec![
+        fake("a", |_| Ok(runs())),
+        fake("b", |_| Err(InitError("there is no engine".into()))),
+        fake("c", |_| Ok(runs())),
+    ]
+}
+
+#[tokio::test]
+async fn r2_controllers_are_initialised_in_the_order_of_their_names() {
+    let order: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+    let controllers = ["c", "a", "b"].map(|name| {
+        let order = Arc::clone(&order);
+        fake(name, move |_| {
+            order.lock().unwrap().push(name);
+            Ok(runs())
+        })
+    });
+    let ready = Process::new(options()).await.initialise(controllers.into()).unwrap();
+    assert_eq!(*order.lock().unwrap(), ["a", "b", "c"]);
+    let ready: Vec<_> = ready.iter().map(|ready| ready.name).collect();
+    assert_eq!(ready, ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn r3_a_controller_that_cannot_be_initialised_ends_the_process() {
+    let error = Process::new(options()).await.initialise(three()).err().expect("it is fatal");
+    assert!(matches!(error, Error::Initialise { name: "b", .. }), "{error:?}");
+    let said = error.to_string();
+    for words in ["controller b cannot be initialised: there is no engine", "*,-b", "--tolerate-controller-failures"] {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+}
+
+#[tokio::test]
+async fn r3_where_failures_are_tolerated_the_others_run_and_the_one_is_named() {
+    let options = Options { on_init_failure: OnInitFailure::Tolerate, ..options() };
+    let mut process = Process::new(options).await;
+    let ready = process.initialise(three()).unwrap();
+    let ready: Vec<_> = ready.iter().map(|ready| ready.name).collect();
+    assert_eq!(ready, ["a", "c"]);
+    assert_eq!(process.says("b"), (true, "[!] controller b failed: there is no engine".into()));
+    assert_eq!(process.says("a").1, "[+] controller a runs");
+    let metrics = process.exposition();
+    for (name, state) in [("a", "running"), ("b", "failed"), ("c", "running")] {
+        let line = format!("topoloom_controllers{{controller=\"{name}\",state=\"{state}\"}} 1");
+        assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn m1_a_controller_that_waits_or_is_switched_off_is_named_and_does_not_run() {
+    let controllers = Selection::parse(["*,-off"], &["off", "waits"]).unwrap().selection;
+    let mut process = Process::new(Options { controllers, ..options() }).await;
+    let ready = process.initialise(vec![
+        fake("off", |_| panic!("it is switched off")),
+        fake("waits", |_| Ok(Initialized::Waits("its CRD is not there".into()))),
+    ]);
+    assert!(ready.unwrap().is_empty());
+    assert_eq!(process.says("off"), (true, "[-] controller off disabled".into()));
+    assert_eq!(process.says("waits").1, "[-] controller waits waiting: its CRD is not there");
+    assert_eq!(process.says("extender").1, "[-] controller extender waiting: it is not part of this version");
+}
+
+#[test]
+fn b12_queues_try_again_as_often_as_the_flag_says() {
+    for (flag, last, decision) in
+        [(-1, u32::MAX, Decision::Again), (0, 0, Decision::Drop), (15, 14, Decision::Again), (15, 15, Decision::Drop)]
+    {
+        // As the command line makes it of the flag.
+        let options = Options { max_requeue: u32::try_from(flag).ok(), ..options() };
+        let queues = queues(&options, work::Metrics::default());
+        assert_eq!(queues.requeue, Requeue::of_flag(flag.into()), "{flag}");
+        assert_eq!(queues.requeue.decide(last), decision, "{flag}");
+    }
+}

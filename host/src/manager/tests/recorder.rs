@@ -1,0 +1,61 @@
+use std::convert::Infallible;
+use std::sync::Mutex;
+
+use futures::FutureExt;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::Value;
+use topoloom_api::condition::Reason;
+use topoloom_api::names::EVENT_COMPONENT;
+
+use super::*;
+use crate::cluster::events::Urgency;
+
+/// What was asked of an API server that stores every Event.
+type Asked = Arc<Mutex<Vec<(http::Method, Value)>>>;
+
+fn server(asked: &Asked) -> kube::Client {
+    let asked = Arc::clone(asked);
+    let serve = move |request: Request<Body>| {
+        let asked = Arc::clone(&asked);
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            asked.lock().unwrap().push((head.method, serde_json::from_slice(&body).unwrap()));
+            Ok::<_, Infallible>(Response::new(Body::from(body.to_vec())))
+        }
+    };
+    kube::Client::new(tower::service_fn(serve), "default")
+}
+
+#[tokio::test]
+async fn r12_equal_events_of_several_controllers_are_one_series_under_one_name() {
+    let asked = Asked::default();
+    let mut process = Process::new(options()).await;
+    process.events = Events::new(server(&asked));
+    let says = |name| {
+        fake(name, |context| {
+            let events = context.events.clone();
+            let run = move |_| {
+                async move {
+                    events.source("a", None, Urgency::Warning, Reason::WriteFailed, "it cannot be written").await;
+                    Ok(())
+                }
+                .boxed()
+            };
+            Ok(Initialized::Runs(Box::new(run)))
+        })
+    };
+    let ready = process.initialise(["a", "b", "c"].map(says).into()).unwrap();
+    for ready in ready {
+        (ready.run)(CancellationToken::new()).await.unwrap();
+    }
+    let asked = asked.lock().unwrap().clone();
+    let methods: Vec<_> = asked.iter().map(|(method, _)| method.as_str()).collect();
+    assert_eq!(methods, ["POST", "PATCH", "PATCH"], "the first makes the Event, the others count in it");
+    let (counts, names): (Vec<_>, Vec<_>) =
+        asked.iter().map(|(_, event)| (&event["series"]["count"], &event["reportingController"])).unzip();
+    assert_eq!(counts, [&Value::Null, &json!(2), &json!(3)]);
+    assert_eq!(names, [EVENT_COMPONENT; 3]);
+}

@@ -1,0 +1,169 @@
+//! Beside Volcano's own controller, and in its place: the way of the migration guide.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use topoloom_api::HyperNode;
+use topoloom_api::names::{GROUP_ID_ANNOTATION, SOURCE_LABEL};
+use topoloom_tests::chart::{self, Installed};
+use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::host::Host;
+use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene, by_hand};
+
+/// What Volcano's controller is called among the managers of fields.
+const VOLCANO: &str = "vc-controller-manager";
+/// The lease of its stand-alone process.
+const VOLCANOS_LEASE: &str = "vc-hypernode-controller-manager";
+
+/// Who holds it.
+const HOLDER: &str = "volcano-0_x";
+
+/// Volcano's own controller, as far as it can be seen from outside: its lease, and what it writes.
+struct Volcano {
+    leases: Api<Lease>,
+    renews: JoinSet<()>,
+}
+
+impl Volcano {
+    /// It takes its lease of two seconds, and renews it until it is stopped.
+    async fn start(scene: &Scene) -> Result<Self> {
+        let leases: Api<Lease> = Api::namespaced(scene.plane.client(), NAMESPACE);
+        let lease = json!({
+            "metadata": {"name": VOLCANOS_LEASE},
+            "spec": {"holderIdentity": HOLDER, "leaseDurationSeconds": 2},
+        });
+        leases.create(&PostParams::default(), &serde_json::from_value(lease)?).await?;
+        let (mut renews, renewed) = (JoinSet::new(), leases.clone());
+        renews.spawn(async move {
+            let mut tick = tokio::time::interval(Duration::from_millis(300));
+            loop {
+                tick.tick().await;
+                let now = Timestamp::now();
+                let time = Patch::Merge(json!({"spec": {"renewTime": format!("{now:.6}")}}));
+                // One that does not come through is like a controller that is slow.
+                let _ = renewed.patch(VOLCANOS_LEASE, &PatchParams::default(), &time).await;
+            }
+        });
+        Ok(Self { leases, renews })
+    }
+
+    /// Writes a HyperNode of the source `label`.
+    async fn writes(scene: &Scene, name: &str, (key, value): (&str, &str), members: &[&str]) -> Result<()> {
+        let (tier, kind) = if key == "ex.io/rack" { (1, "Node") } else { (2, "HyperNode") };
+        let mut object = by_hand(name, tier, kind, members);
+        object["metadata"]["labels"] = json!({key: value, SOURCE_LABEL: "label"});
+        object["spec"]["tierName"] = json!(key);
+        let parameters = PatchParams::apply(VOLCANO).force();
+        scene.hyper_nodes().patch(name, &parameters, &Patch::Apply(&object)).await?;
+        Ok(())
+    }
+
+    /// It is gone, and leaves its lease behind as it is.
+    async fn vanishes(mut self) -> Result<()> {
+        self.renews.shutdown().await;
+        let left = self.leases.get(VOLCANOS_LEASE).await?;
+        assert_eq!(left.spec.and_then(|spec| spec.holder_identity).as_deref(), Some(HOLDER));
+        Ok(())
+    }
+}
+
+/// A host as its container starts it, which leads.
+async fn started(scene: &Scene, installed: &Installed) -> Result<Host> {
+    let flags = installed.container.flags_below(scene.plane.folder())?;
+    Host::start(&installed.kubeconfig, &flags.iter().map(String::as_str).collect::<Vec<_>>()).await
+}
+
+/// The host's last decision about the source `label`.
+async fn decided(host: &Host) -> Result<Value> {
+    let dump: Value = serde_json::from_str(&host.get("/debug/dump").await?)?;
+    let decisions = dump["decisions"]["label"].as_array();
+    Ok(decisions.and_then(|decisions| decisions.last()).cloned().unwrap_or_default())
+}
+
+/// Requests of ours to HyperNodes that write, as the API server wrote them down.
+fn our_writes(scene: &Scene) -> Result<Vec<Value>> {
+    let all = scene.plane.audit_log()?.into_iter();
+    let ours = all.filter(|event| event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("topoloom/")));
+    let writes = ours.filter(|event| matches!(event["verb"].as_str(), Some("create" | "update" | "patch" | "delete")));
+    Ok(writes.filter(|event| event["objectRef"]["resource"] == "hypernodes").collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h17_m6_beside_a_running_volcano_nothing_is_written_and_after_it_everything_keeps_its_name() -> Result<()> {
+    let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    scene
+        .nodes(&["m1 ex.io/rack=a ex.io/spine=s", "m2 ex.io/rack=a ex.io/spine=s", "m3 ex.io/rack=b ex.io/spine=s"])
+        .await?;
+    let (a, b, s) = (("ex.io/rack", "a"), ("ex.io/rack", "b"), ("ex.io/spine", "s"));
+    let (rack_a, rack_b, spine) =
+        ("hypernode-gpu-tier1-bcdfg", "hypernode-gpu-tier1-hjklm", "hypernode-gpu-tier2-npqrs");
+    Volcano::writes(&scene, rack_a, a, &["m1", "m2"]).await?;
+    Volcano::writes(&scene, rack_b, b, &["m3"]).await?;
+    Volcano::writes(&scene, spine, s, &[rack_a, rack_b]).await?;
+    let volcano = Volcano::start(&scene).await?;
+    // Somebody made this one, and counted it in their own way.
+    scene.put(by_hand("mine", 1, "Node", &["m1"])).await?;
+    let counted = Patch::Merge(json!({"status": {"nodeCount": 99}}));
+    scene.hyper_nodes().patch_status("mine", &PatchParams::default(), &counted).await?;
+    scene.configure(RACKS).await?;
+
+    let installed = chart::install(&scene, json!({"observe": true})).await?;
+    let host = started(&scene, &installed).await?;
+    scene.until_state("label", "Observing").await;
+    // A node moves: we see it first, and leave it to Volcano.
+    let first = decided(&host).await?;
+    scene.plane.relabel("m2", "ex.io/rack", "b").await?;
+    eventually("the move is decided, and observed only", PATIENCE, async || {
+        let last = decided(&host).await.map_err(|error| error.to_string())?;
+        let is_observed = last["fate"] == "not written: it is only observed";
+        if is_observed && last["result"] != first["result"] { Ok(()) } else { Err(format!("{last:#}")) }
+    })
+    .await;
+    let plan = scene.cli(&["plan"]).await?;
+    assert!(plan.contains(rack_a) && plan.contains("m2"), "{plan}");
+    Volcano::writes(&scene, rack_a, a, &["m1"]).await?;
+    Volcano::writes(&scene, rack_b, b, &["m2", "m3"]).await?;
+    let plan = scene.cli(&["plan"]).await?;
+    assert!(!plan.contains("m2"), "{plan}");
+    let status = scene.cli(&["status"]).await?;
+    assert!(status.contains("Observing"), "{status}");
+    let denied = host.log().into_iter().find(|line| line.contains("orbidden"));
+    assert_eq!(denied, None, "what the chart allows is enough");
+    host.stop().await?;
+    assert_eq!(our_writes(&scene)?, Vec::<Value>::new(), "beside Volcano nothing is written");
+    let before = scene.stored().await?;
+
+    // Volcano still runs when we are told to write: it goes first. Its lease ends by its time.
+    let installed = chart::install(&scene, json!({"observe": false, "status": "own"})).await?;
+    let host = started(&scene, &installed).await?;
+    let message = scene.until_condition("label", "SecondWriter", "True", "ForeignWriter").await;
+    assert!(message.contains(VOLCANOS_LEASE) && message.contains(HOLDER), "{message}");
+    assert_eq!(our_writes(&scene)?, Vec::<Value>::new(), "while Volcano leads nothing is written");
+    volcano.vanishes().await?;
+    let tree = [
+        "tier 2 ex.io/spine=s (3): ex.io/rack=a ex.io/rack=b",
+        "tier 1 ex.io/rack=a (1): m1",
+        "tier 1 ex.io/rack=b (2): m2 m3",
+        // M15: with `--status=own` what is nobody's is not counted.
+        "tier 1 mine (99): m1",
+    ];
+    scene.until(&tree).await;
+    scene.until_condition("label", "Applied", "True", "Ok").await;
+    let after = scene.stored().await?;
+    let uids = |objects: &BTreeMap<String, HyperNode>| -> BTreeMap<String, Option<String>> {
+        objects.iter().map(|(name, object)| (name.clone(), object.metadata.uid.clone())).collect()
+    };
+    assert_eq!(uids(&before), uids(&after));
+    for name in [rack_a, rack_b, spine] {
+        let annotations = after[name].metadata.annotations.clone().unwrap_or_default();
+        assert!(annotations.contains_key(GROUP_ID_ANNOTATION), "{name} is ours now");
+        assert_eq!(after[name].spec, before[name].spec, "{name}");
+    }
+    host.stop().await
+}
