@@ -166,13 +166,21 @@ pub async fn run(
 
     let ended = match initialised {
         Err(error) => Err(error),
-        Ok(runs) => Running::start(runs).until(&stop, &elections, &mut served, &options).await,
+        Ok(runs) => {
+            // Whoever does no work must not keep it from others: with a failed controller that is tolerated.
+            let (needed, idle) = by_need(&elections, &runs);
+            idle.iter().for_each(|election| health.stands_back(election.group()));
+            let given_back = futures::future::join_all(idle.iter().map(Election::release));
+            let running = Running::start(runs).until(&stop, &needed, &mut served, &options);
+            tokio::join!(running, given_back).0
+        }
     };
     for election in &elections {
         election.release().await;
     }
     if let Some(thread) = thread {
-        thread.join().await;
+        // It may hang on a name server; nothing of it counts any more.
+        let _ = tokio::time::timeout(LAST_WORDS, thread.join()).await;
     }
     serving.cancel();
     if tokio::time::timeout(LAST_WORDS, served.finish()).await.is_err() {
@@ -180,6 +188,12 @@ pub async fn run(
     }
     tracing::info!("topoloom stops");
     ended
+}
+
+/// The elections that a controller here stands for, and those that none does.
+fn by_need(elections: &[Election], runs: &[Ready]) -> (Vec<Election>, Vec<Election>) {
+    let is_needed = |election: &Election| runs.iter().any(|ready| ready.group == election.group());
+    elections.iter().cloned().partition(is_needed)
 }
 
 /// How every queue of the process is worked on.
@@ -376,13 +390,7 @@ impl Servers {
         Ok(Self { admin, health, metrics })
     }
 
-    fn serve(
-        self,
-        health: &Health,
-        registry: MetricRegistry,
-        pages: Vec<Router>,
-        stop: &CancellationToken,
-    ) -> Tasks {
+    fn serve(self, health: &Health, registry: MetricRegistry, pages: Vec<Router>, stop: &CancellationToken) -> Tasks {
         let metrics = admin::metrics(Arc::new(registry));
         let all = [admin::health(health), metrics.clone()];
         let all = admin::loopback_only(all.into_iter().chain(pages).fold(Router::new(), Router::merge));

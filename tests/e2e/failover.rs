@@ -162,7 +162,7 @@ async fn plays(fault: stories::Fault) -> Result<()> {
         each.join(", ")
     };
     println!("{fault:?}: seconds until the next leader's work was seen: {}", listed(|it| it.in_all));
-    println!("{fault:?}: of these after the fault had happened: {}", listed(|it| it.after_the_fault));
+    println!("{fault:?}: seconds of that after the fault: {}", listed(|it| it.after_the_fault));
     if let Some(bound) = fault.bound() {
         let slowest = times_to_recover.iter().map(|it| it.after_the_fault).max().unwrap_or_default();
         ensure!(slowest < bound, "{fault:?}: the next leader's work was seen after {slowest:?}, not within {bound:?}");

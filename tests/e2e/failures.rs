@@ -111,15 +111,15 @@ async fn without_the_hyper_node_crd_the_host_waits_and_says_what_to_install() ->
     let patience = std::time::Duration::from_secs(60);
     // It leads and is ready, so that an update of two replicas goes on, and waits for what only an operator can bring.
     let waits = "[-] controller hyperNode-controller waiting: ";
-    let ready = topoloom_tests::controlplane::eventually("the host waits", patience, async || match host.readyz().await {
-        Ok(ready) if ready.contains(waits) && ready.contains("election hypernode: leads") => Ok(ready),
-        other => Err(format!("{other:?}")),
-    })
-    .await;
+    let ready =
+        topoloom_tests::controlplane::eventually("the host waits", patience, async || match host.readyz().await {
+            Ok(ready) if ready.contains(waits) && ready.contains("election hypernode: leads") => Ok(ready),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
     assert!(ready.contains("topoloom crd | kubectl apply"), "{ready}");
-    let stands = |state: &str| {
-        format!("topoloom_controllers{{controller=\"hyperNode-controller\",state=\"{state}\"}} 1\n")
-    };
+    let stands =
+        |state: &str| format!("topoloom_controllers{{controller=\"hyperNode-controller\",state=\"{state}\"}} 1\n");
     let metrics = host.get("/metrics").await?;
     assert!(metrics.contains(&stands("waiting")), "{metrics}");
     // What it says helps.

@@ -71,6 +71,10 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     assert!(passed && !text.contains("[warn]"), "{text}");
     let (passed, text) = said(&installed, &admin, &["preflight", "--service-account", "default/nobody"]).await?;
     assert!(!passed && text.contains(r#"resources: ["nodes"], verbs: ["list", "watch"]"#), "{text}");
+    // A lease in a namespace that nobody made: no replica would ever lead.
+    let elsewhere = ["preflight", "--leader-elect-resource-namespace", "nowhere"];
+    let (passed, text) = said(&installed, &admin, &elsewhere).await?;
+    assert!(!passed && text.contains("it cannot be made: ") && text.contains("make the namespace"), "{text}");
 
     let rules = chart::rules(&installed.objects);
     let status = rules.iter().find(|rule| rule.rule["resources"][0] == "hypernodes/status").context("a rule")?;
@@ -168,7 +172,10 @@ async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is
     // Volcano's ConfigMap has the name that is looked for where nobody says which: nothing of ours would stop.
     let admin = scene.plane.kubeconfig();
     let annotations = async |namespace: &str, name: &str| {
-        scene.plane.kubectl(&["get", "configmap", name, "-n", namespace, "-o", "jsonpath={.metadata.annotations}"]).await
+        scene
+            .plane
+            .kubectl(&["get", "configmap", name, "-n", namespace, "-o", "jsonpath={.metadata.annotations}"])
+            .await
     };
     for position in ["on", "off"] {
         let (good, text) = said_on_a_laptop(&admin, &["read-only", position]).await?;

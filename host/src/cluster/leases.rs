@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::Api;
+use kube::api::{ObjectMeta, PostParams};
 use serde::Serialize;
 use topoloom_api::names::RELEASED_ANNOTATION;
 
@@ -100,6 +101,18 @@ fn noted(lease: &Lease) -> Option<Timestamp> {
     };
     let entries = lease.metadata.managed_fields.iter().flatten();
     entries.filter(renews).filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
+}
+
+/// Asks the API server to make the lease without keeping it.
+///
+/// # Errors
+/// Why it would not, such as [`super::Reason::NotFound`] for its namespace.
+pub async fn could_be_made(client: &kube::Client, namespace: &str, name: &str) -> Result<(), Refusal> {
+    let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+    let parameters = PostParams { dry_run: true, ..PostParams::default() };
+    let made = api.create(&parameters, &Lease { metadata, ..Lease::default() }).await;
+    made.map(drop).map_err(|error| Refusal::of(&error))
 }
 
 /// Looks at one lease.

@@ -316,6 +316,8 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             });
             futures::future::join_all(runs).await;
         });
+        // A look-up of a name that hangs must not keep the thread.
+        runtime.shutdown_background();
     };
     let handle = std::thread::Builder::new().name("election".into()).spawn(body).map_err(StartError::Thread)?;
     Ok((elections, Some(Thread { handle })))

@@ -8,7 +8,7 @@
 //! There is one exception: a follower that has not been able to read the lease for two lease durations could not take over,
 //! which is all that it is there for. A leader is judged by the lease itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,6 +34,7 @@ struct Inner {
     checks: BTreeMap<&'static str, Checked>,
     controllers: BTreeMap<String, Controller>,
     elections: Vec<Election>,
+    left_to_others: BTreeSet<Group>,
 }
 
 struct Checked {
@@ -133,6 +134,14 @@ impl Health {
         self.lock().elections.push(election);
     }
 
+    /// No controller of this group runs here, so its lease is left to others, and nothing waits for what the group needs.
+    pub fn stands_back(&self, group: Group) {
+        let mut inner = self.lock();
+        inner.elections.retain(|election| election.group() != group);
+        inner.checks.retain(|name, check| *name != group.check() && check.group != Some(group));
+        inner.left_to_others.insert(group);
+    }
+
     /// Says how a controller stands.
     pub fn controller(&self, name: &str, stands: Controller) {
         self.lock().controllers.insert(name.to_owned(), stands);
@@ -209,6 +218,9 @@ impl Health {
                     format!("[!] election {name}: the lease is lost: {lost}\n")
                 }
             });
+        }
+        for group in &inner.left_to_others {
+            lines.push_str(&format!("[-] election {}: left to others, since no controller of it runs here\n", group.as_str()));
         }
         for (name, stands) in &inner.controllers {
             lines.push_str(&match stands {

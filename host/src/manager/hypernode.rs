@@ -136,7 +136,7 @@ impl Parts {
         let outside =
             Outside { metrics: counted.endpoints, documents, ..Outside::cluster(&reads, beside, &connection.server) };
         nodes.listen(Arc::clone(&hyper_nodes) as _);
-        let (rivals, rival) = tokio::sync::watch::channel(None);
+        let (rivals, rival) = tokio::sync::watch::channel(rival::unknown());
         let shared = Arc::new(Shared {
             runtime,
             supply,

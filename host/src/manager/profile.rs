@@ -83,12 +83,15 @@ fn stack(frames: &Frames) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[inline(never)]
-    fn what_keeps_the_processor_busy(until: std::time::Instant) -> u64 {
+    fn what_keeps_the_processor_busy(ends: &AtomicBool) -> u64 {
         let mut sum = 0_u64;
-        while std::time::Instant::now() < until {
+        while !ends.load(Ordering::Relaxed) {
             sum = std::hint::black_box((0..1000_u64).fold(sum, |sum, i| sum.wrapping_mul(31).wrapping_add(i)));
         }
         sum
@@ -101,17 +104,23 @@ mod tests {
             let error = take(seconds).await.unwrap_err().to_string();
             assert_eq!(error, format!("a profile takes 1 to 60 seconds, and not {seconds}"));
         }
-        let until = std::time::Instant::now() + Duration::from_secs(2);
-        let busy = std::thread::Builder::new().name("busy".into());
-        let busy = busy.spawn(move || what_keeps_the_processor_busy(until)).unwrap();
-        let first = take(1);
-        tokio::pin!(first);
-        // It has begun once it was polled.
-        assert!(futures::poll!(&mut first).is_pending());
-        assert!(matches!(take(1).await, Err(ProfileError::Busy)));
-        let profile = first.await.unwrap();
-        let line = profile.lines().find(|line| line.contains("what_keeps_the_processor_busy"));
-        let (stack, samples) = line.unwrap_or_else(|| panic!("{profile}")).rsplit_once(' ').unwrap();
+        let ends = Arc::new(AtomicBool::new(false));
+        let (told, busy) = (Arc::clone(&ends), std::thread::Builder::new().name("busy".into()));
+        let busy = busy.spawn(move || what_keeps_the_processor_busy(&told)).unwrap();
+        // On a machine with other work a second may bring no sample.
+        let (stack, samples) = loop {
+            let first = take(1);
+            tokio::pin!(first);
+            // It has begun once it was polled.
+            assert!(futures::poll!(&mut first).is_pending());
+            assert!(matches!(take(1).await, Err(ProfileError::Busy)));
+            let profile = first.await.unwrap();
+            let line = profile.lines().find(|line| line.contains("what_keeps_the_processor_busy"));
+            if let Some((stack, samples)) = line.and_then(|line| line.rsplit_once(' ')) {
+                break (stack.to_owned(), samples.to_owned());
+            }
+        };
+        ends.store(true, Ordering::Relaxed);
         assert!(stack.starts_with("busy;"), "{stack}");
         assert!(samples.parse::<u32>().unwrap() > 0);
         busy.join().unwrap();

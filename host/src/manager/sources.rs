@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval, State};
 
-use super::hypernode::Standby;
+use super::hypernode::{Standby, rival};
 use super::verbs::{Said, Serve, Verbs};
 use crate::config::{Document, EntryConfig, Load, Mode, Standing};
 use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid, remove};
@@ -105,6 +105,9 @@ impl Sources {
         mut said: UnboundedReceiver<Said>,
     ) {
         self.remember(&mut said).await;
+        let mut rival = self.shared.rival.clone();
+        let known = tokio::time::timeout(REMEMBER, rival.wait_for(rival::is_known));
+        let _ = self.stop.clone().run_until_cancelled(known).await;
         let (mut switched, mut rival) = (self.shared.switch.changes(), self.shared.rival.clone());
         let mut first = true;
         let mut patience = std::pin::pin!(tokio::time::sleep(FIRST_WISHES));

@@ -96,6 +96,7 @@ fn sample(flag: &Flag) -> String {
         "[NAMESPACE/]NAME" => "space/name",
         "URL" => "https://10.0.0.1:6443",
         "NUMBER" | "COUNT" | "LEVEL" => "5",
+        "LEVELS" => "file=5",
         "GATES" => "PriorityClass=true",
         other => panic!("--{} takes a {other}, of which there is no sample", flag.name),
     };

@@ -63,7 +63,16 @@ pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Times
         let name = group.lease(name);
         let what = format!("lease {namespace}/{name}");
         lines.push(match leases::read(client, namespace, &name, now).await {
-            Ok(None) => Line::ok(&what, "it is not there: the first replica makes it"),
+            // Without its namespace no replica ever leads; reading it alone does not tell.
+            Ok(None) => match leases::could_be_made(client, namespace, &name).await {
+                Err(refusal) if refusal.reason == Reason::NotFound => Line::fail(
+                    &what,
+                    format!("it cannot be made: {refusal}"),
+                    "make the namespace, or name another one with --namespace or --leader-elect-resource-namespace",
+                ),
+                // Whether somebody may make it is asked among the rights.
+                _ => Line::ok(&what, "it is not there: the first replica makes it"),
+            },
             Ok(Some(held)) => match held.standing {
                 Standing::Fresh => Line::ok(&what, format!("{} leads", held.holder)),
                 Standing::Free => Line::ok(&what, "nobody leads: the next replica takes it at once"),
@@ -103,9 +112,11 @@ pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now
             }
         }
     }));
-    lines.extend(unseen.map(|refusal| {
-        Line::warn(what, format!("leases of Volcano's controller could not be listed: {refusal}"), "")
-    }));
+    lines.extend(
+        unseen.map(|refusal| {
+            Line::warn(what, format!("leases of Volcano's controller could not be listed: {refusal}"), "")
+        }),
+    );
     match writers::of_objects(client, now).await {
         Ok(found) => lines.extend(found.into_iter().map(|writer| {
             let found = format!(

@@ -63,17 +63,17 @@ pub(super) struct AcceptedArgs {
     #[arg(long, value_name = "SEVERITY", default_value = "2")]
     stderrthreshold: String,
     /// Levels per source file, FILE=LEVEL with commas between: --log has levels per room
-    #[arg(long, value_name = "LEVELS", default_value = "")]
-    vmodule: String,
+    #[arg(long, value_name = "LEVELS")]
+    vmodule: Option<String>,
     /// Where a line of the source is reached that logs a stack, FILE:LINE
     #[arg(long, alias = "log_backtrace_at", value_name = "PLACE", default_value = ":0")]
     log_backtrace_at: String,
     /// A folder for log files, of which there are none
-    #[arg(long, alias = "log_dir", value_name = "DIR", default_value = "")]
-    log_dir: String,
+    #[arg(long, alias = "log_dir", value_name = "DIR")]
+    log_dir: Option<String>,
     /// A log file, of which there are none
-    #[arg(long, alias = "log_file", value_name = "FILE", default_value = "")]
-    log_file: String,
+    #[arg(long, alias = "log_file", value_name = "FILE")]
+    log_file: Option<String>,
     /// How large a log file may be, in megabytes; there are none
     #[arg(long, alias = "log_file_max_size", value_name = "SIZE", default_value = "1800", value_parser = values::whole::<0, { u32::MAX }>)]
     log_file_max_size: u32,

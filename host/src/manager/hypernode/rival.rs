@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::select_all;
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::ListParams;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, ResourceExt};
@@ -33,8 +34,27 @@ const SUFFIX: &str = "-hypernode-controller-manager";
 /// Where the lease does not say how long it lasts.
 const USUAL: Duration = Duration::from_secs(15);
 
+/// How long a look may take that decides whether a lease ended or only our watch on it.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long after such a look that failed the next one is made.
+const AGAIN: Duration = Duration::from_secs(2);
+/// What is said until every lease was looked at once.
+const UNKNOWN: &str = "it is not known yet whether Volcano's own HyperNode controller leads: its leases were not read";
+
 /// Who leads there, as a sentence; nothing while nobody does.
 pub type Rival = Option<String>;
+
+/// What holds before anything is known: nothing is written beside a controller that may lead.
+#[must_use]
+pub fn unknown() -> Rival {
+    Some(UNKNOWN.to_owned())
+}
+
+/// Whether the leases were looked at, or cannot be.
+#[must_use]
+pub fn is_known(rival: &Rival) -> bool {
+    rival.as_deref() != Some(UNKNOWN)
+}
 
 /// The names that the lease may have: those that were given, and that of the release whose configuration is read.
 #[must_use]
@@ -76,6 +96,8 @@ struct Named {
     seen: BTreeMap<String, Seen>,
     /// The namespaces that the list under way has named.
     listed: BTreeSet<String>,
+    /// It was looked at once, or nobody lets us.
+    is_known: bool,
 }
 
 impl Named {
@@ -90,6 +112,7 @@ impl Named {
             Event::InitDone => {
                 let listed = std::mem::take(&mut self.listed);
                 self.seen.retain(|namespace, _| listed.contains(namespace));
+                self.is_known = true;
             }
             Event::Apply(lease) => self.seen.entry(place(&lease)).or_default().sees(&lease, now),
             Event::Delete(lease) => drop(self.seen.remove(&place(&lease))),
@@ -100,6 +123,28 @@ impl Named {
     fn held(&self, now: Instant) -> Option<(&str, &str)> {
         let (namespace, seen) = self.seen.iter().find(|(_, seen)| seen.until.is_some_and(|until| until > now))?;
         Some((namespace, &seen.holder))
+    }
+
+    /// Whether a lease seems to have ended. Our watch on it may have, too.
+    fn seems_over(&self, now: Instant) -> bool {
+        self.seen.values().any(|seen| seen.until.is_some_and(|until| until <= now))
+    }
+
+    /// A live look at all of them: one that has not changed is over.
+    fn looks(&mut self, leases: Vec<Lease>, now: Instant) {
+        self.hears(Event::Init, now);
+        leases.into_iter().for_each(|lease| self.hears(Event::InitApply(lease), now));
+        self.hears(Event::InitDone, now);
+        for seen in self.seen.values_mut().filter(|seen| seen.until.is_some_and(|until| until <= now)) {
+            seen.until = None;
+        }
+    }
+
+    /// Nobody can say: whoever led goes on to count.
+    fn doubts(&mut self, now: Instant) {
+        for seen in self.seen.values_mut().filter(|seen| seen.until.is_some_and(|until| until <= now)) {
+            seen.until = Some(now + AGAIN);
+        }
     }
 
     /// When the next one ends, unless it is renewed.
@@ -121,12 +166,14 @@ pub async fn watch(client: kube::Client, names: Vec<String>, rival: watch::Sende
     loop {
         let now = Instant::now();
         let leads = names.iter().zip(&all).find_map(|(name, named)| Some((name, named.held(now)?)));
+        let is_known = all.iter().all(|named| named.is_known);
         let says = leads.map(|(name, (namespace, holder))| {
             format!(
                 "Volcano's own HyperNode controller runs: {holder} holds the lease {namespace}/{name}. Switch it off, or \
                  observe only (--observe)"
             )
         });
+        let says = if says.is_none() && !is_known { unknown() } else { says };
         rival.send_if_modified(|old| std::mem::replace(old, says.clone()) != says);
         let ends = all.iter().filter_map(|named| named.ends(now)).min();
         let far = now + Duration::from_secs(86_400);
@@ -141,11 +188,23 @@ pub async fn watch(client: kube::Client, names: Vec<String>, rival: watch::Sende
                     }
                 }
                 Err(error) => match Refusal::of_watch(&error) {
-                    refusal if refusal.reason == Reason::Forbidden => check.absent(&refusal.message),
+                    refusal if refusal.reason == Reason::Forbidden => {
+                        check.absent(&refusal.message);
+                        // A right that nobody gave is no reason to stand still.
+                        all.get_mut(index).into_iter().for_each(|named| named.is_known = true);
+                    }
                     refusal => check.fail(&refusal),
                 },
             },
-            () = tokio::time::sleep_until(ends.unwrap_or(far)) => {}
+            () = tokio::time::sleep_until(ends.unwrap_or(far)) => {
+                for (name, named) in names.iter().zip(&mut all).filter(|(_, named)| named.seems_over(Instant::now())) {
+                    let named_so = ListParams::default().fields(&single::named(name));
+                    match tokio::time::timeout(LOOK, api.list(&named_so)).await {
+                        Ok(Ok(leases)) => named.looks(leases.items, Instant::now()),
+                        Ok(Err(_)) | Err(_) => named.doubts(Instant::now()),
+                    }
+                }
+            }
         }
     }
 }
@@ -194,6 +253,35 @@ mod tests {
         assert_eq!(named.held(now + Duration::from_secs(20)), None);
         lists(&mut named, &[lease("a", "1", "")]);
         assert_eq!(named.held(now), None, "it went while nobody watched");
+    }
+
+    #[test]
+    fn a_lease_is_over_when_a_live_look_finds_it_unchanged() {
+        let (mut named, now) = (Named::default(), Instant::now());
+        named.looks(vec![lease("a", "1", "volcano")], now);
+        let later = now + Duration::from_secs(20);
+        assert!(named.seems_over(later) && named.held(later).is_none());
+        // The API server is away: Volcano may lead all the same.
+        named.doubts(later);
+        assert_eq!((named.held(later), named.ends(later)), (Some(("a", "volcano")), Some(later + AGAIN)));
+        // Our watch was broken, and it was renewed.
+        let again = later + AGAIN;
+        named.looks(vec![lease("a", "2", "volcano")], again);
+        assert_eq!(named.held(again), Some(("a", "volcano")));
+        // It was not.
+        let over = again + Duration::from_secs(20);
+        named.looks(vec![lease("a", "2", "volcano")], over);
+        assert_eq!((named.held(over), named.seems_over(over)), (None, false));
+    }
+
+    #[test]
+    fn nothing_is_known_before_the_first_look() {
+        let mut named = Named::default();
+        assert!(!named.is_known && !is_known(&unknown()) && is_known(&None));
+        named.hears(Event::Init, Instant::now());
+        assert!(!named.is_known);
+        named.hears(Event::InitDone, Instant::now());
+        assert!(named.is_known);
     }
 
     #[test]

@@ -3,6 +3,7 @@ use std::sync::Mutex;
 use futures::FutureExt;
 
 use super::*;
+use crate::manager::election::staged::Staged;
 use topoloom_core::queue::Decision;
 
 fn runs() -> Initialized {
@@ -64,6 +65,20 @@ async fn r3_where_failures_are_tolerated_the_others_run_and_the_one_is_named() {
         let line = format!("topoloom_controllers{{controller=\"{name}\",state=\"{state}\"}} 1");
         assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
     }
+}
+
+#[tokio::test]
+async fn r3_a_lease_is_left_to_others_where_no_controller_of_its_group_runs() {
+    let options = Options { on_init_failure: OnInitFailure::Tolerate, ..options() };
+    let mut process = Process::new(options).await;
+    let staged = [Group::HyperNode, Group::NodeLock].map(|group| Staged::new(group, Duration::ZERO));
+    let elections = staged.each_ref().map(|staged| staged.election.clone());
+    // One works for its group, and one failed.
+    let mut ready = process.initialise(three()).unwrap();
+    ready.iter_mut().for_each(|ready| ready.group = Group::HyperNode);
+    let (needed, idle) = by_need(&elections, &ready);
+    let groups = |elections: &[Election]| elections.iter().map(Election::group).collect::<Vec<_>>();
+    assert_eq!((groups(&needed), groups(&idle)), (vec![Group::HyperNode], vec![Group::NodeLock]));
 }
 
 #[tokio::test]

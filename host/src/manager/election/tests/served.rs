@@ -147,8 +147,13 @@ fn next(mut lease: Lease) -> Lease {
 }
 
 fn refusal(code: StatusCode, message: &str) -> Response<Body> {
+    let reason = match code {
+        StatusCode::NOT_FOUND => "NotFound",
+        StatusCode::CONFLICT => "Conflict",
+        _ => "InternalError",
+    };
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
-        "reason": "Test", "code": code.as_u16()});
+        "reason": reason, "code": code.as_u16()});
     Response::builder().status(code).body(Body::from(status.to_string().into_bytes())).unwrap()
 }
 
