@@ -88,6 +88,12 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
         if written == 110 { Ok(()) } else { Err(written.to_string()) }
     })
     .await;
+    // It may have found all of them written.
+    eventually("the next one leads", PATIENCE, async || {
+        let lease = lease(&scene).await.map_err(|error| error.to_string())?;
+        if holder(&lease).starts_with("second_") { Ok(()) } else { Err(holder(&lease).to_owned()) }
+    })
+    .await;
     assert!(began.elapsed() < Duration::from_secs(15), "it waited for a lease that was free");
 
     // M2: the lease is watched. Its next renewal is far away, and a word of somebody else in it ends its holder at once.

@@ -220,7 +220,10 @@ impl Health {
             });
         }
         for group in &inner.left_to_others {
-            lines.push_str(&format!("[-] election {}: left to others, since no controller of it runs here\n", group.as_str()));
+            lines.push_str(&format!(
+                "[-] election {}: left to others, since no controller of it runs here\n",
+                group.as_str()
+            ));
         }
         for (name, stands) in &inner.controllers {
             lines.push_str(&match stands {

@@ -226,7 +226,7 @@ impl Parts {
     ) -> Result<(), String> {
         let shared = &self.shared;
         let (verbs, spoken) = tokio::sync::mpsc::unbounded_channel();
-        let mut writers = Tasks::default();
+        let (mut writers, mut counting) = (Tasks::default(), Tasks::default());
         let reports = Arc::clone(&shared.reports);
         let mut reporting = Tasks::default();
         let check = self.checks.reports.clone();
@@ -246,8 +246,9 @@ impl Parts {
                 concurrency: self.options.concurrency,
                 metrics: self.write_metrics.clone(),
                 check: self.checks.status.clone(),
+                stop: shared.stop.clone(),
             };
-            writers.spawn("status", status.run());
+            counting.spawn("status", status.run());
         }
         // Apart from the others: it finishes the writes that are under way when it is told to stop.
         let sources = sources::Sources::new(Arc::clone(shared), shared.stop.clone());
@@ -259,11 +260,17 @@ impl Parts {
             () = self.announce() => Ok(()),
             ended = watches.next() => Err(ended.to_string()),
             ended = writers.next() => Err(ended.to_string()),
+            ended = counting.next() => Err(ended.to_string()),
             ended = reporting.next() => Err(ended.to_string()),
             ended = drained.next() => Err(ended.to_string()),
         };
         shared.stop.cancel();
         drained.finish().await;
+        // Whoever waits for the lease begins when nothing of ours is under way any more.
+        if tokio::time::timeout(LAST_REPORTS, counting.finish()).await.is_err() {
+            tracing::warn!("counts under way were not written in time");
+        }
+        counting.cut_off().await;
         // What the sources said last is still written, where that is possible.
         reports.close();
         if self.election.gate().check().is_ok() && tokio::time::timeout(LAST_REPORTS, reporting.finish()).await.is_err()

@@ -1,6 +1,6 @@
 //! `/debug/profile`: where the process spends its processor time.
 //!
-//! While one is taken, each thread that runs is interrupted [`FREQUENCY`] times per second of processor time, and the frame
+//! While one is taken, each thread that runs is interrupted 99 times per second of processor time, and the frame
 //! pointers on its stack are followed; every address is asked of the kernel before it is read. What comes out are folded
 //! stacks, one per line with its samples, the outermost function first, which flame graphs are drawn from. A function that
 //! was interrupted itself is not on its line: its time is its caller's.

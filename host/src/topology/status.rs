@@ -9,6 +9,7 @@
 //! ends the pass at once. An object that is gone is no failure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use futures::StreamExt;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use topoloom_api::HyperNode;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason as ConditionReason, set_condition};
 use topoloom_api::hyper_node::{API_VERSION, KIND};
@@ -61,6 +63,8 @@ pub struct StatusWriter {
     pub metrics: WriteMetrics,
     /// Says whether the last pass worked.
     pub check: Check,
+    /// Ends it; what is under way is finished.
+    pub stop: CancellationToken,
 }
 
 /// First pause after a refusal; doubles up to [`LONGEST_PAUSE`].
@@ -83,13 +87,20 @@ struct Due {
 }
 
 impl StatusWriter {
-    /// Runs until dropped.
-    pub async fn run(mut self) {
+    /// Runs until stopped.
+    pub async fn run(self) {
+        let stop = self.stop.clone();
+        // Only its pauses are cut short: a write that is under way is waited for.
+        self.passes(&stop).await;
+    }
+
+    /// One pass after the other; nothing when it was stopped.
+    async fn passes(mut self, stop: &CancellationToken) -> Option<Infallible> {
         let mut keys: Vec<ColumnKey> = Vec::new();
         let mut interest: Option<Interest> = None;
         let mut pause = FIRST_PAUSE;
         let mut rewrites = Rewrites::default();
-        self.hyper_nodes.synced().await;
+        stop.run_until_cancelled(self.hyper_nodes.synced()).await?;
         loop {
             let used: Vec<ColumnKey> = self.hyper_nodes.selector_keys();
             if used != keys {
@@ -97,23 +108,26 @@ impl StatusWriter {
                 interest = (!used.is_empty()).then(|| self.nodes.keep(used.clone()));
                 keys = used;
             }
-            self.gate.writable().await;
+            stop.run_until_cancelled(self.gate.writable()).await?;
             // The sender lives as long as the process.
-            drop(self.rival.wait_for(Option::is_none).await);
-            let (due, later) = self.settle(&keys, &rewrites).await;
+            drop(stop.run_until_cancelled(self.rival.wait_for(Option::is_none)).await?);
+            let (due, later) = stop.run_until_cancelled(self.settle(&keys, &rewrites)).await?;
             match self.write(due, &mut rewrites).await {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
                     let news = self.hyper_nodes.counts_due.notified();
                     match later {
                         // Its end is no news; then everything is looked at again.
-                        Some(later) => drop(tokio::time::timeout_at(later, news).await),
-                        None => news.await,
+                        Some(later) => {
+                            drop(stop.run_until_cancelled(tokio::time::timeout_at(later, news)).await?);
+                        }
+                        None => stop.run_until_cancelled(news).await?,
                     }
                 }
                 Err(refusal) => {
                     self.check.fail(&refusal);
-                    tokio::time::sleep(refusal.retry_after.unwrap_or(pause)).await;
+                    let pause_now = refusal.retry_after.unwrap_or(pause);
+                    stop.run_until_cancelled(tokio::time::sleep(pause_now)).await?;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
@@ -173,7 +187,8 @@ impl StatusWriter {
         let mut rest = due.into_iter();
         let mut running = futures::stream::FuturesUnordered::new();
         loop {
-            let stop = failed.as_ref().is_some_and(|refusal| refusal.reason.stops_everything());
+            let stop =
+                self.stop.is_cancelled() || failed.as_ref().is_some_and(|refusal| refusal.reason.stops_everything());
             while !stop && running.len() < self.concurrency {
                 let Some(due) = rest.next() else { break };
                 running.push(self.write_one(&api, due));

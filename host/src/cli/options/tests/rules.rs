@@ -105,7 +105,7 @@ fn b12_below_zero_there_is_no_end_of_tries() {
 }
 
 #[test]
-fn b7_r11_lease_times_fit_together() {
+fn bx_6_b7_r11_lease_times_fit_together() {
     let mistakes = |lease: &str, renew: &str, retry: &str| {
         let lease = format!("--leader-elect-lease-duration={lease}");
         let renew = format!("--leader-elect-renew-deadline={renew}");
