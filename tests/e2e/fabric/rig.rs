@@ -121,7 +121,7 @@ pub(crate) fn entry(source: &str, servers: &[&Simulator], config: &str) -> Strin
   credentials: {{secretRef: {{name: ufm}}}}
   permissions:
     endpoints:
-      ufm: {{addresses: [loopback], timeouts: {{connect: 1s, firstByte: 1s, total: 3s}}, maxBody: 8Mi}}
+      ufm: {{addresses: [loopback], timeouts: {{connect: 1s, firstByte: 1s, total: 3s}}, maxBody: 2Mi}}
   config:
     endpoints: [{}]
     caBundle: |

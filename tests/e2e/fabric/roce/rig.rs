@@ -33,7 +33,7 @@ pub(super) fn entry(server: &Simulator, credentials: &str, config: &str) -> Stri
   interval: 1h
 {credentials}  permissions:
     endpoints:
-      fabric: {{addresses: [loopback], timeouts: {{connect: 1s, firstByte: 1s, total: 3s}}, maxBody: 8Mi}}
+      fabric: {{addresses: [loopback], timeouts: {{connect: 1s, firstByte: 1s, total: 3s}}, maxBody: 2Mi}}
   config:
     endpoint: \"{}\"
     caBundle: |
