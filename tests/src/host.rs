@@ -248,7 +248,8 @@ impl Host {
     /// # Errors
     /// When it does not end.
     pub async fn ended(&mut self) -> Result<std::process::ExitStatus> {
-        tokio::time::timeout(STOP, self.child.wait()).await.context("the host does not end")?.context("waiting for it")
+        let ended = tokio::time::timeout(STOP, self.child.wait()).await;
+        ended.with_context(|| format!("the host does not end: {:#?}", self.log()))?.context("waiting for it")
     }
 
     /// Sends it a signal.

@@ -77,6 +77,9 @@ fn changed(stored: Option<&Lease>, wanted: &Wanted<'_>, base: Option<&str>, now:
         metadata: ObjectMeta {
             name: Some(wanted.name.to_owned()),
             resource_version: base.map(str::to_owned),
+            // An update makes a Lease that is not there, whatever version it names: with its UID it changes the one that
+            // was read, or nothing.
+            uid: old.metadata.uid.filter(|_| base.is_some()),
             annotations: (!annotations.is_empty()).then_some(annotations),
             labels: old.metadata.labels,
             owner_references: old.metadata.owner_references,
