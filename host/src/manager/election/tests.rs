@@ -19,10 +19,13 @@ fn a_lease_is_claimed_renewed_and_given_back() {
     assert_eq!(spec.lease_duration_seconds, Some(3), "rounded up: nobody comes too early");
     assert_eq!((spec.lease_transitions, &spec.acquire_time), (Some(4), &spec.renew_time));
     claimed.metadata.resource_version = Some("7".into());
+    claimed.metadata.uid = Some("this-one".into());
     claimed.metadata.annotations.get_or_insert_default().insert("mine".into(), "too".into());
     let renewed = renew(Some(&claimed), &WANTED, "7");
     assert_eq!(renewed.metadata.resource_version.as_deref(), Some("7"));
     assert_eq!(renewed.metadata.annotations, claimed.metadata.annotations);
+    assert_eq!(renewed.metadata.uid.as_deref(), Some("this-one"), "an update would make one that was deleted");
+    assert_eq!(claim(Some(&claimed), &WANTED, None).metadata.uid, None, "one that is made has no UID yet");
     let again = renewed.spec.clone().unwrap();
     assert_eq!((again.acquire_time, again.lease_transitions), (spec.acquire_time, Some(4)));
     let given = release(Some(&renewed), &WANTED, "8");
