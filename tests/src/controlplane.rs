@@ -10,7 +10,8 @@
 //! ```
 //!
 //! It lives in a temporary folder and on free ports of 127.0.0.1, and it ends with the test, also with one that panics or
-//! is killed. `TOPOLOOM_KEEP=1` keeps the folder with all logs. At most two run in a process at a time.
+//! is killed. [`ControlPlane::shared`] is one that other tests of the process had before: it ends with the process.
+//! `TOPOLOOM_KEEP=1` keeps the folder with all logs, and nothing is shared. At most two are in use in a process at a time.
 
 mod access;
 mod binary;
@@ -20,9 +21,11 @@ mod launch;
 mod objects;
 mod process;
 mod requests;
+mod shared;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -40,26 +43,40 @@ pub use requests::{Request, Requests};
 use etcd::Gateway;
 use launch::Launch;
 use process::Server;
+use shared::Baseline;
 
 /// The apiserver needs about 3 s to end.
 const APISERVER_DEADLINE: Duration = Duration::from_secs(10);
 const ETCD_DEADLINE: Duration = Duration::from_secs(5);
 
-/// A running control plane. Dropping it kills the servers and removes the folder; [`stop`](Self::stop) asks them first.
+/// A running control plane. Dropping it kills the servers and removes the folder; [`stop`](Self::stop) asks them first. A
+/// [shared](Self::shared) one is given back by both.
 pub struct ControlPlane {
+    /// Until it is stopped or given back.
+    servers: Option<Servers>,
+    client: kube::Client,
+    gateway: Gateway,
+    /// The first write that belongs to this test.
+    first_revision: u64,
+    _permit: SemaphorePermit<'static>,
+}
+
+/// What outlives the test, and its runtime, when it is shared.
+struct Servers {
     // The order of the fields is the order of their end.
     apiserver: Option<Server>,
     etcd: Server,
     launch: Launch,
-    client: kube::Client,
-    gateway: Gateway,
     folder: TempDir,
-    _permit: SemaphorePermit<'static>,
+    /// What the next test begins with, where there is a next one.
+    baseline: Option<Baseline>,
+    /// Whether a test did to the servers what no clean-up of the data takes back.
+    spoiled: AtomicBool,
 }
 
 impl std::fmt::Debug for ControlPlane {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { apiserver, etcd, launch, .. } = self;
+        let Servers { apiserver, etcd, launch, .. } = self.servers();
         f.debug_struct("ControlPlane")
             .field("launch", launch)
             .field("servers", &(apiserver, etcd))
@@ -82,6 +99,14 @@ impl ControlPlane {
         Builder::default().start().await
     }
 
+    fn servers(&self) -> &Servers {
+        self.servers.as_ref().expect("they are there until the end")
+    }
+
+    fn servers_mut(&mut self) -> &mut Servers {
+        self.servers.as_mut().expect("they are there until the end")
+    }
+
     /// A client with all rights.
     pub fn client(&self) -> kube::Client {
         self.client.clone()
@@ -94,22 +119,24 @@ impl ControlPlane {
 
     /// The folder with the data, the logs (`etcd.log`, `kube-apiserver.log`) and the kubeconfig files.
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        self.servers().folder.path()
     }
 
     /// The address of the apiserver.
     pub fn server_url(&self) -> String {
-        self.launch.server_url()
+        self.servers().launch.server_url()
     }
 
     /// The certificate with which the apiserver proves itself, in PEM.
     pub fn certificate(&self) -> PathBuf {
-        self.launch.certificate()
+        self.servers().launch.certificate()
     }
 
-    /// The ids of the processes that run.
+    /// The ids of the processes that run, for one who means to disturb them: it is not shared any more.
     pub fn process_ids(&self) -> Vec<u32> {
-        self.apiserver.iter().chain([&self.etcd]).map(Server::id).collect()
+        let servers = self.servers();
+        servers.spoiled.store(true, Ordering::Relaxed);
+        servers.ids()
     }
 
     /// The answer to a GET, as text.
@@ -122,7 +149,8 @@ impl ControlPlane {
         self.client().request_text(request).await.with_context(|| format!("no answer to GET {path}"))
     }
 
-    /// How often the apiserver answered which request since it started.
+    /// How often the apiserver answered which request since it started: of a [shared](Self::shared) one look at what was
+    /// added since the test began.
     ///
     /// # Errors
     ///
@@ -131,13 +159,13 @@ impl ControlPlane {
         Ok(Requests::parse(&self.get("/metrics").await?))
     }
 
-    /// Every write under a prefix (`/registry/minions/`, `/registry/<group>/<plural>/`) since the start, in commit order.
+    /// Every write under a prefix (`/registry/minions/`, `/registry/<group>/<plural>/`) of this test, in commit order.
     ///
     /// # Errors
     ///
     /// When etcd does not answer, or when the history was compacted: then use [`writes_since`](Self::writes_since).
     pub async fn writes_in_order(&self, prefix: &str) -> Result<Vec<Write>> {
-        self.gateway.writes(prefix, 1).await
+        self.gateway.writes(prefix, self.first_revision).await
     }
 
     /// As [`writes_in_order`](Self::writes_in_order), from a revision on.
@@ -165,6 +193,7 @@ impl ControlPlane {
     ///
     /// When etcd does not answer or was compacted at this very revision already.
     pub async fn compact(&self) -> Result<u64> {
+        self.servers().spoiled.store(true, Ordering::Relaxed);
         self.gateway.compact().await
     }
 
@@ -174,7 +203,7 @@ impl ControlPlane {
     ///
     /// When it was not asked for with [`Builder::audit`].
     pub fn audit_log(&self) -> Result<Vec<Value>> {
-        let log = std::fs::read_to_string(self.launch.audit_log()).context("there is no audit log")?;
+        let log = std::fs::read_to_string(self.servers().launch.audit_log()).context("there is no audit log")?;
         log.lines().map(|line| serde_json::from_str(line).context("the audit log is not JSON")).collect()
     }
 
@@ -184,7 +213,7 @@ impl ControlPlane {
     ///
     /// With what it wrote to standard error, when it fails.
     pub async fn kubectl(&self, args: &[&str]) -> Result<String> {
-        let mut command = tokio::process::Command::from(self.launch.programs.command("kubectl"));
+        let mut command = tokio::process::Command::from(self.servers().launch.programs.command("kubectl"));
         command.args(args).current_dir(self.folder()).stdin(Stdio::null()).kill_on_drop(true);
         command.env("KUBECONFIG", self.kubeconfig()).env("KUBECACHEDIR", self.folder().join("kubectl"));
         let output = command.output().await.context("kubectl cannot be started")?;
@@ -201,7 +230,9 @@ impl ControlPlane {
     ///
     /// When the process cannot be signalled.
     pub async fn stop_apiserver(&mut self) -> Result<()> {
-        match self.apiserver.take() {
+        let servers = self.servers_mut();
+        servers.spoiled.store(true, Ordering::Relaxed);
+        match servers.apiserver.take() {
             Some(server) => server.stop(APISERVER_DEADLINE).await,
             None => Ok(()),
         }
@@ -214,26 +245,51 @@ impl ControlPlane {
     ///
     /// When it does not become ready.
     pub async fn start_apiserver(&mut self) -> Result<()> {
-        if self.apiserver.is_none() {
-            let (server, _) = self.launch.apiserver().await?;
-            self.apiserver = Some(server);
+        let servers = self.servers_mut();
+        if servers.apiserver.is_none() {
+            let (server, _) = servers.launch.apiserver().await?;
+            servers.apiserver = Some(server);
         }
         Ok(())
     }
 
-    /// Ends everything in order and removes the folder.
+    /// Ends everything in order and removes the folder; a shared one is given back instead.
     ///
     /// # Errors
     ///
     /// When a process cannot be signalled or the folder cannot be removed.
     pub async fn stop(mut self) -> Result<()> {
+        if self.servers().is_shared() {
+            return Ok(());
+        }
         // The other way round the apiserver hangs until its timeouts.
         self.stop_apiserver().await?;
-        let Self { etcd, folder, launch, .. } = self;
+        let Some(Servers { etcd, folder, launch, .. }) = self.servers.take() else { return Ok(()) };
         etcd.stop(ETCD_DEADLINE).await?;
         if launch.keep {
             return Ok(());
         }
         folder.close().context("the folder of the control plane cannot be removed")
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        if let Some(servers) = self.servers.take()
+            && servers.is_shared()
+            && !std::thread::panicking()
+        {
+            shared::give_back(servers);
+        }
+    }
+}
+
+impl Servers {
+    fn ids(&self) -> Vec<u32> {
+        self.apiserver.iter().chain([&self.etcd]).map(Server::id).collect()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.baseline.is_some() && !self.spoiled.load(Ordering::Relaxed)
     }
 }

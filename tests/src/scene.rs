@@ -20,6 +20,7 @@ use topoloom_api::hyper_node::MemberType;
 use topoloom_api::names::{GROUP_ID_ANNOTATION, SOURCE_LABEL};
 use topoloom_api::{DiscoverySource, HyperNode, object_name};
 
+use crate::chart;
 use crate::controlplane::{Builder, ControlPlane, Requests, eventually};
 use crate::host::Host;
 
@@ -61,20 +62,36 @@ struct Rights {
 }
 
 impl Scene {
-    /// A cluster without nodes and without a configuration.
+    /// A cluster without nodes and without a configuration, on a control plane that other tests had before.
     ///
     /// # Errors
     /// When a server does not start.
     pub async fn new() -> Result<Self> {
+        // What they say of our ServiceAccount is the same in all tests.
+        let policies = ["nodes", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME));
+        let plane = ControlPlane::shared(Self::prepare, &policies).await?;
+        Ok(Self { plane, rights: tokio::sync::Mutex::default() })
+    }
+
+    /// The same on a control plane of its own.
+    ///
+    /// # Errors
+    /// When a server does not start.
+    pub async fn alone() -> Result<Self> {
         Self::with(ControlPlane::builder()).await
     }
 
-    /// The same on a control plane with other settings.
+    /// The same with these settings.
     ///
     /// # Errors
     /// When a server does not start.
     pub async fn with(builder: Builder) -> Result<Self> {
         let plane = builder.start().await?;
+        Self::prepare(&plane).await?;
+        Ok(Self { plane, rights: tokio::sync::Mutex::default() })
+    }
+
+    async fn prepare(plane: &ControlPlane) -> Result<()> {
         for definition in topoloom_api::crds() {
             plane.apply_crd(definition).await?;
         }
@@ -84,7 +101,7 @@ impl Scene {
             ..Default::default()
         };
         namespaces.create(&PostParams::default(), &namespace).await?;
-        Ok(Self { plane, rights: tokio::sync::Mutex::default() })
+        Ok(())
     }
 
     /// Starts the host and waits until it is ready.

@@ -118,7 +118,7 @@ pub async fn run(minutes: u64) -> Result<Outcome> {
 #[allow(clippy::print_stdout, reason = "progress")]
 async fn soak(plan: Plan, record: &Mutex<Record>) -> Result<()> {
     println!("soak: starting a control plane with {} nodes and three replicas", trouble::NODES);
-    let scene = Scene::new().await?;
+    let scene = Scene::alone().await?;
     trouble::prepare(&scene).await?;
     let probe = Probe::new(&scene).await?;
     let replicas = Replicas::start(&scene, probe.board()).await?;

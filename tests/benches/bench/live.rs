@@ -72,7 +72,7 @@ struct Live {
 impl Live {
     async fn start(size: u32) -> Result<Self> {
         eprintln!("bench: starting a control plane with {size} nodes");
-        let scene = Scene::new().await?;
+        let scene = Scene::alone().await?;
         scene.plane.create_nodes((0..size).map(|node| (name(node), labels(node)))).await?;
         scene.configure(&configuration()).await?;
         Ok(Self { scene, size })

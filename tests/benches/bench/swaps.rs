@@ -37,7 +37,7 @@ const LOG: &str = "info,topoloom::discovery::supervisor::swap=debug,topoloom::di
 
 pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> {
     eprintln!("bench: starting a control plane with {SIZE} nodes");
-    let scene = Scene::new().await?;
+    let scene = Scene::alone().await?;
     scene.plane.create_nodes((0..SIZE).map(|node| (name(node), labels(node)))).await?;
     let stage = Stage { scene };
     if options.wants("pushes") {

@@ -89,7 +89,7 @@ fn step(text: &str) {
 
 async fn show() -> Result<()> {
     step("starting etcd and kube-apiserver (built once, some minutes the first time)");
-    let scene = Scene::new().await?;
+    let scene = Scene::alone().await?;
     println!("   the API server is {} and the CRDs are installed", scene.plane.server_url());
 
     step(&format!("creating {} nodes and the configuration", SPINES * LEAVES * NODES + SPARE));

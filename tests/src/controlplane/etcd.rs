@@ -1,5 +1,7 @@
 //! etcd through its JSON gateway: compaction, and every write in commit order.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::ByteString;
 use serde::Deserialize;
@@ -38,8 +40,9 @@ struct Header {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Answer {
+struct Reply {
     header: Header,
+    kvs: Vec<KeyValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -75,12 +78,18 @@ struct KeyValue {
     mod_revision: String,
 }
 
+impl KeyValue {
+    fn name(&self) -> String {
+        String::from_utf8_lossy(&self.key.0).into_owned()
+    }
+}
+
 impl From<Event> for Write {
     fn from(Event { kind, kv }: Event) -> Self {
         let kind = if kind == "DELETE" { WriteKind::Delete } else { WriteKind::Put };
         Self {
             revision: number(&kv.mod_revision),
-            key: String::from_utf8_lossy(&kv.key.0).into_owned(),
+            key: kv.name(),
             kind,
             created: kind == WriteKind::Put && kv.create_revision == kv.mod_revision,
             value: serde_json::from_slice(&kv.value.0).unwrap_or(Value::Null),
@@ -119,8 +128,7 @@ impl Gateway {
     /// The revision of the last write. Fails as long as etcd has no leader, so it is also the readiness check.
     pub(super) async fn revision(&self) -> Result<u64> {
         // A range over one key that never exists: only the header matters.
-        let answer = self.post("/v3/kv/range", &json!({"key": encoded(b"\0")})).await?;
-        let answer: Answer = answer.json().await.context("etcd's range answer is not understood")?;
+        let answer = self.range(&json!({"key": encoded(b"\0")})).await?;
         Ok(number(&answer.header.revision))
     }
 
@@ -129,6 +137,34 @@ impl Gateway {
         let revision = self.revision().await?;
         self.post("/v3/kv/compaction", &json!({"revision": revision.to_string(), "physical": true})).await?;
         Ok(revision)
+    }
+
+    /// Every key, with the revision of its last write.
+    pub(super) async fn keys(&self) -> Result<BTreeMap<String, u64>> {
+        let all = json!({"key": encoded(b"\0"), "range_end": encoded(b"\0"), "keys_only": true});
+        let answer = self.range(&all).await?;
+        Ok(answer.kvs.iter().map(|kv| (kv.name(), number(&kv.mod_revision))).collect())
+    }
+
+    /// Writes a key again as it was at a revision; gives the revision of this write.
+    pub(super) async fn restore(&self, key: &str, revision: u64) -> Result<u64> {
+        let then = json!({"key": encoded(key.as_bytes()), "revision": revision.to_string()});
+        let answer = self.range(&then).await?;
+        let kv = answer.kvs.into_iter().next().with_context(|| format!("{key} was not there at {revision}"))?;
+        let answer = self.post("/v3/kv/put", &json!({"key": kv.key, "value": kv.value})).await?;
+        let answer: Reply = answer.json().await.context("etcd's put answer is not understood")?;
+        Ok(number(&answer.header.revision))
+    }
+
+    /// Removes a key.
+    pub(super) async fn remove(&self, key: &str) -> Result<()> {
+        self.post("/v3/kv/deleterange", &json!({"key": encoded(key.as_bytes())})).await?;
+        Ok(())
+    }
+
+    async fn range(&self, request: &Value) -> Result<Reply> {
+        let answer = self.post("/v3/kv/range", request).await?;
+        answer.json().await.context("etcd's range answer is not understood")
     }
 
     /// The writes from revision `from` up to the one that is the last when this is called.

@@ -3,18 +3,21 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 
-use super::ControlPlane;
 use super::access::{client_from, random_bytes, write_admin_token, write_kubeconfig};
 use super::binary::{Programs, find_or_build};
 use super::etcd::Gateway;
 use super::process::Server;
+use super::{ControlPlane, Servers};
+
+pub(super) type Permit = SemaphorePermit<'static>;
 
 /// Two cores and the memory of one machine hold no more.
 static RUNNING: Semaphore = Semaphore::const_new(2);
@@ -51,15 +54,20 @@ impl Builder {
         self
     }
 
-    /// Starts it and waits until it is ready. Waits before that while two others run in this process.
+    /// Starts it and waits until it is ready. Waits before that while two others are in use in this process.
     ///
     /// # Errors
     ///
     /// Says what did not start, with the end of its log.
     pub async fn start(self) -> Result<ControlPlane> {
+        let permit = permit().await?;
+        self.start_with(permit).await
+    }
+
+    /// The same with a permit to have one.
+    pub(super) async fn start_with(self, permit: Permit) -> Result<ControlPlane> {
         let programs = tokio::task::spawn_blocking(find_or_build).await.context("the build panicked")??;
-        let permit = RUNNING.acquire().await.context("it is never closed")?;
-        let keep = std::env::var_os("TOPOLOOM_KEEP").is_some_and(|value| value == "1");
+        let keep = keep();
         let mut failures = 0;
         loop {
             let mut folder = tempfile::Builder::new().prefix("topoloom-controlplane-").tempdir()?;
@@ -69,8 +77,9 @@ impl Builder {
             }
             match Launch::new(programs.clone(), &self, &folder, keep)?.run().await {
                 Ok((launch, etcd, gateway, apiserver, client)) => {
-                    let apiserver = Some(apiserver);
-                    return Ok(ControlPlane { apiserver, etcd, launch, client, gateway, folder, _permit: permit });
+                    let (apiserver, baseline, spoiled) = (Some(apiserver), None, AtomicBool::new(false));
+                    let servers = Some(Servers { apiserver, etcd, launch, folder, baseline, spoiled });
+                    return Ok(ControlPlane { servers, client, gateway, first_revision: 1, _permit: permit });
                 }
                 // Between the choice of a port and its use somebody else may take it.
                 Err(error) if failures < STARTS && format!("{error:#}").contains(PORT_TAKEN) => failures += 1,
@@ -78,6 +87,16 @@ impl Builder {
             }
         }
     }
+}
+
+/// The right to have a control plane. Waits while as many are in use as this machine holds.
+pub(super) async fn permit() -> Result<Permit> {
+    RUNNING.acquire().await.context("it is never closed")
+}
+
+/// Whether the folders with all logs are wanted.
+pub(super) fn keep() -> bool {
+    std::env::var_os("TOPOLOOM_KEEP").is_some_and(|value| value == "1")
 }
 
 /// What is needed to start a server again.
@@ -116,7 +135,12 @@ impl Launch {
         self.folder.join("audit.log")
     }
 
-    fn etcd_url(&self) -> String {
+    /// The file with all rights.
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        self.folder.join("kubeconfig")
+    }
+
+    pub(super) fn etcd_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.etcd_port)
     }
 
@@ -178,7 +202,7 @@ impl Launch {
         }
         args.extend(self.apiserver_args.iter().cloned());
         let mut server = Server::start(&self.programs, "kube-apiserver", &args, &self.folder)?;
-        let kubeconfig = self.folder.join("kubeconfig");
+        let kubeconfig = self.kubeconfig();
         let client = ready("kube-apiserver", &mut server, APISERVER_TIMEOUT, async || {
             // Its certificate appears while it starts.
             write_kubeconfig(&kubeconfig, &self.server_url(), &self.certificate(), "default", &self.token)?;

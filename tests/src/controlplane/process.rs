@@ -102,13 +102,27 @@ impl Drop for Server {
 
 /// A process that kills `id` as soon as the pipe to it closes.
 fn guard(id: u32) -> Result<Child> {
+    at_the_end(r#"kill -KILL "$1""#, [id.to_string()])
+}
+
+/// A process that removes a folder after the pipe to it closed and the servers that write into it are gone.
+pub(super) fn sweep(folder: &Path, ids: &[u32]) -> Result<Child> {
+    // One that nobody waits for stays a zombie, with an id: there is an end to the patience.
+    let script = r#"folder=$1; shift; for turn in $(seq 100); do kill -0 "$@" 2>/dev/null || break; sleep 0.1; done
+rm -rf -- "$folder""#;
+    let folder = folder.to_str().context("the temporary folder has a readable name")?.to_owned();
+    at_the_end(script, std::iter::once(folder).chain(ids.iter().map(u32::to_string)))
+}
+
+/// Runs a script as soon as this process has ended, however it ends.
+fn at_the_end(script: &str, args: impl IntoIterator<Item = String>) -> Result<Child> {
     Command::new("sh")
-        .args(["-c", r#"cat >/dev/null; kill -KILL "$1""#, "guardian"])
-        .arg(id.to_string())
+        .args(["-c", &format!("cat >/dev/null; {script}"), "guardian"])
+        .args(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()
-        .context("cannot start the guardian of a server")
+        .context("cannot start a guardian")
 }

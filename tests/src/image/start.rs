@@ -186,7 +186,7 @@ impl Root {
 pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -> Result<Started> {
     let root = Root::unpack(image, platform, emulator)?;
     let version = root.version()?;
-    let scene = Scene::new().await?;
+    let scene = Scene::alone().await?;
     scene.nodes(&["a ex.io/rack=x example.com/rack=x", "b ex.io/rack=y example.com/rack=y"]).await?;
     root.put(KUBECONFIG, &fs::read(scene.plane.kubeconfig())?)?;
     let mut entries = RACKS.to_owned();

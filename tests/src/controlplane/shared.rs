@@ -1,0 +1,165 @@
+//! Control planes that one test gives back and the next one takes: a start costs more than most tests.
+//!
+//! What a test left in etcd is taken back under the apiserver, which follows as it follows any other writer of etcd. Where
+//! that is not sure to take back everything, the servers end and the next test gets new ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::access::client_from;
+use super::etcd::Gateway;
+use super::launch::{keep, permit};
+use super::process::sweep;
+use super::{Builder, ControlPlane, Servers};
+
+/// Those that wait for the next test: never more than may be in use at a time.
+static IDLE: Mutex<Vec<Servers>> = Mutex::new(Vec::new());
+
+const AT_ONCE: usize = 16;
+/// A request of a host that was killed may end after the first.
+const ROUNDS: usize = 5;
+
+/// What the apiserver writes for itself, at any time.
+const ITS_OWN: [&str; 4] = [
+    "/registry/configmaps/kube-system/",
+    "/registry/leases/kube-system/apiserver-",
+    "/registry/masterleases/",
+    "/registry/ranges/",
+];
+/// The same for what it made at its start; what others add is taken back.
+const ITS_OWN_FROM_THE_START: [&str; 2] = ["/registry/flowschemas/", "/registry/prioritylevelconfigurations/"];
+/// What the apiserver acts on some time after it has changed, without a sign: new definitions, webhooks and policies.
+const SLOW: [&str; 3] =
+    ["/registry/admissionregistration.k8s.io/", "/registry/apiextensions.k8s.io/", "/registry/apiregistration.k8s.io/"];
+
+/// What every test begins with.
+pub(super) struct Baseline {
+    revision: u64,
+    /// With the revision of their last write; that may be a later one, which wrote the same again.
+    keys: BTreeMap<String, u64>,
+    files: BTreeSet<OsString>,
+    /// Removes the folder when this process ends without a word, as a test binary does.
+    sweeper: Child,
+}
+
+impl Drop for Baseline {
+    fn drop(&mut self) {
+        // It has nothing to remove any more. Both fail only for a process that has ended.
+        _ = self.sweeper.kill();
+        _ = self.sweeper.wait();
+    }
+}
+
+impl ControlPlane {
+    /// One that may have served other tests of this process, and is as `prepare` left a new one; every caller has to
+    /// prepare the same. `policies` are names of admission policies, and of their bindings, that say the same in every test.
+    ///
+    /// # Errors
+    ///
+    /// When a new one does not start or cannot be prepared.
+    pub async fn shared(prepare: impl AsyncFnOnce(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
+        let permit = permit().await?;
+        while let Some(mut servers) = take() {
+            match clean(&mut servers, policies).await {
+                Ok((client, gateway, revision)) => {
+                    let (servers, first_revision) = (Some(servers), revision + 1);
+                    return Ok(Self { servers, client, gateway, first_revision, _permit: permit });
+                }
+                Err(error) => {
+                    eprintln!("controlplane: {} is not used again: {error:#}", servers.folder.path().display())
+                }
+            }
+        }
+        let mut plane = Builder::default().start_with(permit).await?;
+        prepare(&plane).await?;
+        if !keep() {
+            let baseline = Baseline::of(&plane).await?;
+            plane.servers_mut().baseline = Some(baseline);
+        }
+        Ok(plane)
+    }
+}
+
+fn take() -> Option<Servers> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop()
+}
+
+pub(super) fn give_back(servers: Servers) {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner).push(servers);
+}
+
+impl Baseline {
+    async fn of(plane: &ControlPlane) -> Result<Self> {
+        let servers = plane.servers();
+        let revision = plane.gateway.revision().await?;
+        let keys = plane.gateway.keys().await?;
+        let sweeper = sweep(plane.folder(), &servers.ids())?;
+        Ok(Self { revision, keys, files: files(plane.folder())?, sweeper })
+    }
+}
+
+/// Takes back what a test left; gives what the next one talks with, and the last revision before it.
+async fn clean(servers: &mut Servers, policies: &[String]) -> Result<(kube::Client, Gateway, u64)> {
+    let baseline = servers.baseline.as_mut().context("it was never meant for others")?;
+    let folder = servers.folder.path();
+    for name in files(folder)?.difference(&baseline.files) {
+        let path = folder.join(name);
+        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.with_context(|| format!("{} cannot be removed", path.display()))?;
+    }
+    // Connections belong to the runtime of the test that made them.
+    let gateway = Gateway::new(&servers.launch.etcd_url())?;
+    let client = client_from(&servers.launch.kubeconfig()).await?;
+    for _ in 0..ROUNDS {
+        // The next round may not undo what this one saw, so the revision comes first.
+        let revision = gateway.revision().await?;
+        let left = left(&baseline.keys, &gateway.keys().await?);
+        if left.is_empty() {
+            let answer = client.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
+            anyhow::ensure!(answer == "ok", "/readyz says {answer}");
+            return Ok((client, gateway, revision));
+        }
+        for (key, _) in &left {
+            let known = policies.iter().any(|name| key.ends_with(&format!("/{name}")));
+            anyhow::ensure!(known || !SLOW.iter().any(|slow| key.starts_with(slow)), "{key} was changed");
+        }
+        let (again, new): (Vec<_>, Vec<_>) = left.into_iter().partition(|(_, kept)| *kept);
+        stream::iter(new)
+            .map(|(key, _)| {
+                let gateway = &gateway;
+                async move { gateway.remove(&key).await }
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_for_each(async |()| Ok(()))
+            .await?;
+        for (key, _) in again {
+            let revision = gateway.restore(&key, baseline.revision).await?;
+            baseline.keys.insert(key, revision);
+        }
+    }
+    bail!("somebody writes to it without end")
+}
+
+fn files(folder: &Path) -> Result<BTreeSet<OsString>> {
+    let names = fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
+    names.with_context(|| format!("{} cannot be read", folder.display()))
+}
+
+/// What differs from the beginning, and whether it was there then.
+fn left(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> Vec<(String, bool)> {
+    let its_own = |key: &str| {
+        ITS_OWN.iter().any(|own| key.starts_with(own))
+            || then.contains_key(key) && ITS_OWN_FROM_THE_START.iter().any(|own| key.starts_with(own))
+    };
+    let changed = now.iter().filter(|(key, revision)| then.get(*key) != Some(revision)).map(|(key, _)| key);
+    let gone = then.keys().filter(|key| !now.contains_key(*key));
+    let all = changed.chain(gone).filter(|key| !its_own(key));
+    all.map(|key| (key.clone(), then.contains_key(key))).collect()
+}
