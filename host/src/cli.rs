@@ -228,9 +228,14 @@ fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode>
     if ended.is_ok() {
         run::last_words(&runtime);
     }
-    // A thread that hangs in the kernel, on a volume or a name server, must not keep the process: nobody hears signals now.
-    runtime.shutdown_timeout(LAST_PATIENCE);
+    end(runtime);
     ended
+}
+
+/// Ends what is left of the threads. One that hangs in the kernel, on a volume or a name server, must not keep the process:
+/// nobody hears signals now.
+fn end(runtime: tokio::runtime::Runtime) {
+    runtime.shutdown_timeout(LAST_PATIENCE);
 }
 
 /// A number of mistakes in words.
@@ -302,10 +307,35 @@ fn executable() -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     #[test]
     fn the_flags_are_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn a_thread_that_hangs_does_not_keep_the_process_from_ending() {
+        let runtime = runtime().unwrap();
+        let (hangs, is_hanging) = mpsc::channel();
+        let (frees, freed) = mpsc::channel::<()>();
+        runtime.spawn_blocking(move || {
+            hangs.send(()).unwrap();
+            // It is freed when the test is over.
+            freed.recv().unwrap_err();
+        });
+        is_hanging.recv().unwrap();
+        let (ends, ended) = mpsc::channel();
+        let ending = std::thread::spawn(move || {
+            end(runtime);
+            ends.send(()).unwrap();
+        });
+        // Much later than its last patience: other tests share the machine.
+        let in_time = ended.recv_timeout(20 * LAST_PATIENCE);
+        drop(frees);
+        ending.join().unwrap();
+        assert_eq!(in_time, Ok(()), "the thread still hangs, and the process waits for it");
     }
 }

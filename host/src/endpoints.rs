@@ -216,6 +216,11 @@ impl Endpoints {
         self.named.is_empty()
     }
 
+    /// The Secrets and ConfigMaps that they need.
+    pub fn objects(&self) -> impl Iterator<Item = &Name> {
+        self.slots.keys()
+    }
+
     /// The endpoints that get a credential without TLS.
     pub fn cleartext(&self) -> impl Iterator<Item = &str> {
         let plans = self.named.values().map(|endpoint| &endpoint.plan);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::Result;
-use jiff::Timestamp;
+use anyhow::{Context, Result};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use topoloom_api::HyperNode;
 use topoloom_api::names::{GROUP_ID_ANNOTATION, SOURCE_LABEL};
 use topoloom_tests::chart::{self, Installed};
 use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::guest;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene, by_hand};
 
@@ -22,6 +23,18 @@ const VOLCANO: &str = "vc-controller-manager";
 const VOLCANOS_LEASE: &str = "vc-hypernode-controller-manager";
 /// Who holds it.
 const HOLDER: &str = "volcano-0_x";
+/// How long it lasts, in seconds.
+const LASTS: i64 = 2;
+
+/// A source of which nothing stays when its plugin fails for good.
+const FAILS: &str = "
+networkTopologyDiscovery:
+- source: fabric
+  enabled: true
+  onFailure: remove
+  plugin: {configMap: {name: versions-plugin, key: plugin.wasm}}
+  permissions: {nodeLabels: [example.com/rack]}
+";
 
 /// Volcano's own controller, as far as it can be seen from outside: its lease, and what it writes.
 struct Volcano {
@@ -30,12 +43,12 @@ struct Volcano {
 }
 
 impl Volcano {
-    /// It takes its lease of two seconds, and renews it until it is stopped.
+    /// It takes its lease, and renews it until it is stopped.
     async fn start(scene: &Scene) -> Result<Self> {
         let leases: Api<Lease> = Api::namespaced(scene.plane.client(), NAMESPACE);
         let lease = json!({
             "metadata": {"name": VOLCANOS_LEASE},
-            "spec": {"holderIdentity": HOLDER, "leaseDurationSeconds": 2},
+            "spec": {"holderIdentity": HOLDER, "leaseDurationSeconds": LASTS},
         });
         leases.create(&PostParams::default(), &serde_json::from_value(lease)?).await?;
         let (mut renews, renewed) = (JoinSet::new(), leases.clone());
@@ -63,12 +76,13 @@ impl Volcano {
         Ok(())
     }
 
-    /// It is gone, and leaves its lease behind as it is.
-    async fn vanishes(mut self) -> Result<()> {
+    /// It is gone, and leaves its lease behind as it is. Nobody can know before the time that it gives.
+    async fn vanishes(mut self) -> Result<Timestamp> {
         self.renews.shutdown().await;
-        let left = self.leases.get(VOLCANOS_LEASE).await?;
-        assert_eq!(left.spec.and_then(|spec| spec.holder_identity).as_deref(), Some(HOLDER));
-        Ok(())
+        let left = self.leases.get(VOLCANOS_LEASE).await?.spec.context("a lease says who holds it")?;
+        assert_eq!(left.holder_identity.as_deref(), Some(HOLDER));
+        let renewed = left.renew_time.context("it was renewed")?;
+        Ok(renewed.0 + SignedDuration::from_secs(LASTS))
     }
 }
 
@@ -91,6 +105,84 @@ fn our_writes(scene: &Scene) -> Result<Vec<Value>> {
     let ours = all.filter(|event| event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("topoloom/")));
     let writes = ours.filter(|event| matches!(event["verb"].as_str(), Some("create" | "update" | "patch" | "delete")));
     Ok(writes.filter(|event| event["objectRef"]["resource"] == "hypernodes").collect())
+}
+
+/// When the API server was asked to delete HyperNodes.
+fn deletions(scene: &Scene) -> Result<Vec<Timestamp>> {
+    let writes = our_writes(scene)?.into_iter().filter(|event| event["verb"] == "delete");
+    writes.map(|event| Ok(event["requestReceivedTimestamp"].as_str().context("a time")?.parse()?)).collect()
+}
+
+/// Waits until the host has read the configuration so many times.
+async fn until_read(host: &Host, times: usize) {
+    eventually(&format!("the configuration is read {times} times"), PATIENCE, async || {
+        let read = host.log().iter().filter(|line| line.contains("\"configuration read\"")).count();
+        if read >= times { Ok(()) } else { Err(format!("{read} times")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m6_what_goes_with_its_source_goes_only_after_volcano() -> Result<()> {
+    let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    scene.nodes(&["m1 ex.io/rack=a ex.io/spine=s"]).await?;
+    let tree = ["tier 2 ex.io/spine=s (1): ex.io/rack=a", "tier 1 ex.io/rack=a (1): m1"];
+    scene.configure(&RACKS.replace("  enabled: true\n", "  enabled: true\n  onRemoval: delete\n")).await?;
+    let host = scene.host().await?;
+    scene.until(&tree).await;
+    let volcano = Volcano::start(&scene).await?;
+    scene.until_condition("label", "SecondWriter", "True", "ForeignWriter").await;
+
+    scene.configure("networkTopologyDiscovery: []").await?;
+    let message = scene.until_condition("label", "Applied", "False", "WriteFailed").await;
+    assert!(message.contains("Volcano's own controller leads"), "{message}");
+    // With each document the host looks at what sources left behind.
+    scene.configure("# Still nothing.\nnetworkTopologyDiscovery: []").await?;
+    until_read(&host, 3).await;
+    assert_eq!(scene.topology().await?, tree);
+    let over = volcano.vanishes().await?;
+    scene.until(&[]).await;
+    scene.until_state("label", "Disabled").await;
+    host.stop().await?;
+    let deleted = deletions(&scene)?;
+    assert_eq!(deleted.len(), tree.len(), "{deleted:?}");
+    assert!(deleted.iter().all(|at| *at >= over), "Volcano may lead until {over}: {deleted:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m6_what_a_failing_plugin_takes_along_goes_only_after_volcano() -> Result<()> {
+    let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    scene.nodes(&["m1 example.com/rack=a"]).await?;
+    let tree = ["tier 1 example.com/rack=a (1): m1"];
+    // Good twice, and then never again.
+    let module = scene.plane.folder().join("third.wasm");
+    std::fs::write(&module, guest::version("third", "1.0.0")?)?;
+    let map = format!("{NAMESPACE}/versions-plugin");
+    scene.cli(&["plugin", "push", &module.to_string_lossy(), "--configmap", &map]).await?;
+    scene.configure(FAILS).await?;
+    let host = scene.host().await?;
+    scene.until(&tree).await;
+    let volcano = Volcano::start(&scene).await?;
+    scene.until_condition("fabric", "SecondWriter", "True", "ForeignWriter").await;
+
+    eventually("it is in quarantine", PATIENCE, async || {
+        scene.cli(&["source", "run", "fabric"]).await.map_err(|error| error.to_string())?;
+        let status = scene.source("fabric").await.map_err(|error| error.to_string())?.status;
+        let is_quarantine = status.conditions.iter().any(|condition| condition.reason == "Quarantined");
+        if is_quarantine { Ok(()) } else { Err(format!("{status:#?}")) }
+    })
+    .await;
+    assert_eq!(scene.topology().await?, tree);
+    let over = volcano.vanishes().await?;
+    scene.until(&[]).await;
+    let message = scene.until_condition("fabric", "Applied", "False", "Quarantined").await;
+    assert!(message.contains("1 HyperNodes were deleted") && message.contains("onFailure: remove"), "{message}");
+    host.stop().await?;
+    let deleted = deletions(&scene)?;
+    assert_eq!(deleted.len(), tree.len(), "{deleted:?}");
+    assert!(deleted.iter().all(|at| *at >= over), "Volcano may lead until {over}: {deleted:?}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

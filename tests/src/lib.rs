@@ -16,5 +16,6 @@ pub mod helm;
 pub mod host;
 pub mod image;
 pub mod limits;
+pub mod once;
 pub mod scene;
 pub mod soak;

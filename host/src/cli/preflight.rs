@@ -1,12 +1,13 @@
 //! `topoloom preflight`: whether everything is there that a host needs, before it runs and when it does not work.
 //!
-//! It reads, asks for rights, and creates one HyperNode that is never stored (a dry run). Secrets are asked about and not
-//! read.
+//! It reads, asks for rights, asks the plugins of this binary what they would read, and creates one HyperNode that is never
+//! stored (a dry run). Secrets are asked about and not read.
 
 mod access;
 mod cluster;
 mod config;
 mod line;
+mod wishes;
 
 use std::process::ExitCode;
 
@@ -19,6 +20,7 @@ use super::options::values;
 use super::print;
 use crate::cluster::access::{Extent, Kept, Setting};
 use crate::cluster::{Reason, leases};
+use crate::endpoints::Outside;
 use access::Subject;
 use line::{Line, Mark};
 
@@ -77,7 +79,8 @@ pub(super) async fn run(args: PreflightArgs) -> anyhow::Result<ExitCode> {
     };
     let mut lines = vec![Line::ok("API server", format!("{} at {}", server.version, where_.trim_end_matches('/')))];
     let location = args.host.location();
-    let (configuration, references) = config::look(&client, &location).await;
+    let outside = Outside::cluster(&client, &location.namespace, &connection.server);
+    let (configuration, references) = config::look(&client, &outside, &location).await;
     let setting = Setting {
         own: args.host.own_namespace(),
         config: (location.namespace.clone(), location.name.clone()),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::endpoint::{CaBundle, Carrier, KeyRef};
 use super::{Credentials, Document, EntryConfig, PluginOrigin, SecretRef};
+use crate::endpoints::vault::{Kind, Name};
 
 /// Namespace and name of an object.
 type Named = (String, String);
@@ -19,8 +20,22 @@ pub struct References {
     pub plugins: Vec<(String, String)>,
 }
 
+impl References {
+    /// Adds what an endpoint needs, unless it is there already.
+    pub fn add(&mut self, Name { kind, namespace, name }: Name) {
+        let (list, pair) = match kind {
+            Kind::Secret => (&mut self.secrets, (namespace, name)),
+            Kind::ConfigMap => (&mut self.config_maps, (namespace, name)),
+        };
+        if let Err(place) = list.binary_search(&pair) {
+            list.insert(place, pair);
+        }
+    }
+}
+
 impl Document {
-    /// What its enabled entries refer to. `namespace` is that of the configuration, which holds where none is named.
+    /// What its enabled entries refer to by keys that every entry has; what stands in a plugin's own part of an entry is
+    /// known to that plugin alone. `namespace` is that of the configuration, which holds where none is named.
     #[must_use]
     pub fn references(&self, namespace: &str) -> References {
         let (mut secrets, mut maps, mut plugins) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

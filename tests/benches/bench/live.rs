@@ -4,6 +4,7 @@
 
 mod convergence;
 pub(crate) mod edits;
+mod profile;
 mod raw;
 mod requests;
 pub(crate) mod watch;
@@ -28,8 +29,9 @@ pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     let sizes = options.nodes(&SIZES);
     let largest = sizes.iter().copied().max().unwrap_or_default();
     let is_running_wanted = ["requests", "edits", "memory"].iter().any(|part| options.wants(part));
+    let largest_wanted = is_running_wanted || options.wants("profile");
     for size in sizes {
-        if !options.wants("convergence") && size != largest {
+        if !options.wants("convergence") && (size != largest || !largest_wanted) {
             continue;
         }
         let live = Live::start(size).await?;
@@ -38,6 +40,9 @@ pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
         }
         if is_running_wanted && size == largest {
             running(&live, options, table).await?;
+        }
+        if options.wants("profile") && size == largest {
+            profile::measure(&live, table).await?;
         }
         live.scene.plane.stop().await?;
     }

@@ -26,7 +26,7 @@ mod table;
 use options::Options;
 use table::Table;
 
-const PARTS: [&str; 16] = [
+const PARTS: [&str; 17] = [
     "bombs",
     "overhead",
     "discovery",
@@ -39,6 +39,7 @@ const PARTS: [&str; 16] = [
     "requests",
     "edits",
     "memory",
+    "profile",
     "pushes",
     "gaps",
     "crowd",
@@ -78,7 +79,7 @@ async fn measure(options: &Options, table: &mut Table) -> anyhow::Result<()> {
     if options.wants("files") {
         files::measure(options, table).await?;
     }
-    if ["convergence", "requests", "edits", "memory"].iter().any(|part| options.wants(part)) {
+    if ["convergence", "requests", "edits", "memory", "profile"].iter().any(|part| options.wants(part)) {
         live::measure(options, table).await?;
     }
     if ["pushes", "gaps", "crowd", "marathon"].iter().any(|part| options.wants(part)) {

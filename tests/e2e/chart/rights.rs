@@ -70,8 +70,8 @@ fn later(rule: &Rule) -> Vec<&str> {
         Some("discoverysources") => &["get"],
         Some("events") => &["patch"],
         Some("secrets") => &["get", "list", "watch"],
-        // Named in what is the plugin's own part of its entry: nobody but the plugin knows that it is a ConfigMap.
-        Some("configmaps") if has_two_ways(rule) => &[],
+        // Named in what is the plugin's own part of its entry: the plugin is asked.
+        Some("configmaps") if has_two_ways(rule) => &["get", "list", "watch"],
         Some("configmaps") if is_about_the_configuration(rule) => &["get"],
         Some("configmaps") => &["get", "delete"],
         _ => &[],

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use topoloom_tests::chart::plain;
 use topoloom_tests::guest;
 use topoloom_tests::limits::{self, Reader};
+use topoloom_tests::once;
 
 fn main() -> ExitCode {
     let verb = std::env::args().nth(1).unwrap_or_default();
@@ -38,7 +39,8 @@ fn root() -> Result<PathBuf> {
 
 fn check() -> Result<()> {
     generated()?;
-    orphans()
+    orphans()?;
+    once::check(&root()?)
 }
 
 /// Everything that is generated, by file name.

@@ -5,14 +5,16 @@ use kube::{Api, ResourceExt};
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 
 use super::line::Line;
-use crate::cluster::Refusal;
+use super::wishes;
+use crate::cluster::{Refusal, client};
 use crate::config::{Document, Load, Location, References};
+use crate::endpoints::Outside;
 
 /// Mistakes and warnings that are shown; the rest is counted.
 const SHOWN: usize = 50;
 
-/// Looks at the ConfigMap. Answers with what its entries refer to as well.
-pub(super) async fn look(client: &kube::Client, location: &Location) -> (Vec<Line>, References) {
+/// Looks at the ConfigMap. Answers with what its entries refer to as well, of which some is for plugins to say.
+pub(super) async fn look(client: &kube::Client, outside: &Outside, location: &Location) -> (Vec<Line>, References) {
     let what = "configuration";
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &location.namespace);
     let map = match api.get_opt(&location.name).await {
@@ -51,17 +53,23 @@ pub(super) async fn look(client: &kube::Client, location: &Location) -> (Vec<Lin
             References::default()
         }
         Load::Valid(document) => {
-            lines.extend(judged(&location.to_string(), &document));
-            document.references(&location.namespace)
+            let mut references = document.references(&location.namespace);
+            let refused = wishes::ask(outside, &document, &mut references).await.unwrap_or_else(|error| {
+                let found = format!("what they read is not known: {}", client::chain(&error));
+                lines.push(Line::warn("plugins of this binary", found, ""));
+                Vec::new()
+            });
+            lines.extend(judged(&location.to_string(), &document, refused));
+            references
         }
     };
     (lines, references)
 }
 
-/// What a document that can be read comes to.
-fn judged(place: &str, document: &Document) -> Vec<Line> {
+/// What a document that can be read comes to, with what plugins refuse of it.
+fn judged(place: &str, document: &Document, refused: Vec<String>) -> Vec<Line> {
     let enabled: Vec<&str> = document.enabled().map(|entry| entry.source.as_str()).collect();
-    let errors: Vec<String> = document.errors().map(ToString::to_string).collect();
+    let errors: Vec<String> = document.errors().map(ToString::to_string).chain(refused).collect();
     let warnings: Vec<String> = document.warnings.iter().map(ToString::to_string).collect();
     let mut lines = Vec::new();
     if enabled.is_empty() && errors.is_empty() {
@@ -89,8 +97,13 @@ mod tests {
     use crate::cli::preflight::line::Mark;
 
     fn lines(text: &str) -> Vec<(Mark, String)> {
+        lines_with(text, &[])
+    }
+
+    fn lines_with(text: &str, refused: &[&str]) -> Vec<(Mark, String)> {
         let document = crate::config::parse(text).unwrap();
-        judged("ns/map", &document).into_iter().map(|line| (line.mark, line.found)).collect()
+        let refused = refused.iter().map(ToString::to_string).collect();
+        judged("ns/map", &document, refused).into_iter().map(|line| (line.mark, line.found)).collect()
     }
 
     #[test]
@@ -101,6 +114,13 @@ mod tests {
         assert_eq!(lines.first(), Some(&(Mark::Ok, "ns/map enables label".to_owned())));
         let mistakes: Vec<_> = lines.iter().filter(|(mark, _)| *mark == Mark::Fail).collect();
         assert!(matches!(mistakes.as_slice(), [(_, said)] if said.starts_with("line 6: ")), "{mistakes:?}");
+    }
+
+    #[test]
+    fn what_a_plugin_refuses_is_a_mistake_as_well() {
+        let lines = lines_with("networkTopologyDiscovery:\n- source: roce\n  enabled: true\n", &["source roce: no"]);
+        let wanted = [(Mark::Ok, "ns/map enables roce".to_owned()), (Mark::Fail, "source roce: no".to_owned())];
+        assert_eq!(lines, wanted);
     }
 
     #[test]

@@ -1,0 +1,217 @@
+//! A source whose task breaks: how long it waits, that it begins anew, and that nobody else notices. Time stands still but
+//! where it is waited for.
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::*;
+use crate::cluster::events::Events;
+use crate::cluster::gate::{ReadOnly, Switch};
+use crate::config;
+use crate::delivery::Supply;
+use crate::discovery::nodes::Nodes;
+use crate::discovery::report::Reports;
+use crate::discovery::supervisor::TierRegistry;
+use crate::endpoints::Outside;
+use crate::manager::metrics;
+use crate::plugin::trust::TrustOptions;
+use crate::plugin::{Compiler, Runtime};
+use crate::topology::apply::Writer;
+use crate::topology::observe::HyperNodes;
+
+/// Longer than anything that is waited for.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// An Event about a source.
+struct Told {
+    about: String,
+    reason: String,
+    note: String,
+    at: Instant,
+}
+
+/// A running set of sources whose plugins nobody has, so that each tells an Event when it begins.
+struct Scene {
+    loads: UnboundedSender<Load>,
+    told: UnboundedReceiver<Told>,
+    /// How many times the task of the source `breaks` still breaks, each time while it tells an Event.
+    left: Arc<AtomicU32>,
+    stop: CancellationToken,
+    running: JoinSet<()>,
+    _rival: watch::Sender<rival::Rival>,
+}
+
+impl Scene {
+    /// Nothing runs yet, and the first time is over in which a list of Nodes waits for wishes.
+    fn new(breaks: u32) -> Self {
+        let (tells, told) = unbounded_channel();
+        let left = Arc::new(AtomicU32::new(breaks));
+        let stop = CancellationToken::new();
+        let (rivals, rival) = watch::channel(None);
+        let shared = Arc::new(shared(&server(tells, &left), rival, &stop));
+        let (loads, heard) = unbounded_channel();
+        let (says, said) = unbounded_channel();
+        says.send(Said::Complete).unwrap();
+        let sources = Sources::new(Arc::clone(&shared), stop.clone());
+        let mut running = JoinSet::new();
+        running.spawn(sources.run(Standby::new(shared), heard, said));
+        let scene = Self { loads, told, left, stop, running, _rival: rivals };
+        scene.configure(&[]);
+        scene
+    }
+
+    /// A document with these sources, each with the plugin that it wants.
+    fn configure(&self, sources: &[(&str, &str)]) {
+        let entry = |(source, plugin): &(&str, &str)| {
+            format!("- {{source: {source}, enabled: true, plugin: {{builtin: {plugin}}}}}\n")
+        };
+        let list = if sources.is_empty() { " []".to_owned() } else { sources.iter().map(entry).collect() };
+        let document = config::parse(&format!("networkTopologyDiscovery:\n{list}")).unwrap();
+        self.loads.send(Load::Valid(document)).unwrap();
+    }
+
+    /// The next Event about this source, and how many there were about others meanwhile.
+    async fn next(&mut self, source: &str) -> (Told, usize) {
+        let mut others = 0;
+        loop {
+            let told = tokio::time::timeout(PATIENCE, self.told.recv()).await;
+            let told = told.unwrap_or_else(|_| panic!("{source} is silent, and others spoke {others} times")).unwrap();
+            if told.about == source {
+                return (told, others);
+            }
+            others += 1;
+        }
+    }
+
+    /// Everything that is told in this time.
+    async fn told_within(&mut self, time: Duration) -> Vec<String> {
+        tokio::time::sleep(time).await;
+        let told = std::iter::from_fn(|| self.told.try_recv().ok());
+        let mut told: Vec<_> = told.map(|told| format!("{}: {}", told.about, told.reason)).collect();
+        told.sort();
+        told
+    }
+
+    async fn end(mut self) {
+        self.stop.cancel();
+        tokio::time::timeout(PATIENCE, self.running.join_next()).await.expect("it ends").unwrap().unwrap();
+    }
+}
+
+/// An API server that stores every Event. Whoever tells one about `breaks` breaks, as often as is left.
+fn server(tells: UnboundedSender<Told>, left: &Arc<AtomicU32>) -> kube::Client {
+    let left = Arc::clone(left);
+    let serve = move |request: Request<Body>| {
+        let (tells, left) = (tells.clone(), Arc::clone(&left));
+        async move {
+            let body = request.into_body().collect().await.unwrap().to_bytes();
+            let event: Value = serde_json::from_slice(&body).unwrap();
+            let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let about = word(&event["regarding"]["name"]);
+            let is_meant = about == "breaks";
+            let (reason, note) = (word(&event["reason"]), word(&event["note"]));
+            tells.send(Told { about, reason, note, at: Instant::now() }).unwrap();
+            // It is polled by whoever waits for the answer: the task of the source.
+            let fewer = |left: u32| left.checked_sub(1).filter(|_| is_meant);
+            assert!(left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_err(), "as the test wants it");
+            Ok::<_, Infallible>(Response::new(Body::from(body.to_vec())))
+        }
+    };
+    kube::Client::new(tower::service_fn(serve), "default")
+}
+
+fn shared(client: &kube::Client, rival: watch::Receiver<rival::Rival>, stop: &CancellationToken) -> Shared {
+    let mut registry = Registry::default();
+    let counted = metrics::Discovery::register(&mut registry);
+    let hyper_nodes = Arc::new(HyperNodes::default());
+    Shared {
+        runtime: Runtime::start(Compiler::Child { exe: "/nowhere".into() }).unwrap(),
+        supply: Supply::offline(),
+        trust: TrustOptions::default(),
+        outside: Outside::offline(),
+        nodes: Arc::new(Nodes::default()),
+        hyper_nodes: Arc::clone(&hyper_nodes),
+        writer: Writer { client: client.clone(), hyper_nodes, concurrency: 1, metrics: counted.writes },
+        reports: Arc::new(Reports::default()),
+        events: Events::new(client.clone()),
+        metrics: counted.rounds,
+        tiers: TierRegistry::default(),
+        mode: Mode::Apply,
+        switch: Switch::new(ReadOnly::No),
+        rival,
+        prepared: watch::Sender::new(0),
+        stop: stop.clone(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_whose_task_breaks_begins_anew_after_longer_and_longer_pauses_and_no_other_notices() {
+    let mut scene = Scene::new(8);
+    scene.configure(&[("calm", "x"), ("breaks", "x")]);
+    let (first, mut others) = scene.next("breaks").await;
+    let (mut last, mut pauses) = (first.at, Vec::new());
+    for _ in 0..8 {
+        let (next, more) = scene.next("breaks").await;
+        pauses.push((next.at - last).as_secs());
+        (last, others) = (next.at, others + more);
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60], "twice as long each time, up to the longest");
+    assert_eq!(others, 1, "the other one began once");
+    // It does not break any more. Both hear what is said to all from here on.
+    assert_eq!(scene.told_within(2 * LAST_ANEW).await, [""; 0]);
+    scene.loads.send(Load::NoConfigMap).unwrap();
+    assert_eq!(scene.told_within(FIRST_ANEW).await, ["breaks: ConfigMissing", "calm: ConfigMissing"]);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_ran_for_long_begins_with_the_first_pause_again() {
+    let mut scene = Scene::new(3);
+    scene.configure(&[("breaks", "x")]);
+    for _ in 0..4 {
+        scene.next("breaks").await;
+    }
+    for (calm, pause) in [(CALM / 2, 8), (CALM + LAST_ANEW, 1)] {
+        assert_eq!(scene.told_within(calm).await, [""; 0]);
+        scene.left.store(1, Ordering::SeqCst);
+        scene.loads.send(Load::NoConfigMap).unwrap();
+        let (broke, _) = scene.next("breaks").await;
+        let (anew, _) = scene.next("breaks").await;
+        assert_eq!((anew.at - broke.at).as_secs(), pause, "after {calm:?} without breaking");
+    }
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_about_a_source_while_it_waits_to_begin_anew_counts() {
+    let mut scene = Scene::new(1);
+    scene.configure(&[("breaks", "x")]);
+    let (broke, _) = scene.next("breaks").await;
+    // Half of its pause has passed: it is edited, and waits for the rest.
+    tokio::time::sleep(FIRST_ANEW / 2).await;
+    scene.configure(&[("breaks", "another")]);
+    let (anew, _) = scene.next("breaks").await;
+    assert_eq!((anew.at - broke.at).as_secs(), FIRST_ANEW.as_secs());
+    assert!(anew.note.contains("\"another\""), "{}", anew.note);
+
+    // It breaks once more and is removed while it waits.
+    scene.left.store(1, Ordering::SeqCst);
+    scene.loads.send(Load::NoConfigMap).unwrap();
+    scene.next("breaks").await;
+    tokio::time::sleep(FIRST_ANEW / 2).await;
+    scene.configure(&[]);
+    assert_eq!(scene.told_within(2 * LAST_ANEW).await, [""; 0]);
+    // Back again, it waits for nothing.
+    let back = Instant::now();
+    scene.configure(&[("breaks", "x")]);
+    let (begun, _) = scene.next("breaks").await;
+    assert_eq!((begun.at - back).as_secs(), 0);
+    scene.end().await;
+}

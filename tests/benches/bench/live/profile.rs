@@ -1,0 +1,128 @@
+//! Where a busy host spends its processor time: nodes move from leaf to leaf as fast as the API server takes it, the entry
+//! is edited every few seconds, and the host profiles itself meanwhile.
+//!
+//! The folded stacks, from which flame graphs are drawn, stay in `target/profile.folded`.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use topoloom_tests::host::Host;
+
+use super::Live;
+use crate::cluster::{KEYS, LEAF, configuration, leaf, leaf_value, name, values};
+use crate::process::{held, peak_mib};
+use crate::table::{Row, Table, mib};
+
+const SECONDS: u64 = 30;
+/// Edits of labels under way at a time.
+const MOVES_AT_ONCE: usize = 4;
+const EDIT: Duration = Duration::from_secs(3);
+/// Rows of the table.
+const SHOWN: usize = 14;
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/profile.folded");
+
+pub(super) async fn measure(live: &Live, table: &mut Table) -> Result<()> {
+    live.clear().await?;
+    let mut watch = live.watch();
+    let host = Host::launch(&live.scene.plane.kubeconfig(), &["--log", "info", "--profiling"]).await?;
+    watch.until_right(live.size).await?;
+    let moves = AtomicU64::new(0);
+    let path = format!("/debug/profile?seconds={SECONDS}");
+    let folded = tokio::select! {
+        folded = host.get(&path) => folded?,
+        moved = moving(live, &moves) => return moved.context("the nodes stopped moving"),
+        edited = editing(live) => return edited.context("the edits stopped"),
+    };
+    // Everything back, for whatever is measured next.
+    restore(live).await?;
+    live.scene.configure(&configuration()).await?;
+    watch.until_right(live.size).await?;
+    let id = host.id().context("the host has ended")?;
+    let now = held(id)?.resident;
+    let what = format!("busy host, {} nodes", live.size);
+    table.add(Row::new(format!("{what}: memory now and at its peak"), format!("{} {}", mib(now), mib(peak_mib(id)?))));
+    let each = moves.load(Ordering::Relaxed) / SECONDS;
+    table.add(Row::new(format!("{what}: nodes moved per second"), each.to_string()));
+    std::fs::write(FILE, &folded).with_context(|| format!("cannot write {FILE}"))?;
+    show(&folded, &what, table);
+    host.stop().await
+}
+
+/// Moves nodes to the next leaf and back, for ever.
+async fn moving(live: &Live, moves: &AtomicU64) -> Result<()> {
+    let there = |turn: u32| {
+        let node = turn.wrapping_mul(7919) % live.size;
+        let other = (leaf(node) + 1) % (live.size / LEAF).max(1);
+        (name(node), if (turn / live.size).is_multiple_of(2) { other } else { leaf(node) })
+    };
+    stream::iter((0..u32::MAX).map(there))
+        .map(|(node, to)| async move {
+            live.scene.plane.relabel(&node, KEYS[0], leaf_value(to).as_str()).await?;
+            moves.fetch_add(1, Ordering::Relaxed);
+            anyhow::Ok(())
+        })
+        .buffer_unordered(MOVES_AT_ONCE)
+        .try_for_each(async |()| Ok(()))
+        .await
+}
+
+/// Puts every node back where it was.
+async fn restore(live: &Live) -> Result<()> {
+    stream::iter(0..live.size)
+        .map(|node| async move {
+            live.scene.plane.relabel(&name(node), KEYS[0], values(node)[0].as_str()).await.map(drop)
+        })
+        .buffer_unordered(MOVES_AT_ONCE * 4)
+        .try_for_each(async |()| Ok(()))
+        .await
+}
+
+/// Another limit in the entry every few seconds, for ever: its plugin is configured anew and answers for all nodes.
+async fn editing(live: &Live) -> Result<()> {
+    let mut beat = tokio::time::interval(EDIT);
+    for turn in 0_u64.. {
+        beat.tick().await;
+        let limits = format!(r#""enabled": true, "limits": {{"cpu": "{}s"}}"#, 5 + turn % 2);
+        live.scene.configure(&configuration().replace(r#""enabled": true"#, &limits)).await?;
+    }
+    Ok(())
+}
+
+/// What the processor did, by the innermost of our own functions on the stack, and by the innermost crate.
+fn show(folded: &str, what: &str, table: &mut Table) {
+    let stacks: Vec<(&str, u64)> = folded
+        .lines()
+        .filter_map(|line| line.rsplit_once(' '))
+        .filter_map(|(s, n)| Some((s, n.parse().ok()?)))
+        .collect();
+    let all: u64 = stacks.iter().map(|(_, samples)| samples).sum();
+    table.add(Row::new(format!("{what}: processor time in {SECONDS} s"), format!("{} samples of 1/99 s", all)));
+    for (kind, title) in [(ours as fn(&str) -> String, "in"), (last, "executing")] {
+        let mut shares: BTreeMap<String, u64> = BTreeMap::new();
+        for (stack, samples) in &stacks {
+            *shares.entry(kind(stack)).or_default() += samples;
+        }
+        let mut shares: Vec<_> = shares.into_iter().collect();
+        shares.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+        for (name, samples) in shares.into_iter().take(SHOWN) {
+            let percent = samples as f64 * 100.0 / all.max(1) as f64;
+            table.add(Row::new(format!("{what}: {title} {name}"), format!("{percent:.1} %")));
+        }
+    }
+}
+
+/// The innermost function that is ours; else the thread.
+fn ours(stack: &str) -> String {
+    let is_ours = |frame: &&str| frame.trim_start_matches(['<', '&']).starts_with("topoloom");
+    let frame = stack.rsplit(';').find(is_ours).or_else(|| stack.split(';').next());
+    frame.unwrap_or_default().to_owned()
+}
+
+/// The crate of the innermost function.
+fn last(stack: &str) -> String {
+    let frame = stack.rsplit(';').next().unwrap_or_default().trim_start_matches(['<', '&']);
+    frame.split("::").next().unwrap_or_default().to_owned()
+}
