@@ -62,4 +62,4 @@ bench: controlplane ## Print the measured table, side by side with what it is co
 
 soak: controlplane ## Live through MINUTES=20 of trouble, then play each failover FAULTS=50 times
 	$(TARGET_DIR)/debug/soak $(MINUTES)
-	TOPOLOOM_FAULTS=$(FAULTS) cargo test --workspace --test e2e -- failover:: --nocapture --test-threads 1
+	TOPOLOOM_FAULTS=$(FAULTS) cargo test --workspace --test e2e -- failover:: --nocapture --test-threads 2
