@@ -29,6 +29,9 @@ pub(super) async fn measure(live: &Live, table: &mut Table) -> Result<()> {
     let mut watch = live.watch();
     let host = Host::launch(&live.scene.plane.kubeconfig(), &["--log", "info", "--profiling"]).await?;
     watch.until_right(live.size).await?;
+    let id = host.id().context("the host has ended")?;
+    // Before the profile: to name functions, it reads the symbols of the whole binary.
+    let (quiet, peak) = (held(id)?.resident, peak_mib(id)?);
     let moves = AtomicU64::new(0);
     let path = format!("/debug/profile?seconds={SECONDS}");
     let folded = tokio::select! {
@@ -40,10 +43,8 @@ pub(super) async fn measure(live: &Live, table: &mut Table) -> Result<()> {
     restore(live).await?;
     live.scene.configure(&configuration()).await?;
     watch.until_right(live.size).await?;
-    let id = host.id().context("the host has ended")?;
-    let now = held(id)?.resident;
     let what = format!("busy host, {} nodes", live.size);
-    table.add(Row::new(format!("{what}: memory now and at its peak"), format!("{} {}", mib(now), mib(peak_mib(id)?))));
+    table.add(Row::new(format!("{what}: memory before, and its peak"), format!("{}, {}", mib(quiet), mib(peak))));
     let each = moves.load(Ordering::Relaxed) / SECONDS;
     table.add(Row::new(format!("{what}: nodes moved per second"), each.to_string()));
     std::fs::write(FILE, &folded).with_context(|| format!("cannot write {FILE}"))?;
@@ -99,7 +100,7 @@ fn show(folded: &str, what: &str, table: &mut Table) {
         .filter_map(|(s, n)| Some((s, n.parse().ok()?)))
         .collect();
     let all: u64 = stacks.iter().map(|(_, samples)| samples).sum();
-    table.add(Row::new(format!("{what}: processor time in {SECONDS} s"), format!("{} samples of 1/99 s", all)));
+    table.add(Row::new(format!("{what}: processor time in {SECONDS} s"), format!("{all} samples of 1/99 s")));
     for (kind, title) in [(ours as fn(&str) -> String, "in"), (last, "executing")] {
         let mut shares: BTreeMap<String, u64> = BTreeMap::new();
         for (stack, samples) in &stacks {
