@@ -107,10 +107,14 @@ fn our_writes(scene: &Scene) -> Result<Vec<Value>> {
     Ok(writes.filter(|event| event["objectRef"]["resource"] == "hypernodes").collect())
 }
 
-/// When the API server was asked to delete HyperNodes.
-fn deletions(scene: &Scene) -> Result<Vec<Timestamp>> {
+/// Says whether so many HyperNodes were deleted, and none of them while Volcano might still lead.
+fn deleted_after(scene: &Scene, over: Timestamp, number: usize) -> Result<()> {
     let writes = our_writes(scene)?.into_iter().filter(|event| event["verb"] == "delete");
-    writes.map(|event| Ok(event["requestReceivedTimestamp"].as_str().context("a time")?.parse()?)).collect()
+    let times = writes.map(|event| Ok(event["requestReceivedTimestamp"].as_str().context("a time")?.parse()?));
+    let deleted: Vec<Timestamp> = times.collect::<Result<_>>()?;
+    assert_eq!(deleted.len(), number, "{deleted:?}");
+    assert!(deleted.iter().all(|at| *at >= over), "Volcano may lead until {over}: {deleted:?}");
+    Ok(())
 }
 
 /// Waits until the host has read the configuration so many times.
@@ -144,10 +148,7 @@ async fn m6_what_goes_with_its_source_goes_only_after_volcano() -> Result<()> {
     scene.until(&[]).await;
     scene.until_state("label", "Disabled").await;
     host.stop().await?;
-    let deleted = deletions(&scene)?;
-    assert_eq!(deleted.len(), tree.len(), "{deleted:?}");
-    assert!(deleted.iter().all(|at| *at >= over), "Volcano may lead until {over}: {deleted:?}");
-    Ok(())
+    deleted_after(&scene, over, tree.len())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,10 +180,7 @@ async fn m6_what_a_failing_plugin_takes_along_goes_only_after_volcano() -> Resul
     let message = scene.until_condition("fabric", "Applied", "False", "Quarantined").await;
     assert!(message.contains("1 HyperNodes were deleted") && message.contains("onFailure: remove"), "{message}");
     host.stop().await?;
-    let deleted = deletions(&scene)?;
-    assert_eq!(deleted.len(), tree.len(), "{deleted:?}");
-    assert!(deleted.iter().all(|at| *at >= over), "Volcano may lead until {over}: {deleted:?}");
-    Ok(())
+    deleted_after(&scene, over, tree.len())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use super::endpoint::{CaBundle, Carrier, KeyRef};
 use super::{Credentials, Document, EntryConfig, PluginOrigin, SecretRef};
-use crate::endpoints::vault::{Kind, Name};
 
 /// Namespace and name of an object.
 type Named = (String, String);
@@ -21,15 +20,20 @@ pub struct References {
 }
 
 impl References {
-    /// Adds what an endpoint needs, unless it is there already.
-    pub fn add(&mut self, Name { kind, namespace, name }: Name) {
-        let (list, pair) = match kind {
-            Kind::Secret => (&mut self.secrets, (namespace, name)),
-            Kind::ConfigMap => (&mut self.config_maps, (namespace, name)),
-        };
-        if let Err(place) = list.binary_search(&pair) {
-            list.insert(place, pair);
-        }
+    /// Adds a Secret, unless it is there already.
+    pub fn add_secret(&mut self, name: Named) {
+        insert(&mut self.secrets, name);
+    }
+
+    /// The same with a ConfigMap.
+    pub fn add_config_map(&mut self, name: Named) {
+        insert(&mut self.config_maps, name);
+    }
+}
+
+fn insert(sorted: &mut Vec<Named>, name: Named) {
+    if let Err(place) = sorted.binary_search(&name) {
+        sorted.insert(place, name);
     }
 }
 

@@ -139,11 +139,12 @@ impl Gateway {
         Ok(revision)
     }
 
-    /// Every key, with the revision of its last write.
-    pub(super) async fn keys(&self) -> Result<BTreeMap<String, u64>> {
+    /// Every key, with the revision of its last write, and the revision at which this is so.
+    pub(super) async fn keys(&self) -> Result<(BTreeMap<String, u64>, u64)> {
         let all = json!({"key": encoded(b"\0"), "range_end": encoded(b"\0"), "keys_only": true});
         let answer = self.range(&all).await?;
-        Ok(answer.kvs.iter().map(|kv| (kv.name(), number(&kv.mod_revision))).collect())
+        let keys = answer.kvs.iter().map(|kv| (kv.name(), number(&kv.mod_revision))).collect();
+        Ok((keys, number(&answer.header.revision)))
     }
 
     /// Writes a key again as it was at a revision; gives the revision of this write.

@@ -108,7 +108,8 @@ fn guard(id: u32) -> Result<Child> {
 /// A process that removes a folder after the pipe to it closed and the servers that write into it are gone.
 pub(super) fn sweep(folder: &Path, ids: &[u32]) -> Result<Child> {
     // One that nobody waits for stays a zombie, with an id: there is an end to the patience.
-    let script = r#"folder=$1; shift; for turn in $(seq 100); do kill -0 "$@" 2>/dev/null || break; sleep 0.1; done
+    let script = r#"folder=$1; shift; turns=100
+for id do while kill -0 "$id" 2>/dev/null && [ $turns -gt 0 ]; do turns=$((turns - 1)); sleep 0.1; done; done
 rm -rf -- "$folder""#;
     let folder = folder.to_str().context("the temporary folder has a readable name")?.to_owned();
     at_the_end(script, std::iter::once(folder).chain(ids.iter().map(u32::to_string)))

@@ -98,8 +98,7 @@ pub(super) fn give_back(servers: Servers) {
 impl Baseline {
     async fn of(plane: &ControlPlane) -> Result<Self> {
         let servers = plane.servers();
-        let revision = plane.gateway.revision().await?;
-        let keys = plane.gateway.keys().await?;
+        let (keys, revision) = plane.gateway.keys().await?;
         let sweeper = sweep(plane.folder(), &servers.ids())?;
         Ok(Self { revision, keys, files: files(plane.folder())?, sweeper })
     }
@@ -118,9 +117,8 @@ async fn clean(servers: &mut Servers, policies: &[String]) -> Result<(kube::Clie
     let gateway = Gateway::new(&servers.launch.etcd_url())?;
     let client = client_from(&servers.launch.kubeconfig()).await?;
     for _ in 0..ROUNDS {
-        // The next round may not undo what this one saw, so the revision comes first.
-        let revision = gateway.revision().await?;
-        let left = left(&baseline.keys, &gateway.keys().await?);
+        let (keys, revision) = gateway.keys().await?;
+        let left = left(&baseline.keys, &keys);
         if left.is_empty() {
             let answer = client.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
             anyhow::ensure!(answer == "ok", "/readyz says {answer}");
@@ -162,4 +160,42 @@ fn left(then: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> Vec<(Strin
     let gone = then.keys().filter(|key| !now.contains_key(*key));
     let all = changed.chain(gone).filter(|key| !its_own(key));
     all.map(|key| (key.clone(), then.contains_key(key))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(list: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        list.iter().map(|(key, revision)| ((*key).to_owned(), *revision)).collect()
+    }
+
+    #[test]
+    fn what_a_test_left_is_all_that_differs_but_what_the_apiserver_writes_for_itself() {
+        let then = keys(&[
+            ("/registry/namespaces/changed", 3),
+            ("/registry/namespaces/gone", 4),
+            ("/registry/namespaces/same", 5),
+            ("/registry/flowschemas/its-own", 6),
+            ("/registry/leases/kube-system/apiserver-x", 7),
+        ]);
+        let now = keys(&[
+            ("/registry/namespaces/changed", 8),
+            ("/registry/namespaces/same", 5),
+            ("/registry/flowschemas/its-own", 9),
+            ("/registry/flowschemas/of-a-test", 10),
+            ("/registry/leases/kube-system/apiserver-x", 11),
+            ("/registry/leases/volcano-system/of-a-test", 12),
+        ]);
+        let mut found = left(&then, &now);
+        found.sort();
+        let wanted = [
+            ("/registry/flowschemas/of-a-test", false),
+            ("/registry/leases/volcano-system/of-a-test", false),
+            ("/registry/namespaces/changed", true),
+            ("/registry/namespaces/gone", true),
+        ];
+        assert_eq!(found, wanted.map(|(key, kept)| (key.to_owned(), kept)));
+        assert_eq!(left(&then, &then), []);
+    }
 }

@@ -11,6 +11,7 @@ use crate::config::{Document, EntryConfig, PluginOrigin, References};
 use crate::delivery::Module;
 use crate::discovery::revision::{Host, prepare};
 use crate::endpoints::Outside;
+use crate::endpoints::vault::{Kind, Name};
 use crate::plugin::{Compiler, Runtime, StartError};
 
 /// Asks by the very function that a running host prepares its sources with, and adds what they need. Answers with every
@@ -32,7 +33,12 @@ pub(super) async fn ask(
     for (entry, module) in entries {
         let host = Host::at_desk(&runtime, outside);
         match prepare(host, Arc::new(entry.clone()), Arc::new(module), None).await {
-            Ok(revision) => revision.endpoints.objects().cloned().for_each(|name| references.add(name)),
+            Ok(revision) => {
+                revision.endpoints.objects().cloned().for_each(|Name { kind, namespace, name }| match kind {
+                    Kind::Secret => references.add_secret((namespace, name)),
+                    Kind::ConfigMap => references.add_config_map((namespace, name)),
+                })
+            }
             Err(why) => refused.push(format!("source {}: {}", entry.source, why.message)),
         }
     }
