@@ -34,6 +34,7 @@ use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Su
 use crate::cluster;
 use crate::config::Location;
 use crate::log;
+use crate::traces::Ear;
 pub use options::reference::reference;
 use options::values::{config_map, namespace, release, server};
 use options::{Given, Outside, Reading};
@@ -221,10 +222,11 @@ fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode>
         given.mistakes().iter().for_each(|mistake| print::error(&format!("topoloom: {mistake}")));
         anyhow::bail!("not started, since {} of what it was told cannot be meant", count(given.mistakes().len()));
     }
-    let log = prepare(&log)?;
+    let (ear, spans) = told.collect();
+    let log = prepare(&log, ear)?;
     given.warnings().iter().for_each(|warning| tracing::warn!(option = warning, "an option is worth a look"));
     let runtime = runtime()?;
-    let ended = runtime.block_on(run::run(told, log));
+    let ended = runtime.block_on(run::run(told, log, spans));
     if ended.is_ok() {
         run::last_words(&runtime);
     }
@@ -244,12 +246,12 @@ fn count(mistakes: usize) -> String {
 }
 
 /// What every verb needs.
-fn prepare(args: &LogArgs) -> anyhow::Result<log::Control> {
+fn prepare(args: &LogArgs, traces: Option<Ear>) -> anyhow::Result<log::Control> {
     let format = match args.log_format {
         LogFormat::Text => log::Format::Text,
         LogFormat::Json => log::Format::Json,
     };
-    let log = log::start(&args.log, format)?;
+    let log = log::start(&args.log, format, traces)?;
     // Whoever needs TLS finds the one provider; a second installation is no failure.
     let _ = rustls::crypto::ring::default_provider().install_default();
     if let Err(error) = private::memory() {
@@ -263,7 +265,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    prepare(&cli.log)?;
+    prepare(&cli.log, None)?;
     match cli.verb {
         Verb::Crd => crd::print(),
         Verb::Config(verb) => config::run(verb),

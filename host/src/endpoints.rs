@@ -42,6 +42,8 @@ use std::sync::{Arc, LazyLock};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use topoloom_core::plugin::{CredentialKind, Limit, Method};
+use tracing::Span;
+use tracing::field::Empty;
 
 use crate::config::endpoint::{CaBundle, Carrier, KeyRef, Verification};
 use crate::config::{Credentials, SecretRef};
@@ -367,8 +369,10 @@ impl Session {
         Ok(Opened { reply, series, exchange, open: Arc::clone(&self.open) })
     }
 
+    #[tracing::instrument(level = "debug", name = "request", skip_all, fields(endpoint = Empty, status = Empty))]
     async fn answer(&mut self, endpoints: &Endpoints, asked: &Asked) -> Result<Reply, Error> {
         let Endpoint { plan, at, series } = endpoints.find(&asked.endpoint)?;
+        Span::current().record("endpoint", &*plan.name);
         let most = Limit::Connections.fixed().size();
         if self.open.load(Ordering::Relaxed) >= most {
             let message = format!("{most} answers are open already, which is as many as a plugin may have at one time");
@@ -383,6 +387,9 @@ impl Session {
                 server.send(plan, asked, so_far).await
             }
         };
+        if let Ok(reply) = &answer {
+            Span::current().record("status", reply.status);
+        }
         series.answered(answer.as_ref().map(|reply| reply.status), begun.elapsed());
         answer
     }

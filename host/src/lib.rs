@@ -8,6 +8,8 @@
 //! | [`cli`] | the command line: flags to typed options, one file per verb |
 //! | [`manager`] | the process: tasks, configuration, health, metrics, the admin server |
 //! | [`log`] | the log, turned up and down while it runs |
+//! | [`traces`] | spans for a collector of traces |
+//! | [`authorities`] | whom we trust to have signed a certificate |
 //! | [`config`] | the document in the ConfigMap |
 //! | [`cluster`] | connecting to the API server and reading its refusals |
 //! | [`discovery`] | nodes, rounds, supervisors, reports |
@@ -15,6 +17,7 @@
 //! | [`plugin`] | the sandbox |
 //! | [`work`] | keys that wait for work, and the workers that take them |
 
+pub mod authorities;
 pub mod cli;
 pub mod cluster;
 pub mod config;
@@ -26,4 +29,5 @@ pub mod manager;
 pub mod plugin;
 mod text;
 pub mod topology;
+pub mod traces;
 pub mod work;

@@ -11,6 +11,8 @@ use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
+use crate::traces::Ear;
+
 /// What nobody can switch on, whatever a filter says.
 ///
 /// A request that fails is told by whoever sent it, with what it means; the client's own lines say less, and quote whole
@@ -40,11 +42,11 @@ pub struct Control {
 #[error("{0}, or TARGET=LEVEL directives")]
 pub struct FilterError(String);
 
-/// Sets the log of the process up. To be called once.
+/// Sets the log of the process up, with another ear for spans if there is one. To be called once.
 ///
 /// # Errors
 /// When the filter cannot be read.
-pub fn start(filter: &str, format: Format) -> Result<Control, FilterError> {
+pub fn start(filter: &str, format: Format, traces: Option<Ear>) -> Result<Control, FilterError> {
     use std::io::IsTerminal;
     let (level, handle) = level(filter)?;
     let layer = fmt::layer().with_writer(std::io::stderr);
@@ -53,8 +55,9 @@ pub fn start(filter: &str, format: Format) -> Result<Control, FilterError> {
         Format::Json => layer.json().flatten_event(true).boxed(),
     };
     let text = Arc::new(Mutex::new(filter.to_owned()));
+    let ears: Vec<Ear> = [layer.with_filter(level).boxed()].into_iter().chain(traces).collect();
     // A second start keeps the first log, which is what an embedding test wants.
-    let _ = Registry::default().with(layer.with_filter(level)).try_init();
+    let _ = Registry::default().with(ears).try_init();
     Ok(Control { handle, text })
 }
 

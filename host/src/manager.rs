@@ -49,6 +49,7 @@ use crate::cluster::gate::{Gate, ReadOnly, Switch};
 use crate::cluster::rate::Limit;
 use crate::cluster::{Connection, client, requests};
 use crate::config::Mode;
+use crate::traces::Spans;
 use crate::{log, work};
 use controller::{Context, Controller, Initialized, Registry};
 use debug::Debug;
@@ -117,6 +118,7 @@ pub async fn run(
     connection: Connection,
     options: Options,
     log: log::Control,
+    spans: Option<Spans>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
     let health = Health::default();
@@ -160,9 +162,16 @@ pub async fn run(
     };
     let initialised = initialise(&mut parts, controllers());
     health.register(&mut registry);
+    if let Some(spans) = &spans {
+        spans.metrics().register(&mut registry);
+    }
     pages.push(admin::debug(debug, log, options.profiling));
     let serving = CancellationToken::new();
     let mut served = servers.serve(&health, registry, pages, &serving);
+    if let Some(spans) = spans {
+        // As long as the servers: what the last writes were is worth a look, too.
+        served.spawn_fallible("traces", spans.send(serving.clone()));
+    }
 
     let ended = match initialised {
         Err(error) => Err(error),

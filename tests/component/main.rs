@@ -28,4 +28,5 @@ mod observability;
 mod options;
 mod secrets;
 mod servers;
+mod traces;
 mod volumes;

@@ -26,5 +26,6 @@ mod plugins;
 mod process;
 mod schema;
 mod swaps;
+mod traces;
 mod verbs;
 mod volcano;

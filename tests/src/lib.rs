@@ -9,6 +9,7 @@
 )]
 
 pub mod chart;
+pub mod collector;
 pub mod controlplane;
 mod gomodule;
 pub mod guest;

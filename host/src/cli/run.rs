@@ -5,6 +5,7 @@ mod access;
 mod election;
 mod listeners;
 mod plugins;
+mod traces;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ use crate::manager::options::{OnInitFailure, Profiling, Writes};
 use crate::manager::{self, Options};
 use crate::plugin;
 use crate::topology::status::Scope;
+use crate::traces::{Ear, Settings, Spans};
 
 /// Flags of `run`. Each is also a variable of the environment and a key of the options file, see [`super::options`].
 #[derive(Debug, Args)]
@@ -78,6 +80,8 @@ pub(super) struct RunArgs {
     /// Calls of plugins under way at most; the others wait (1 to 32)
     #[arg(long, default_value_t = Limit::ProcessCalls.fixed().number(), value_parser = calls, value_name = "COUNT")]
     plugin_calls: u64,
+    #[command(flatten)]
+    traces: traces::TraceArgs,
     // Those with a heading of their own come last: it holds for what follows.
     #[command(flatten)]
     election: election::ElectionArgs,
@@ -131,8 +135,18 @@ pub(super) enum Depth {
 pub(super) struct Told {
     /// How to reach the cluster.
     cluster: ClusterArgs,
+    /// Where spans go, if anywhere.
+    traces: Option<Settings>,
     /// The rest.
     pub(super) options: Options,
+}
+
+impl Told {
+    /// Begins to collect spans, if somebody wants them.
+    pub(super) fn collect(&self) -> (Option<Ear>, Option<Spans>) {
+        let resource = crate::traces::resource(&crate::cluster::instance());
+        self.traces.clone().map(|settings| crate::traces::start(settings, resource)).unzip()
+    }
 }
 
 impl RunArgs {
@@ -157,6 +171,7 @@ impl RunArgs {
             listeners::check_files(listeners.health.as_ref(), given);
             (cache, trust) = (self.plugins.cache(given), self.plugins.trust(given));
         }
+        let traces = self.traces.settings(depth, given);
         let location = self.cluster.location();
         let options = Options {
             rivals: self.rivals.leases(&location),
@@ -195,7 +210,7 @@ impl RunArgs {
                 calls: usize::try_from(self.plugin_calls).unwrap_or(usize::MAX),
             },
         };
-        Told { cluster: self.cluster, options }
+        Told { cluster: self.cluster, traces, options }
     }
 }
 
@@ -221,13 +236,13 @@ fn controllers(given: &mut Given) -> Selection {
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
 /// Runs the host until a signal. A second one ends the process where it stands.
-pub(super) async fn run(told: Told, log: log::Control) -> anyhow::Result<ExitCode> {
-    let Told { cluster, options } = told;
+pub(super) async fn run(told: Told, log: log::Control, spans: Option<Spans>) -> anyhow::Result<ExitCode> {
+    let Told { cluster, options, .. } = told;
     let connection = cluster.connection().await?;
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut host = std::pin::pin!(manager::run(connection, options, log, stop.clone()));
+    let mut host = std::pin::pin!(manager::run(connection, options, log, spans, stop.clone()));
     tokio::select! {
         ended = &mut host => { ended?; return Ok(ExitCode::SUCCESS); }
         _ = terminate.recv() => {}

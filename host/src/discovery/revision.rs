@@ -102,6 +102,7 @@ impl Refused {
 ///
 /// # Errors
 /// The first step that refused, with what to do.
+#[tracing::instrument(level = "debug", skip_all, fields(source = entry.source, digest = %module.digest))]
 pub async fn prepare(
     host: Host<'_>,
     entry: Arc<EntryConfig>,

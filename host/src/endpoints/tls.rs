@@ -9,6 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::credential::Identity;
+use crate::authorities;
 use crate::config::endpoint::Verification;
 
 /// What a client needs of a bundle and a Secret.
@@ -47,29 +48,12 @@ pub(super) fn settings(trust: &Trust<'_>) -> Result<ClientConfig, String> {
         .map_err(|_| "`tls.crt` and `tls.key` of the Secret do not fit together".to_owned())
 }
 
-fn roots(authorities: &[(String, &[u8])]) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    if authorities.is_empty() {
-        // What cannot be read of the system's store is as if it were not there; a store of nothing has its own words.
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
-        if roots.is_empty() {
-            return Err("this system knows no certificate authorities; give the endpoint's with `caBundle`".to_owned());
-        }
-        return Ok(roots);
+fn roots(named: &[(String, &[u8])]) -> Result<RootCertStore, String> {
+    if named.is_empty() {
+        let none = "this system knows no certificate authorities; give the endpoint's with `caBundle`";
+        return authorities::of_system().ok_or_else(|| none.to_owned());
     }
-    for (from, pem) in authorities {
-        let mut some = false;
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|_| format!("{from} is no PEM"))?;
-            roots.add(certificate).map_err(|error| format!("{from} has a certificate that is none: {error}"))?;
-            some = true;
-        }
-        if !some {
-            return Err(format!("{from} holds no PEM certificate"));
-        }
-    }
-    Ok(roots)
+    authorities::named(named.iter().map(|(from, pem)| (from.as_str(), *pem)))
 }
 
 /// Takes every certificate. The handshake itself is still checked, so the other side holds the key of what it shows.

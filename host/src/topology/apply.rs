@@ -22,6 +22,8 @@ use serde_json::{Value, json};
 use topoloom_api::HyperNode;
 use topoloom_api::names::FIELD_MANAGER;
 use topoloom_core::topology::plan::{Action, Base, Plan, Step, StepId, Write};
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::convert::{Wanted, apply_body};
 use super::observe::HyperNodes;
@@ -83,6 +85,7 @@ type Version = (Arc<str>, Arc<str>);
 
 impl Writer {
     /// Executes a plan.
+    #[tracing::instrument(level = "debug", name = "write", skip_all, fields(source = source, steps = plan.steps.len(), written = Empty, refused = Empty))]
     pub async fn execute(&self, source: &str, plan: &Plan) -> Outcome {
         let api: Api<HyperNode> = Api::all(self.client.clone());
         let mut waits: Vec<usize> = plan.steps.iter().map(|step| step.after.len()).collect();
@@ -143,6 +146,7 @@ impl Writer {
             }
         }
         outcome.left_out = plan.steps.len() - outcome.written - outcome.refused.len();
+        Span::current().record("written", outcome.written).record("refused", outcome.refused.len());
         self.look_again(&api, &outcome).await;
         self.hyper_nodes.plan_ends(plan.steps.iter().map(|step| &step.name));
         outcome
@@ -168,6 +172,7 @@ impl Writer {
         }
     }
 
+    #[tracing::instrument(level = "debug", skip_all, fields(hyper_node = &*step.name, verb = Empty, result = Empty, otel.status_code = Empty))]
     async fn step(
         &self,
         api: &Api<HyperNode>,
@@ -194,6 +199,10 @@ impl Writer {
         };
         let refused = result.as_ref().err().map(|refusal: &Refusal| refusal.reason);
         self.metrics.object(verb, refused);
+        Span::current().record("verb", verb).record("result", refused.map_or("ok", Reason::as_str));
+        if refused.is_some() {
+            Span::current().record("otel.status_code", "ERROR");
+        }
         match &result {
             Ok(_) => tracing::debug!(source, hyper_node = &*step.name, verb, "written"),
             Err(refusal) => tracing::debug!(source, hyper_node = &*step.name, verb, error = %refusal, "refused"),

@@ -150,9 +150,10 @@ async fn nothing_that_is_rendered_without_a_cluster_is_a_hook() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dns_and_the_api_server_are_reached_by_the_ports_of_the_values() -> Result<()> {
-    let egress = async |values: Value| -> Result<Vec<String>> {
-        let objects = Rendering::new(json!({"networkPolicy": values})).objects().await?;
+async fn dns_the_api_server_and_the_collector_are_reached_by_the_ports_of_the_values() -> Result<()> {
+    let egress = async |values: Value, collector: &str| -> Result<Vec<String>> {
+        let values = json!({"networkPolicy": values, "traces": {"endpoint": collector}});
+        let objects = Rendering::new(values).objects().await?;
         let policy = object(&objects, "NetworkPolicy", chart::NAME)?;
         let rules = policy["spec"]["egress"].as_array().unwrap();
         let port = |port: &Value| format!("{}/{}", port["port"], port["protocol"].as_str().unwrap_or_default());
@@ -160,12 +161,21 @@ async fn dns_and_the_api_server_are_reached_by_the_ports_of_the_values() -> Resu
         Ok(rules.iter().map(|rule| format!("{} to {}", ports(rule), rule["to"])).collect())
     };
     let usual = ["53/UDP 53/TCP to null", "443/TCP 6443/TCP to null"];
-    assert_eq!(egress(json!({})).await?, usual);
+    assert_eq!(egress(json!({}), "").await?, usual);
     // Values that an upgrade took over.
-    assert_eq!(egress(json!({"dnsPorts": null})).await?, usual);
+    assert_eq!(egress(json!({"dnsPorts": null}), "").await?, usual);
     let values = json!({"dnsPorts": [5353], "apiServer": {"ports": [8443], "cidrs": ["10.0.0.1/32"]}});
     let own = ["5353/UDP 5353/TCP to null", r#"8443/TCP to [{"ipBlock":{"cidr":"10.0.0.1/32"}}]"#];
-    assert_eq!(egress(values).await?, own);
+    assert_eq!(egress(values, "").await?, own);
+    for (collector, port) in [
+        ("http://collector.observability:4318", 4318),
+        ("https://[fd00::1]:4318/otlp", 4318),
+        ("http://collector", 80),
+        ("https://collector.example.com/v1/traces", 443),
+    ] {
+        let traces = format!("{port}/TCP to null");
+        assert_eq!(egress(json!({}), collector).await?, [usual[0], usual[1], &traces], "{collector}");
+    }
     Ok(())
 }
 

@@ -43,6 +43,7 @@ pub(super) fn each() -> Vec<Case> {
                 "!--profiling",
                 "!--plugin-dir",
                 "!--documents",
+                "!--otlp-endpoint",
             ],
         ),
         case("observe", json!({"observe": true}), &["--observe"]),
@@ -71,6 +72,21 @@ pub(super) fn each() -> Vec<Case> {
             json!({"log": {"level": "info,topoloom=debug", "format": "text"}}),
             &["--log=info,topoloom=debug", "--log-format=text"],
         ),
+        case(
+            "traces",
+            json!({"traces": {"endpoint": "http://collector.observability:4318"}}),
+            &["--otlp-endpoint=http://collector.observability:4318", "!--otlp-headers-file", "!--otlp-ca-file"],
+        ),
+        case(
+            "traces with a token",
+            json!({"traces": {"endpoint": "https://c/x", "headersSecret": "token", "authoritiesConfigMap": "ours"}}),
+            &[
+                "--otlp-endpoint=https://c/x",
+                "--otlp-headers-file=/etc/topoloom/traces/headers",
+                "--otlp-ca-file=/etc/topoloom/traces/ca.crt",
+            ],
+        ),
+        case("values of a chart without traces", json!({"traces": null}), &["!--otlp-endpoint"]),
         case(
             "an existing configuration",
             json!({"config": {"existing": {"namespace": "volcano-system", "name": "volcano-controller-configmap"}}}),
@@ -148,6 +164,7 @@ pub(super) fn all() -> Value {
             "watched": [{"name": "acme-plugin"}, {"name": "other", "namespace": "default"}],
         },
         "documents": [{"name": "fabric", "volume": {"configMap": {"name": "fabric-documents"}}}],
+        "traces": {"endpoint": "https://collector.example.com", "headersSecret": "token", "authoritiesConfigMap": "authorities"},
         "access": {
             "secrets": [{"name": "ufm"}, {"name": "more", "namespace": "kube-system"}],
             "configMaps": [{"name": "authorities"}],

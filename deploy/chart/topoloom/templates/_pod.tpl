@@ -33,6 +33,11 @@
 {{- if and (eq $v.plugins.trust.level "signature") (not $v.plugins.trust.keys) -}}
 {{- fail "plugins.trust.level signature needs plugins.trust.keys: the keys that may sign" -}}
 {{- end -}}
+{{- with $v.traces -}}
+{{- if and (not .endpoint) (or .headersSecret .authoritiesConfigMap) -}}
+{{- fail "traces.headersSecret and traces.authoritiesConfigMap are for the collector at traces.endpoint, which is empty" -}}
+{{- end -}}
+{{- end -}}
 {{- $tokens := $v.controllers -}}
 {{- $names := list -}}
 {{- range $tokens -}}
@@ -104,6 +109,17 @@
 {{- end }}
 - {{ printf "--log=%s" $v.log.level | quote }}
 - --log-format={{ $v.log.format }}
+{{- with $v.traces }}
+{{- if .endpoint }}
+- {{ printf "--otlp-endpoint=%s" .endpoint | quote }}
+{{- if .headersSecret }}
+- --otlp-headers-file=/etc/topoloom/traces/headers
+{{- end }}
+{{- if .authoritiesConfigMap }}
+- --otlp-ca-file=/etc/topoloom/traces/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
 {{- range $v.extraArgs }}
 - {{ . | quote }}
 {{- end }}
@@ -118,6 +134,13 @@
 {{- end -}}
 {{- end -}}
 {{- toYaml $volume -}}
+{{- end -}}
+
+{{/* Whether the collector of traces needs files; an earlier chart knew none. */}}
+{{- define "topoloom.traceFiles" -}}
+{{- with .Values.traces -}}
+{{- if and .endpoint (or .headersSecret .authoritiesConfigMap) -}}yes{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "topoloom.volumes" -}}
@@ -144,6 +167,26 @@
           path: {{ $index }}.pem
     {{- end }}
 {{- end }}
+{{- if include "topoloom.traceFiles" . }}
+- name: traces
+  projected:
+    defaultMode: 292
+    sources:
+    {{- with .Values.traces.headersSecret }}
+    - secret:
+        name: {{ . }}
+        items:
+        - key: headers
+          path: headers
+    {{- end }}
+    {{- with .Values.traces.authoritiesConfigMap }}
+    - configMap:
+        name: {{ . }}
+        items:
+        - key: ca.crt
+          path: ca.crt
+    {{- end }}
+{{- end }}
 {{- range $plugins.mounted }}
 - name: plugin-{{ .name }}
   {{- include "topoloom.optionalVolume" .volume | nindent 2 }}
@@ -167,6 +210,11 @@
 {{- if $plugins.trust.keys }}
 - name: trust
   mountPath: /etc/topoloom/trust
+  readOnly: true
+{{- end }}
+{{- if include "topoloom.traceFiles" . }}
+- name: traces
+  mountPath: /etc/topoloom/traces
   readOnly: true
 {{- end }}
 {{- range $plugins.mounted }}

@@ -12,7 +12,7 @@ use clap::FromArgMatches;
 
 use super::flags::{self, Flag};
 use super::*;
-use crate::cli::run::{Depth, RunArgs};
+use crate::cli::run::{Depth, RunArgs, Told};
 use crate::config::options_file::Values;
 use crate::manager::Options;
 
@@ -57,10 +57,15 @@ impl Call<'_> {
 
     /// What it comes to, with every rule applied.
     fn settled(&self) -> (Options, Given) {
+        let (told, given) = self.told(Depth::Rules);
+        (told.options, given)
+    }
+
+    fn told(&self, depth: Depth) -> (Told, Given) {
         let Reading::Run(read) = self.reading() else { panic!("{self:?} is no call of run") };
         let (matches, mut given) = *read;
-        let told = RunArgs::from_arg_matches(&matches).unwrap().settle(Depth::Rules, &mut given);
-        (told.options, given)
+        let told = RunArgs::from_arg_matches(&matches).unwrap().settle(depth, &mut given);
+        (told, given)
     }
 
     fn options(&self) -> Options {

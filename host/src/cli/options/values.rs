@@ -82,6 +82,16 @@ pub(in crate::cli) fn server(text: &str) -> Result<http::Uri, String> {
     if is_plain && is_http { Ok(uri) } else { Err(wanted.to_owned()) }
 }
 
+/// The URL of a collector of traces; the path of OTLP where none is given.
+pub(in crate::cli) fn collector(text: &str) -> Result<http::Uri, String> {
+    let wanted = "must be a URL such as http://10.0.0.1:4318, with http or https, a host, and neither user nor query";
+    let uri = server(text).map_err(|_| wanted.to_owned())?;
+    if uri.path() != "/" {
+        return Ok(uri);
+    }
+    format!("{}/v1/traces", text.trim_end_matches('/')).parse().map_err(|_| wanted.to_owned())
+}
+
 /// A namespace; an empty text names none.
 pub(in crate::cli) fn namespace(text: &str) -> Result<String, String> {
     let is_one = text.is_empty() || is_dns_label(text);

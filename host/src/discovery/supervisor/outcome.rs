@@ -1,15 +1,19 @@
 //! From a result to the cluster: decide, guard, write, and what becomes of what could not be written.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 use topoloom_core::snapshot::View;
+use topoloom_core::topology::Forest;
 use topoloom_core::topology::guard::{self, Confirmation, Seen, Standing, Verdict};
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::Supervisor;
 use crate::config::tuning::EmptyResult;
-use crate::discovery::decide::{Decision, Inputs, decide_again};
+use crate::discovery::decide::{Decision, Inputs, Memory, decide_again};
 use crate::discovery::report::{Decided, fate};
 use crate::topology::apply::Outcome;
 
@@ -22,6 +26,7 @@ const QUICK_CONFLICTS: u32 = 5;
 
 impl Supervisor {
     /// Decides about the last result and writes, until the cluster is as decided or something stands in the way.
+    #[tracing::instrument(level = "debug", name = "reconcile", skip_all, fields(source = &*self.source))]
     pub(super) async fn decide_again(&mut self) {
         self.decide_at = None;
         self.look_at = None;
@@ -49,7 +54,7 @@ impl Supervisor {
                 safety: &safety,
                 tier_names_elsewhere: &elsewhere,
             };
-            let decision = decide_again(&forest, &inputs, &mut self.decided);
+            let decision = decided(&forest, &inputs, &mut self.decided);
             let pass = self.guard(&decision, &safety);
             let named = &decision.named;
             self.wake.obstructed(
@@ -168,6 +173,15 @@ impl Supervisor {
         self.report.write_failed(outcome, pause);
         true
     }
+}
+
+/// What the result means for the objects there are.
+#[tracing::instrument(level = "debug", name = "decide", skip_all, fields(steps = Empty, verdict = Empty))]
+fn decided(forest: &Arc<Forest>, inputs: &Inputs<'_>, memory: &mut Memory) -> Decision {
+    let decision = decide_again(forest, inputs, memory);
+    let verdict = if decision.verdict == Verdict::Pass { "pass" } else { "held" };
+    Span::current().record("steps", decision.plan.steps.len()).record("verdict", verdict);
+    decision
 }
 
 /// The guard's limits of an entry; a source that calls endpoints is held for longer.

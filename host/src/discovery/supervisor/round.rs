@@ -12,6 +12,8 @@ use topoloom_core::plugin::rollout::{Call, Failed};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::guard::Seen;
 use topoloom_core::topology::{Forest, Object};
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::Supervisor;
 use crate::discovery::decide::accept;
@@ -68,6 +70,7 @@ impl Supervisor {
     }
 
     /// One round: ask the plugin, then decide and write.
+    #[tracing::instrument(level = "debug", skip_all, fields(source = &*self.source, outcome = Empty, otel.status_code = Empty))]
     pub(super) async fn round(&mut self) {
         let started = Instant::now();
         let last = self.forest.clone();
@@ -92,6 +95,7 @@ impl Supervisor {
         let Some(call) = self.unless_told(call).await else {
             // It was not seen by anybody, so the next one is due when rounds go on.
             self.pacing.ask();
+            Span::current().record("outcome", "abandoned");
             return;
         };
         let Some(revision) = &self.revision else { return };
@@ -144,6 +148,10 @@ impl Supervisor {
         };
         let took = started.elapsed();
         self.shared.metrics.round(&self.source, outcome, took.as_secs_f64());
+        Span::current().record("outcome", outcome);
+        if outcome != "ok" {
+            Span::current().record("otel.status_code", "ERROR");
+        }
         tracing::debug!(source = &*self.source, outcome, ?took, "round");
     }
 

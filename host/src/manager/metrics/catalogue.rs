@@ -14,6 +14,7 @@ use super::{Discovery, Process};
 use crate::discovery::report::Reports;
 use crate::manager::health::Health;
 use crate::plugin::cache;
+use crate::traces;
 
 /// Before the name of every metric.
 pub const PREFIX: &str = "topoloom";
@@ -117,6 +118,9 @@ fn registered() -> (Registry, impl Sized) {
     health.register(&mut registry);
     registry.register_collector(Box::new(cache::Example(ANY)));
     Reports::examples(ANY).register(&mut registry);
+    let spans = traces::Metrics::default();
+    spans.examples();
+    spans.register(&mut registry);
     (registry, kept)
 }
 

@@ -38,6 +38,12 @@ fn b5_values_have_their_ranges() {
         &["a:b:c", "ftp://a", "https://u@a", "/a"],
         "must be a URL",
     );
+    check(
+        "otlp-endpoint",
+        &["http://a:4318", "http://[::1]:4318/x", "http://a/", ""],
+        &["a:4318", "grpc://a", "http://u@a", "http://a?b", "/a"],
+        "must be a URL",
+    );
     check("v", &["0", "10"], &["-1", "x"], "0 to 1000");
     check("status", &["all", "own"], &["none"], "must be all or own");
     check("config-map", &["name", "space/name"], &["a/b/c", "A", "/a", "a/", "a b"], "NAMESPACE/NAME");
@@ -206,9 +212,7 @@ fn b7_files_that_cannot_be_read_end_the_start() {
         "--tls-cert-file=/no/such",
         "--tls-private-key-file=/dev/null",
     ]);
-    let Reading::Run(read) = call.reading() else { panic!() };
-    let (matches, mut given) = *read;
-    RunArgs::from_arg_matches(&matches).unwrap().settle(Depth::Files, &mut given);
+    let (_, given) = call.told(Depth::Files);
     let told = given.mistakes();
     assert!(told.len() == 3 && told.iter().all(|told| told.contains("cannot be read: ")), "{told:?}");
 }
@@ -337,14 +341,41 @@ fn flags_of_plugins_fit_together() {
         assert!(told.iter().all(|told| told.contains(wanted)), "{told:?}");
     }
     let files = |call: &[&str]| {
-        let Reading::Run(read) = words(call).reading() else { panic!("{call:?}") };
-        let (matches, mut given) = *read;
-        let told = RunArgs::from_arg_matches(&matches).unwrap().settle(Depth::Files, &mut given);
+        let (told, given) = words(call).told(Depth::Files);
         (told.options.cache.is_some(), given.mistakes().to_vec())
     };
     assert_eq!(files(&["--plugin-cache=/c"]), (true, vec![]));
     assert!(files(&["--plugin-cache=/c", "--plugin-cache-key=/dev/null"]).1[0].starts_with("--plugin-cache-key"));
     assert!(files(&["--plugin-trust-key=/dev/null"]).1[0].starts_with("--plugin-trust-key"));
+}
+
+#[test]
+fn flags_of_traces_need_a_collector_and_say_what_is_sent_in_the_clear() {
+    for (call, mistakes, warnings) in [
+        (&["--otlp-headers-file=/h"][..], vec!["--otlp-headers-file", "--otlp-endpoint URL"], vec![]),
+        (&["--otlp-ca-file=/c"], vec!["--otlp-ca-file", "--otlp-endpoint URL"], vec![]),
+        (&["--otlp-endpoint=http://a", "--otlp-headers-file=/h"], vec![], vec!["sent in the clear"]),
+        (&["--otlp-endpoint=http://a", "--otlp-ca-file=/c"], vec![], vec!["has no effect"]),
+        (&["--otlp-endpoint=https://a", "--otlp-headers-file=/h", "--otlp-ca-file=/c"], vec![], vec![]),
+    ] {
+        let (_, given) = words(call).settled();
+        for (told, wanted) in [(given.mistakes(), mistakes), (given.warnings(), warnings)] {
+            assert_eq!(told.len(), usize::from(!wanted.is_empty()), "{call:?}: {told:?}");
+            assert!(wanted.iter().all(|wanted| told[0].contains(wanted)), "{call:?}: {told:?}");
+        }
+    }
+    let no_pem = concat!("--otlp-ca-file=", env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let files = |call: &[&str]| words(call).told(Depth::Files).1.mistakes().to_vec();
+    let told = files(&["--otlp-endpoint=https://a", "--otlp-headers-file=/no/such", no_pem]);
+    assert!(
+        told.len() == 1 && told[0].contains("--otlp-headers-file") && told[0].contains("cannot be read"),
+        "{told:?}"
+    );
+    let told = files(&["--otlp-endpoint=https://a", no_pem]);
+    assert!(
+        told.len() == 1 && told[0].contains("--otlp-ca-file") && told[0].contains("no PEM certificate"),
+        "{told:?}"
+    );
 }
 
 #[test]

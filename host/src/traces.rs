@@ -1,0 +1,103 @@
+//! Spans, sent to an OpenTelemetry collector: where the time of a round went, for whoever asks that later.
+//!
+//! OTLP over HTTP, protobuf, off unless somebody names a collector. Only spans of this program go out: names, numbers and
+//! outcomes, never the words of a log line.
+//!
+//! | span | what it lasts |
+//! |---|---|
+//! | `prepare` | from bytes and an entry to a plugin that can be asked; `source`, `digest` |
+//! | `round` | a question to a plugin and all that comes of it; `source`, `outcome` |
+//! | `call` | one call of a plugin; `function`, `rows` and more |
+//! | `request` | one request of it to an endpoint, up to the head of the answer; `endpoint`, `status` |
+//! | `reconcile` | what is decided about a result, and done about it, in a round or without one; `source` |
+//! | `decide` | what a result means for the objects there are; `steps`, `verdict` |
+//! | `write` | a plan, executed; `steps`, `written`, `refused` |
+//! | `step` | one write of it; `hyper_node`, `verb`, `result` |
+//!
+//! # Failure story
+//!
+//! Nothing here waits for a collector, and nobody waits for anything here. Spans that end while [`QUEUE`] others wait are
+//! dropped; those that a collector does not take after some tries are lost. Both are counted, and the log says once that
+//! it begins and once that it is over.
+
+mod collector;
+mod queue;
+mod sending;
+
+use http::{HeaderMap, Uri};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::EnvResourceDetector;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use rustls::RootCertStore;
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::{Layer, Registry};
+
+pub use queue::{Metrics, QUEUE};
+pub use sending::Spans;
+
+/// Where spans go.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The whole URL, its path included.
+    pub endpoint: Uri,
+    /// What the collector asks for in every request, a token for instance.
+    pub headers: HeaderMap,
+    /// Who may have signed its certificate.
+    pub authorities: RootCertStore,
+}
+
+/// What hears spans begin and end.
+pub type Ear = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Begins to collect spans: the ear belongs into the log of the process, what it hears is sent by [`Spans::send`].
+#[must_use]
+pub fn start(settings: Settings, resource: Resource) -> (Ear, Spans) {
+    let metrics = Metrics::default();
+    let (processor, queue) = queue::bounded(metrics.clone());
+    let provider = SdkTracerProvider::builder().with_resource(resource.clone()).with_span_processor(processor).build();
+    // Places in the source and threads say nothing to whoever reads a trace of a cluster.
+    let layer = tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer(env!("CARGO_PKG_NAME")))
+        .with_context_activation(false)
+        .with_location(false)
+        .with_target(false)
+        .with_threads(false);
+    let ear = layer.with_filter(filter_fn(is_ours).with_max_level_hint(LevelFilter::DEBUG));
+    (ear.boxed(), Spans::new(queue, metrics, settings, &resource))
+}
+
+/// Who speaks. What stands in the variable `OTEL_RESOURCE_ATTRIBUTES` wins.
+#[must_use]
+pub fn resource(instance: &str) -> Resource {
+    let own = [
+        KeyValue::new("service.name", env!("CARGO_PKG_NAME")),
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("service.instance.id", instance.to_owned()),
+    ];
+    Resource::builder_empty().with_attributes(own).with_detector(Box::new(EnvResourceDetector::new())).build()
+}
+
+/// Spans of this program, and no events.
+fn is_ours(about: &Metadata<'_>) -> bool {
+    about.is_span() && *about.level() <= Level::DEBUG && about.target().starts_with(env!("CARGO_PKG_NAME"))
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry::Value;
+
+    use super::*;
+
+    #[test]
+    fn who_speaks_is_said_by_name_version_and_instance() {
+        let resource = resource("pod-7");
+        let said = |key: &'static str| resource.get(&key.into());
+        assert_eq!(said("service.name"), Some(Value::from("topoloom")));
+        assert_eq!(said("service.version"), Some(Value::from(env!("CARGO_PKG_VERSION"))));
+        assert_eq!(said("service.instance.id"), Some(Value::from("pod-7")));
+    }
+}

@@ -1,0 +1,99 @@
+//! One collector, and one request to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use prost::Message;
+use rustls::ClientConfig;
+
+use super::Settings;
+use crate::cluster::client;
+
+/// How long a request may take, its connection included.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection that nothing is sent over for so long is closed.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// The longest answer that is read: it says how many spans were not taken, and why.
+const ANSWER: usize = 64 << 10;
+
+/// Why a collector did not take a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotTaken {
+    /// It may take the same request later.
+    #[error("{0}")]
+    Yet(String),
+    /// It will not take it.
+    #[error("{0}")]
+    Ever(String),
+}
+
+/// A collector.
+#[derive(Debug)]
+pub(super) struct Collector {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    endpoint: Uri,
+    headers: HeaderMap,
+}
+
+impl Collector {
+    pub(super) fn new(settings: Settings) -> Result<Self, rustls::Error> {
+        let Settings { endpoint, headers, authorities } = settings;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let tls = tls.with_root_certificates(authorities).with_no_client_auth();
+        let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(1)
+            .build(connector);
+        Ok(Self { client, endpoint, headers })
+    }
+
+    /// Sends spans, and answers how many of them it did not take.
+    pub(super) async fn take(&self, spans: &ExportTraceServiceRequest) -> Result<u64, NotTaken> {
+        let within = tokio::time::timeout(PATIENCE, self.send(spans.encode_to_vec()));
+        within.await.unwrap_or_else(|_| Err(NotTaken::Yet(format!("no answer within {PATIENCE:?}"))))
+    }
+
+    async fn send(&self, body: Vec<u8>) -> Result<u64, NotTaken> {
+        let mut request = Request::new(Full::from(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.endpoint.clone();
+        *request.headers_mut() = self.headers.clone();
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
+        let answer = self.client.request(request).await.map_err(|error| NotTaken::Yet(client::chain(&error)))?;
+        let status = answer.status();
+        if !status.is_success() {
+            let why = format!("it answers {status}");
+            return Err(if is_passing(status) { NotTaken::Yet(why) } else { NotTaken::Ever(why) });
+        }
+        let body = Limited::new(answer.into_body(), ANSWER).collect().await;
+        // They are taken; what it adds to that counts if it can be read.
+        let said = body.ok().and_then(|body| ExportTraceServiceResponse::decode(body.to_bytes()).ok());
+        let rejected = said.and_then(|said| said.partial_success).map_or(0, |partial| partial.rejected_spans);
+        Ok(u64::try_from(rejected).unwrap_or(0))
+    }
+}
+
+/// What the OTLP specification calls retryable.
+fn is_passing(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
+}

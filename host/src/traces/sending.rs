@@ -1,0 +1,148 @@
+//! The task that sends what has ended, in requests of many spans.
+
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SpanData;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Settings;
+use super::collector::{Collector, NotTaken};
+use super::queue::{Fate, Metrics};
+
+/// Spans of one request at most.
+const BATCH: usize = 512;
+
+/// How long the first span of a request waits for others.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Pauses before the same request is sent again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
+
+/// How long the last spans may take when the process stops.
+pub(super) const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Spans that have ended, and where they go.
+pub struct Spans {
+    queue: mpsc::Receiver<SpanData>,
+    metrics: Metrics,
+    settings: Settings,
+    resource: ResourceAttributesWithSchema,
+}
+
+impl Spans {
+    pub(super) fn new(
+        queue: mpsc::Receiver<SpanData>,
+        metrics: Metrics,
+        settings: Settings,
+        resource: &Resource,
+    ) -> Self {
+        Self { queue, metrics, settings, resource: resource.into() }
+    }
+
+    /// What counts them.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Sends until `stop`, and then what is left.
+    ///
+    /// # Errors
+    /// When no client can be made.
+    pub async fn send(self, stop: CancellationToken) -> Result<(), String> {
+        let Self { mut queue, metrics, settings, resource } = self;
+        let endpoint = settings.endpoint.to_string();
+        let collector = Collector::new(settings).map_err(|error| format!("TLS cannot be used: {error}"))?;
+        let mut sender = Sender { collector, metrics, resource, endpoint, is_failing: false };
+        let late = async {
+            stop.cancelled().await;
+            tokio::time::sleep(FAREWELL).await;
+        };
+        tokio::select! {
+            () = sender.run(&mut queue, &stop) => {}
+            () = late => tracing::warn!(collector = sender.endpoint, "the last spans are lost: they were not taken in time"),
+        }
+        Ok(())
+    }
+}
+
+struct Sender {
+    collector: Collector,
+    metrics: Metrics,
+    resource: ResourceAttributesWithSchema,
+    endpoint: String,
+    is_failing: bool,
+}
+
+impl Sender {
+    async fn run(&mut self, queue: &mut mpsc::Receiver<SpanData>, stop: &CancellationToken) {
+        loop {
+            let batch = next(queue, stop).await;
+            if batch.is_empty() {
+                return;
+            }
+            self.deliver(batch, stop).await;
+        }
+    }
+
+    /// Sends spans, more than once if that may help.
+    async fn deliver(&mut self, batch: Vec<SpanData>, stop: &CancellationToken) {
+        let spans = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let request =
+            ExportTraceServiceRequest { resource_spans: group_spans_by_resource_and_scope(batch, &self.resource) };
+        let mut pauses = PAUSES.into_iter();
+        let answer = loop {
+            let answer = self.collector.take(&request).await;
+            match (&answer, pauses.next()) {
+                (Err(NotTaken::Yet(_)), Some(pause)) if !stop.is_cancelled() => {
+                    // What stops does not wait: the request is sent a last time.
+                    tokio::select! { () = tokio::time::sleep(pause) => {}, () = stop.cancelled() => {} }
+                }
+                _ => break answer,
+            }
+        };
+        match answer {
+            Ok(rejected) => {
+                let rejected = rejected.min(spans);
+                self.metrics.count(Fate::Sent, spans - rejected);
+                self.metrics.count(Fate::Rejected, rejected);
+                if std::mem::take(&mut self.is_failing) {
+                    tracing::info!(collector = self.endpoint, "spans are taken again");
+                }
+            }
+            Err(error) => {
+                self.metrics.count(Fate::Lost, spans);
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::warn!(collector = self.endpoint, %error, "spans are lost: the collector does not take them");
+                }
+            }
+        }
+    }
+}
+
+/// The next spans, or none when all are sent and the process stops.
+async fn next(queue: &mut mpsc::Receiver<SpanData>, stop: &CancellationToken) -> Vec<SpanData> {
+    let mut batch = Vec::new();
+    tokio::select! {
+        biased;
+        taken = queue.recv_many(&mut batch, BATCH) => if taken == 0 { return batch },
+        () = stop.cancelled() => return batch,
+    }
+    let until = Instant::now() + LINGER;
+    while batch.len() < BATCH {
+        let room = BATCH - batch.len();
+        tokio::select! {
+            biased;
+            taken = queue.recv_many(&mut batch, room) => if taken == 0 { break },
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep_until(until) => break,
+        }
+    }
+    batch
+}
