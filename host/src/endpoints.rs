@@ -369,7 +369,7 @@ impl Session {
         Ok(Opened { reply, series, exchange, open: Arc::clone(&self.open) })
     }
 
-    #[tracing::instrument(level = "debug", name = "request", skip_all, fields(endpoint = Empty, status = Empty))]
+    #[tracing::instrument(level = "debug", name = "request", skip_all, fields(endpoint = Empty, outcome = Empty, otel.status_code = Empty))]
     async fn answer(&mut self, endpoints: &Endpoints, asked: &Asked) -> Result<Reply, Error> {
         let Endpoint { plan, at, series } = endpoints.find(&asked.endpoint)?;
         Span::current().record("endpoint", &*plan.name);
@@ -387,10 +387,12 @@ impl Session {
                 server.send(plan, asked, so_far).await
             }
         };
-        if let Ok(reply) = &answer {
-            Span::current().record("status", reply.status);
+        let outcome = metrics::outcome(answer.as_ref().map(|reply| reply.status));
+        Span::current().record("outcome", outcome);
+        if answer.is_err() {
+            Span::current().record("otel.status_code", "ERROR");
         }
-        series.answered(answer.as_ref().map(|reply| reply.status), begun.elapsed());
+        series.answered(outcome, begun.elapsed());
         answer
     }
 

@@ -7,8 +7,10 @@
 //! |---|---|
 //! | `prepare` | from bytes and an entry to a plugin that can be asked; `source`, `digest` |
 //! | `round` | a question to a plugin and all that comes of it; `source`, `outcome` |
-//! | `call` | one call of a plugin; `function`, `rows` and more |
-//! | `request` | one request of it to an endpoint, up to the head of the answer; `endpoint`, `status` |
+//! | `call` | one call of a plugin; `function`, `rows`, `outcome` and more |
+//! | `request` | one request of it to an endpoint, up to the head of the answer; `endpoint`, `outcome` |
+//! | `shadow` | a plugin that is to serve, asked beside the one that serves; `source` |
+//! | `remove` | the end of a source whose objects go with it; `source` |
 //! | `reconcile` | what is decided about a result, and done about it, in a round or without one; `source` |
 //! | `decide` | what a result means for the objects there are; `steps`, `verdict` |
 //! | `write` | a plan, executed; `steps`, `written`, `refused` |
@@ -17,8 +19,8 @@
 //! # Failure story
 //!
 //! Nothing here waits for a collector, and nobody waits for anything here. Spans that end while [`QUEUE`] others wait are
-//! dropped; those that a collector does not take after some tries are lost. Both are counted, and the log says once that
-//! it begins and once that it is over.
+//! dropped; those that a collector does not take after some tries are lost. Both are counted, and the log says when spans
+//! begin to be lost and when that is over, at most once per minute.
 
 mod collector;
 mod queue;
@@ -29,7 +31,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::EnvResourceDetector;
-use opentelemetry_sdk::trace::SdkTracerProvider;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanLimits};
 use rustls::RootCertStore;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
@@ -58,7 +60,13 @@ pub type Ear = Box<dyn Layer<Registry> + Send + Sync>;
 pub fn start(settings: Settings, resource: Resource) -> (Ear, Spans) {
     let metrics = Metrics::default();
     let (processor, queue) = queue::bounded(metrics.clone());
-    let provider = SdkTracerProvider::builder().with_resource(resource.clone()).with_span_processor(processor).build();
+    // What the SDK reads of the environment otherwise, it reads without a word about mistakes.
+    let provider = SdkTracerProvider::builder()
+        .with_sampler(Sampler::AlwaysOn)
+        .with_span_limits(SpanLimits::default())
+        .with_resource(resource.clone())
+        .with_span_processor(processor)
+        .build();
     // Places in the source and threads say nothing to whoever reads a trace of a cluster.
     let layer = tracing_opentelemetry::layer()
         .with_tracer(provider.tracer(env!("CARGO_PKG_NAME")))

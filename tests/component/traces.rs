@@ -13,8 +13,15 @@ use tokio_util::sync::CancellationToken;
 use topoloom::authorities;
 use topoloom::traces::{self, Ear, QUEUE, Settings, Spans};
 use topoloom_tests::collector::{Answer, Collector, attribute};
+use topoloom_tests::controlplane::eventually;
+use tracing::Instrument;
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::SubscriberExt;
+
+use crate::guests::{nodes, round, source, villain};
+
+/// How long something may take that takes a moment.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn settings(url: &str) -> Settings {
     let endpoint = format!("{url}/v1/traces").parse().unwrap();
@@ -117,6 +124,23 @@ async fn a_certificate_that_nobody_vouches_for_gets_no_spans_and_no_headers() {
 }
 
 #[tokio::test]
+async fn a_call_belongs_to_the_round_that_asks_on_whatever_thread_it_runs() {
+    let plugin = villain().await;
+    let collector = Collector::start([]).await.unwrap();
+    let (ear, spans, _) = begin(collector.url());
+    let listening = tracing::subscriber::set_default(Registry::default().with(ear));
+    let asks = tracing::debug_span!(target: "topoloom::round", "round");
+    let call = plugin.discover(&source(), round("good", nodes(16))).instrument(asks).await;
+    assert!(call.end.is_ok(), "{:?}", call.end);
+    drop(listening);
+    send_all(spans).await;
+    let came = collector.requests();
+    let [call, round] = came[0].spans().collect::<Vec<_>>()[..] else { panic!("{came:?}") };
+    assert_eq!((call.name.as_str(), round.name.as_str()), ("call", "round"));
+    assert_eq!(call.parent_span_id, round.span_id);
+}
+
+#[tokio::test]
 async fn what_ended_last_is_sent_when_the_process_stops() {
     let (collector, metrics) = after((StatusCode::OK, Vec::new())).await;
     assert_eq!(collector.requests().iter().map(|request| request.spans().count()).sum::<usize>(), 2);
@@ -141,9 +165,23 @@ async fn a_request_is_sent_again_while_that_may_help() {
 
 #[tokio::test]
 async fn what_a_collector_refuses_is_lost_and_not_sent_again() {
-    let (collector, metrics) = after((StatusCode::BAD_REQUEST, Vec::new())).await;
-    assert_eq!(collector.requests().len(), 1);
-    assert_eq!((counted(&metrics, "sent"), counted(&metrics, "lost")), (0, 2));
+    for status in [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::TEMPORARY_REDIRECT] {
+        let collector = Collector::start([(status, Vec::new())]).await.unwrap();
+        let (ear, spans, metrics) = begin(collector.url());
+        hear(ear, speak);
+        // The process goes on, so there is time for another try.
+        let stop = CancellationToken::new();
+        let mut sending = JoinSet::new();
+        sending.spawn(spans.send(stop.clone()));
+        eventually("they are lost", PATIENCE, async || match counted(&metrics, "lost") {
+            2 => Ok(()),
+            lost => Err(lost.to_string()),
+        })
+        .await;
+        stop.cancel();
+        assert_eq!(sending.join_all().await, [Ok(())]);
+        assert_eq!((collector.requests().len(), counted(&metrics, "sent")), (1, 0), "{status}");
+    }
 }
 
 #[tokio::test]
@@ -162,10 +200,13 @@ async fn what_a_collector_leaves_out_is_counted() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_or_no_protobuf_costs_nothing() {
-    for body in [vec![0; 1 << 20], vec![0xff; 9]] {
+async fn an_answer_that_is_too_long_or_no_protobuf_is_not_read() {
+    // It would count if it were read.
+    let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: "x".repeat(1 << 20) };
+    let long = ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec();
+    for body in [long, vec![0xff; 9]] {
         let (_collector, metrics) = after((StatusCode::OK, body)).await;
-        assert_eq!(counted(&metrics, "sent"), 2);
+        assert_eq!((counted(&metrics, "sent"), counted(&metrics, "rejected")), (2, 0));
     }
 }
 
@@ -182,10 +223,11 @@ async fn nobody_waits_for_a_collector_that_is_not_there() {
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_never_answers_does_not_keep_the_process() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (ear, spans, _) = begin(&format!("http://{}", listener.local_addr().unwrap()));
+    let (ear, spans, metrics) = begin(&format!("http://{}", listener.local_addr().unwrap()));
     hear(ear, speak);
     // Time goes on by itself where everybody waits.
     let began = tokio::time::Instant::now();
     send_all(spans).await;
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_eq!(counted(&metrics, "lost"), 2);
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use opentelemetry_proto::tonic::trace::v1::Span;
+use rustix::process::Signal;
 use topoloom_tests::collector::{Collector, Request, attribute};
-use topoloom_tests::scene::{RACKS, Scene};
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::scene::{PATIENCE, RACKS, Scene};
 
 fn spans(requests: &[Request]) -> impl Iterator<Item = &Span> {
     requests.iter().flat_map(Request::spans)
@@ -29,7 +31,7 @@ async fn a_round_is_one_trace_from_the_question_to_the_last_write() -> Result<()
     std::fs::write(&headers, "# for the collector\nauthorization: Bearer let-me-in\n")?;
     let (endpoint, file) =
         (format!("--otlp-endpoint={}", collector.url()), format!("--otlp-headers-file={}", headers.display()));
-    let host = scene.host_with(&[&endpoint, &file]).await?;
+    let mut host = scene.host_with(&[&endpoint, &file]).await?;
     let came = collector.until(|requests| first_writing(requests).is_some()).await?;
 
     let (round, together) = first_writing(&came).context("a round wrote")?;
@@ -60,8 +62,11 @@ async fn a_round_is_one_trace_from_the_question_to_the_last_write() -> Result<()
 
     assert_eq!(came[0].headers["authorization"], "Bearer let-me-in");
     assert_eq!(came[0].sender("service.name").as_deref(), Some("topoloom"));
-    let metrics = host.get("/metrics").await?;
-    assert!(metrics.contains("topoloom_trace_spans_total{result=\"sent\"}"), "{metrics}");
+    eventually("it counts what it sent", PATIENCE, async || {
+        let metrics = host.get("/metrics").await.map_err(|error| error.to_string())?;
+        if metrics.contains("topoloom_trace_spans_total{result=\"sent\"}") { Ok(()) } else { Err(metrics) }
+    })
+    .await;
     assert!(!host.log().join("\n").contains("let-me-in"), "a secret is in the log");
 
     // The last writes, too: they end a moment before the process.
@@ -74,7 +79,13 @@ async fn a_round_is_one_trace_from_the_question_to_the_last_write() -> Result<()
             "tier 1 ex.io/rack=c (1): m3",
         ])
         .await;
-    host.stop().await?;
+    host.signal(Signal::TERM)?;
+    assert_eq!(host.ended().await?.code(), Some(0), "{:?}", host.log());
+    eventually("nothing is left of it", PATIENCE, async || {
+        let last = host.log().pop().unwrap_or_default();
+        if last.contains("topoloom has stopped") && last.contains("\"tasks\":0") { Ok(()) } else { Err(last) }
+    })
+    .await;
     let created = |span: &&Span| span.name == "step" && attribute(span, "verb").as_deref() == Some("create");
     assert_eq!(spans(&collector.requests()).filter(created).count(), 4);
     Ok(())

@@ -78,7 +78,7 @@ impl Metrics {
         let any: Arc<str> = any.into();
         let series = self.of(&any, &any);
         for status in [200, 304, 302, 401, 429, 500, 400] {
-            series.answered(Ok(status), Duration::ZERO);
+            series.answered(outcome(Ok(status)), Duration::ZERO);
         }
         let nothing = String::new();
         for error in [
@@ -88,7 +88,7 @@ impl Metrics {
             Error::TooLarge(nothing.clone()),
             Error::Protocol(nothing),
         ] {
-            series.answered(Err(&error), Duration::ZERO);
+            series.answered(outcome(Err(&error)), Duration::ZERO);
         }
         series.received(0);
         series.verified(super::Verification::Skipped);
@@ -114,6 +114,20 @@ impl Metrics {
     }
 }
 
+/// A word for how a request ended, up to the head of its answer.
+pub(super) fn outcome(status: Result<u16, &Error>) -> &'static str {
+    match status {
+        Ok(200..=299) => "ok",
+        Ok(304) => "not-modified",
+        Ok(300..=399) => "redirect",
+        Ok(401 | 403) => "unauthorized",
+        Ok(429) => "throttled",
+        Ok(500..=599) => "server-error",
+        Ok(_) => "client-error",
+        Err(error) => error.word(),
+    }
+}
+
 /// The series of one endpoint.
 #[derive(Debug, Clone)]
 pub(super) struct Series {
@@ -123,17 +137,7 @@ pub(super) struct Series {
 
 impl Series {
     /// A request has the head of its answer, or none.
-    pub(super) fn answered(&self, status: Result<u16, &Error>, took: Duration) {
-        let outcome = match status {
-            Ok(200..=299) => "ok",
-            Ok(304) => "not-modified",
-            Ok(300..=399) => "redirect",
-            Ok(401 | 403) => "unauthorized",
-            Ok(429) => "throttled",
-            Ok(500..=599) => "server-error",
-            Ok(_) => "client-error",
-            Err(error) => error.word(),
-        };
+    pub(super) fn answered(&self, outcome: &'static str, took: Duration) {
         let EndpointLabels { source, endpoint } = self.labels.clone();
         self.metrics.requests.get_or_create(&RequestLabels { source, endpoint, outcome }).inc();
         self.metrics.seconds.get_or_create(&self.labels).observe(took.as_secs_f64());

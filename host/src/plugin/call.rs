@@ -9,7 +9,8 @@ use topoloom_core::plugin::{
 };
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::Object;
-use tracing::Instrument;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 use wasmtime::{Engine, Store, UpdateDeadline};
 
 use super::bindings::Pre;
@@ -159,7 +160,9 @@ impl Question for Round {
 
 impl Job {
     /// Waits for its turn, asks, and finds out how it ended. The store dies here, whatever happened in it.
-    pub(super) async fn run<Q: Question>(self, question: Q) -> Call<Q::Answer> {
+    ///
+    /// Its span begins now, below that of whoever calls: the call itself may begin on another thread.
+    pub(super) fn run<Q: Question>(self, question: Q) -> impl Future<Output = Call<Q::Answer>> {
         let inputs = question.inputs();
         let Speaker { source, plugin, digest, call } = &self.frame.speaker;
         let span = tracing::debug_span!(
@@ -171,8 +174,10 @@ impl Job {
             call,
             generation = inputs.nodes.generation(),
             rows = inputs.nodes.rows(),
+            outcome = Empty,
+            otel.status_code = Empty,
         );
-        self.ask(question, inputs).instrument(span).await
+        self.ask(question, inputs).instrument(span)
     }
 
     async fn ask<Q: Question>(self, question: Q, inputs: Inputs) -> Call<Q::Answer> {
@@ -249,6 +254,10 @@ impl Frame {
         let (source, plugin, digest) = (&**source, &**plugin, &**digest);
         let (wall, cpu, peak_memory) = (usage.wall, usage.cpu, usage.peak_memory);
         let outcome = error.map_or("ok", CallError::outcome);
+        Span::current().record("outcome", outcome);
+        if error.is_some() {
+            Span::current().record("otel.status_code", "ERROR");
+        }
         tracing::debug!(source, plugin, digest, call, outcome, ?wall, ?cpu, peak_memory, "a call ended");
         let Some((error, report)) = error.and_then(|error| Some((error, error.report()?))) else { return };
         let stopped_by = error.stopped_by();

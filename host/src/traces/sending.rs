@@ -24,6 +24,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Pauses before the same request is sent again.
 const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
 
+/// The log says no more often that spans are lost.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+
 /// How long the last spans may take when the process stops.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -59,14 +62,19 @@ impl Spans {
         let Self { mut queue, metrics, settings, resource } = self;
         let endpoint = settings.endpoint.to_string();
         let collector = Collector::new(settings).map_err(|error| format!("TLS cannot be used: {error}"))?;
-        let mut sender = Sender { collector, metrics, resource, endpoint, is_failing: false };
+        let mut sender = Sender { collector, metrics, resource, endpoint, trouble: Trouble::default(), under_way: 0 };
         let late = async {
             stop.cancelled().await;
             tokio::time::sleep(FAREWELL).await;
         };
         tokio::select! {
             () = sender.run(&mut queue, &stop) => {}
-            () = late => tracing::warn!(collector = sender.endpoint, "the last spans are lost: they were not taken in time"),
+            () = late => {
+                let left = std::iter::from_fn(|| queue.try_recv().ok()).count();
+                let lost = sender.under_way + u64::try_from(left).unwrap_or(u64::MAX);
+                sender.metrics.count(Fate::Lost, lost);
+                tracing::warn!(collector = sender.endpoint, lost, "the last spans are lost: they were not taken in time");
+            }
         }
         Ok(())
     }
@@ -77,7 +85,36 @@ struct Sender {
     metrics: Metrics,
     resource: ResourceAttributesWithSchema,
     endpoint: String,
-    is_failing: bool,
+    trouble: Trouble,
+    /// Spans of the request that is not answered yet.
+    under_way: u64,
+}
+
+/// Whether spans are lost at present, and when the log said so last.
+#[derive(Debug, Default)]
+struct Trouble {
+    is_there: bool,
+    said: Option<Instant>,
+    /// The log has said so, and not yet that it is over.
+    is_known: bool,
+}
+
+impl Trouble {
+    /// Whether the log is to say that it begins.
+    fn begins(&mut self) -> bool {
+        let is_new = !std::mem::replace(&mut self.is_there, true);
+        let says = is_new && self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN);
+        if says {
+            (self.said, self.is_known) = (Some(Instant::now()), true);
+        }
+        says
+    }
+
+    /// Whether the log is to say that it is over.
+    fn ends(&mut self) -> bool {
+        self.is_there = false;
+        std::mem::take(&mut self.is_known)
+    }
 }
 
 impl Sender {
@@ -94,6 +131,7 @@ impl Sender {
     /// Sends spans, more than once if that may help.
     async fn deliver(&mut self, batch: Vec<SpanData>, stop: &CancellationToken) {
         let spans = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        self.under_way = spans;
         let request =
             ExportTraceServiceRequest { resource_spans: group_spans_by_resource_and_scope(batch, &self.resource) };
         let mut pauses = PAUSES.into_iter();
@@ -107,18 +145,19 @@ impl Sender {
                 _ => break answer,
             }
         };
+        self.under_way = 0;
         match answer {
             Ok(rejected) => {
                 let rejected = rejected.min(spans);
                 self.metrics.count(Fate::Sent, spans - rejected);
                 self.metrics.count(Fate::Rejected, rejected);
-                if std::mem::take(&mut self.is_failing) {
+                if self.trouble.ends() {
                     tracing::info!(collector = self.endpoint, "spans are taken again");
                 }
             }
             Err(error) => {
                 self.metrics.count(Fate::Lost, spans);
-                if !std::mem::replace(&mut self.is_failing, true) {
+                if self.trouble.begins() {
                     tracing::warn!(collector = self.endpoint, %error, "spans are lost: the collector does not take them");
                 }
             }
@@ -145,4 +184,21 @@ async fn next(queue: &mut mpsc::Receiver<SpanData>, stop: &CancellationToken) ->
         }
     }
     batch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_log_says_when_spans_are_lost_and_taken_again_but_not_for_each_request() {
+        let mut trouble = Trouble::default();
+        assert_eq!([trouble.ends(), trouble.begins(), trouble.begins(), trouble.ends()], [false, true, false, true]);
+        // A collector that takes every other request.
+        for _ in 0..3 {
+            assert_eq!([trouble.begins(), trouble.ends()], [false, false]);
+        }
+        tokio::time::advance(SAY_AGAIN).await;
+        assert_eq!([trouble.begins(), trouble.ends()], [true, true]);
+    }
 }

@@ -38,6 +38,8 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
         (json!({"log": {"format": "xml"}}), &["/log/format"]),
         (json!({"traces": {"endpoint": "collector:4318"}}), &["/traces/endpoint", "pattern"]),
         (json!({"traces": {"endpoint": "http://me:secret@collector"}}), &["/traces/endpoint", "pattern"]),
+        (json!({"traces": {"endpoint": "http://collector:4318o"}}), &["/traces/endpoint", "pattern"]),
+        (json!({"traces": {"endpoint": "http://collector:99999"}}), &["http://collector:99999: there is no such port"]),
         (json!({"traces": {"headersSecret": "token"}}), &["traces.endpoint, which is empty"]),
         (json!({"config": {"existing": {"name": "only"}}}), &["/config/existing"]),
         (json!({"config": {"existing": {"namespace": "only"}}}), &["/config/existing"]),

@@ -34,6 +34,9 @@
 {{- fail "plugins.trust.level signature needs plugins.trust.keys: the keys that may sign" -}}
 {{- end -}}
 {{- with $v.traces -}}
+{{- if gt (int (include "topoloom.collectorPort" $)) 65535 -}}
+{{- fail (printf "traces.endpoint is %s: there is no such port" .endpoint) -}}
+{{- end -}}
 {{- if and (not .endpoint) (or .headersSecret .authoritiesConfigMap) -}}
 {{- fail "traces.headersSecret and traces.authoritiesConfigMap are for the collector at traces.endpoint, which is empty" -}}
 {{- end -}}
@@ -136,6 +139,16 @@
 {{- toYaml $volume -}}
 {{- end -}}
 
+{{/* The port of the collector of traces; none where there is no collector. */}}
+{{- define "topoloom.collectorPort" -}}
+{{- with .Values.traces -}}
+{{- if .endpoint -}}
+{{- $url := urlParse .endpoint -}}
+{{- default (ternary "443" "80" (eq $url.scheme "https")) (trimPrefix ":" (regexFind ":[0-9]+$" $url.host)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Whether the collector of traces needs files; an earlier chart knew none. */}}
 {{- define "topoloom.traceFiles" -}}
 {{- with .Values.traces -}}
@@ -174,14 +187,14 @@
     sources:
     {{- with .Values.traces.headersSecret }}
     - secret:
-        name: {{ . }}
+        name: {{ . | quote }}
         items:
         - key: headers
           path: headers
     {{- end }}
     {{- with .Values.traces.authoritiesConfigMap }}
     - configMap:
-        name: {{ . }}
+        name: {{ . | quote }}
         items:
         - key: ca.crt
           path: ca.crt

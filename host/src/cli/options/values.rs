@@ -78,8 +78,15 @@ pub(in crate::cli) fn server(text: &str) -> Result<http::Uri, String> {
     let wanted = "must be a URL such as https://10.0.0.1:6443, with http or https, a host, and neither user nor query";
     let uri: http::Uri = text.parse().map_err(|_| wanted.to_owned())?;
     let is_plain = !text.contains(['@', '?', '#']) && uri.host().is_some_and(|host| !host.is_empty());
+    let is_plain = is_plain && uri.authority().is_some_and(has_port_or_none);
     let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
     if is_plain && is_http { Ok(uri) } else { Err(wanted.to_owned()) }
+}
+
+/// A number that is no port is not taken for none: the request would go to another program.
+fn has_port_or_none(authority: &http::uri::Authority) -> bool {
+    let after = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    after.is_empty() || authority.port_u16().is_some_and(|port| port > 0 && after == format!(":{port}"))
 }
 
 /// The URL of a collector of traces; the path of OTLP where none is given.

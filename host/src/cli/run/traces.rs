@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use rustls::RootCertStore;
 
 use super::Depth;
@@ -14,6 +14,17 @@ use crate::traces::Settings;
 
 /// The largest file of headers that is read.
 const HEADERS: u64 = 64 << 10;
+
+/// What says how a request is to be read: wrong ones would cut it off, or make it another.
+const FRAMING: [HeaderName; 7] = [
+    header::CONNECTION,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
 
 /// The largest PEM file that is read: a bundle of authorities has some hundred KiB.
 const PEM: u64 = 4 << 20;
@@ -55,10 +66,10 @@ impl TraceArgs {
             return None;
         }
         let headers = self.otlp_headers_file.map(|path| headers(&path)).transpose();
-        let headers = headers.map_err(|error| given.mistake(&["otlp-headers-file"], error)).ok()?;
+        let headers = headers.map_err(|error| given.mistake(&["otlp-headers-file"], error)).ok();
         let authorities =
-            if is_secure { trusted(self.otlp_ca_file.as_deref(), given)? } else { RootCertStore::empty() };
-        Some(Settings { endpoint, headers: headers.unwrap_or_default(), authorities })
+            if is_secure { trusted(self.otlp_ca_file.as_deref(), given) } else { Some(RootCertStore::empty()) };
+        Some(Settings { endpoint, headers: headers?.unwrap_or_default(), authorities: authorities? })
     }
 }
 
@@ -78,6 +89,9 @@ fn parse(text: &str) -> Result<HeaderMap, String> {
         let (name, value) = line.split_once(':').ok_or_else(|| wrong("must be `NAME: VALUE`"))?;
         let name = HeaderName::from_bytes(name.trim().as_bytes())
             .map_err(|_| wrong("has no name of a header before the colon"))?;
+        if FRAMING.contains(&name) {
+            return Err(wrong(&format!("{name} is set by the host")));
+        }
         let mut value = HeaderValue::from_str(value.trim())
             .map_err(|_| wrong("has a value with characters that a header cannot have"))?;
         value.set_sensitive(true);
@@ -124,6 +138,7 @@ mod tests {
             ("x-a: 1\nsecret", "line 2: must be `NAME: VALUE`"),
             ("a b: secret", "line 1: has no name of a header"),
             (": secret", "line 1: has no name of a header"),
+            ("Content-Length: 0", "line 1: content-length is set by the host"),
             ("x-a: secret\u{1}", "line 1: has a value with characters"),
         ] {
             let said = parse(text).unwrap_err();

@@ -26,6 +26,7 @@ pub struct Removal {
 
 /// Deletes every HyperNode of a source, in a safe order. What fails for a passing reason is tried again for half a
 /// minute, unless the process stops.
+#[tracing::instrument(level = "debug", skip_all, fields(source = &**source))]
 pub async fn remove(writer: &Writer, source: &Arc<str>, stop: &CancellationToken) -> Removal {
     let mut removal = Removal::default();
     let (mut conflicts, mut attempts, mut pause) = (0, 1, FIRST_PAUSE);

@@ -32,6 +32,14 @@ enum News {
     Kept,
 }
 
+/// What the span of the round says of its end.
+fn ended(outcome: &'static str) {
+    Span::current().record("outcome", outcome);
+    if outcome != "ok" {
+        Span::current().record("otel.status_code", "ERROR");
+    }
+}
+
 impl Supervisor {
     /// The Nodes under the keys of the revision, and under those that selectors of stored objects and of the given
     /// result read: the guard has to see whom these place.
@@ -74,7 +82,9 @@ impl Supervisor {
     pub(super) async fn round(&mut self) {
         let started = Instant::now();
         let last = self.forest.clone();
-        let Some(mut view) = self.look(last.as_deref(), News::Known).await else { return };
+        let Some(mut view) = self.look(last.as_deref(), News::Known).await else {
+            return ended(Reason::Pending.as_str());
+        };
         let Some(revision) = &self.revision else { return };
         self.pacing.started(started);
         let own: Arc<[Arc<Object>]> = self.shared.hyper_nodes.observed().of(&self.source).cloned().collect();
@@ -126,7 +136,7 @@ impl Supervisor {
                     if forest.selector_keys().iter().any(|key| view.column(key).is_none()) {
                         match self.look(Some(&forest), News::Kept).await {
                             Some(wider) => view = wider,
-                            None => return,
+                            None => return ended(Reason::Pending.as_str()),
                         }
                     }
                     self.state = answer.state.into();
@@ -148,10 +158,7 @@ impl Supervisor {
         };
         let took = started.elapsed();
         self.shared.metrics.round(&self.source, outcome, took.as_secs_f64());
-        Span::current().record("outcome", outcome);
-        if outcome != "ok" {
-            Span::current().record("otel.status_code", "ERROR");
-        }
+        ended(outcome);
         tracing::debug!(source = &*self.source, outcome, ?took, "round");
     }
 

@@ -124,6 +124,7 @@ struct Asked {
 
 impl Asked {
     /// Both answer about the same nodes.
+    #[tracing::instrument(level = "debug", skip_all, fields(source = &*self.source))]
     async fn shadow(self, shared: &Shared) -> Result<Shadow, Refused> {
         let mut keys = shared.hyper_nodes.selector_keys();
         keys.extend(self.candidate.keys.iter().chain(&self.serving.keys).cloned());
