@@ -204,7 +204,7 @@ async fn what_is_written_into_the_configuration_stays_through_everything_that_he
     cluster.plane.stop().await
 }
 
-/// The charts that were released: each can be upgraded to this one.
+/// A chart that somebody may have installed can be upgraded to this one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0");
@@ -244,7 +244,7 @@ async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
     cluster.plane.stop().await
 }
 
-/// What was released does not change any more: its source renders what it rendered then.
+/// What somebody may have installed does not change any more: its source renders what it rendered then.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_chart_still_renders_what_it_did() -> Result<()> {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0");

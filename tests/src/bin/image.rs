@@ -66,7 +66,7 @@ async fn image(wanted: &Wanted) -> Result<()> {
     let about = about(&checkout.sources)?;
     let folder = checkout.target.join("image");
     let toolchain = Toolchain::find(&checkout.target.join("tools"));
-    let platforms = platforms(&toolchain, &wanted.platforms)?;
+    let Found { platforms, mut unseen } = find(&toolchain, &wanted.platforms)?;
 
     let made = make(&checkout, &platforms, &about, &folder)?;
     let image = inspect(&folder.join("layout")).context("the layout is not sound")?;
@@ -81,6 +81,7 @@ async fn image(wanted: &Wanted) -> Result<()> {
             Ok(emulator) => emulator,
             Err(why) => {
                 println!("image: the one for {platform} was not started: {why}");
+                unseen.push(*platform);
                 continue;
             }
         };
@@ -105,22 +106,36 @@ async fn image(wanted: &Wanted) -> Result<()> {
         }
         std::fs::remove_dir_all(&place).with_context(|| format!("{} cannot be removed", place.display()))?;
         println!("image: the second build has the same digests");
+        ensure!(unseen.is_empty(), "not all of it was verified: see above what is missing for {}", names(&unseen));
     }
     Ok(())
 }
 
+fn names(platforms: &[Platform]) -> String {
+    platforms.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// What can be built here, and what cannot.
+struct Found {
+    platforms: Vec<(Platform, Compiler)>,
+    unseen: Vec<Platform>,
+}
+
 /// What of it can be built here. Without another processor there is still an image, so that is only said.
-fn platforms(toolchain: &Toolchain, wanted: &[Platform]) -> Result<Vec<(Platform, Compiler)>> {
-    let mut platforms = Vec::new();
+fn find(toolchain: &Toolchain, wanted: &[Platform]) -> Result<Found> {
+    let (mut platforms, mut unseen) = (Vec::new(), Vec::new());
     for platform in wanted {
         match toolchain.compiler(*platform) {
             Ok(compiler) => platforms.push((*platform, compiler)),
             Err(error) if Platform::here() == Some(*platform) || wanted.len() == 1 => return Err(error),
-            Err(error) => println!("image: {platform} is left out: {error:#}"),
+            Err(error) => {
+                println!("image: {platform} is left out: {error:#}");
+                unseen.push(*platform);
+            }
         }
     }
     ensure!(!platforms.is_empty(), "none of the images can be built here");
-    Ok(platforms)
+    Ok(Found { platforms, unseen })
 }
 
 /// Builds everything and writes the layout and the bills of materials into `folder`.

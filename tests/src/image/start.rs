@@ -188,7 +188,6 @@ pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -
     let version = root.version()?;
     let scene = Scene::alone().await?;
     scene.nodes(&["a ex.io/rack=x example.com/rack=x", "b ex.io/rack=y example.com/rack=y"]).await?;
-    root.put(KUBECONFIG, &fs::read(scene.plane.kubeconfig())?)?;
     let mut entries = RACKS.to_owned();
     if *emulator == Emulator::None {
         root.put(PLUGIN, &guest::component(&guest::module("topoloom-guest-villain")?)?)?;
@@ -198,6 +197,8 @@ pub async fn start(image: &Inspected, platform: Platform, emulator: &Emulator) -
         ));
     }
     scene.configure(&entries).await?;
+    // With the rights that the chart gives it.
+    root.put(KUBECONFIG, &fs::read(scene.host_kubeconfig().await?)?)?;
     let command = root.command(&root.program, &["run", "--kubeconfig", KUBECONFIG]);
     let host = Host::spawn(command.into(), &[]).await?;
     host.until_ready().await;
