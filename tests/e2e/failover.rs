@@ -1,20 +1,25 @@
 //! Two replicas and one lease: whatever happens to the one that leads, the other takes over, no request of the old one
 //! comes late, and the topology is right afterwards.
 //!
-//! Every story runs while nodes change all the time, so that a fault meets the leader in the middle of its work. What is
-//! claimed is proved from the API server's audit log and from etcd's own order of writes ([`proof`]).
+//! Every story runs while nodes change all the time, and a fault falls at a drawn moment ([`moment`]), in the middle of the
+//! leader's work ([`work`]). What is claimed is proved from the API server's audit log and from etcd's own order of writes
+//! ([`proof`]).
 //!
 //! `TOPOLOOM_FAULTS` says how often each fault is played; `make test` plays it three times, `make soak FAULTS=50` fifty.
 
 mod churn;
 mod clock;
+mod log;
+mod moment;
 mod proof;
 mod stories;
+mod work;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
@@ -24,7 +29,10 @@ use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 
 use churn::Churn;
-use clock::Clock;
+use clock::{Clock, Library};
+use log::Log;
+use moment::Moment;
+use stories::Fault;
 
 const DEADLINE: Duration = Duration::from_millis(2500);
 const LEASES: [&str; 4] = [
@@ -34,25 +42,44 @@ const LEASES: [&str; 4] = [
     "--leader-elect-retry-period=300ms",
 ];
 const LEASE_NAME: &str = "topoloom-hypernode";
+/// One file, however long it becomes: a soak proves from all of it.
+const AUDIT_LOG_MEGABYTES: u32 = 10_000;
 
 /// Two replicas of a host, on a cluster whose every request is logged.
 struct Stage {
     scene: Scene,
     kubeconfig: PathBuf,
-    hosts: Vec<Option<Host>>,
+    replicas: [Option<Replica>; 2],
     born: usize,
+    library: Library,
+    /// What was met so far.
+    met: Vec<Met>,
+}
+
+struct Replica {
+    name: String,
+    host: Host,
     clock: Clock,
+}
+
+/// A leader meets a fault.
+struct Met {
+    leader: String,
+    /// By the wall clock, which the API server has too.
+    at: Timestamp,
+    began: Instant,
 }
 
 impl Stage {
     async fn set() -> Result<Self> {
-        let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+        let size = format!("--audit-log-maxsize={AUDIT_LOG_MEGABYTES}");
+        let scene = Scene::with(ControlPlane::builder().audit(true).apiserver_arg(size)).await?;
         scene.nodes(&churn::NODES).await?;
         scene.configure(RACKS).await?;
         let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;
-        let clock = Clock::build(scene.plane.folder())?;
-        let mut stage = Self { scene, kubeconfig, hosts: vec![None, None], born: 0, clock };
-        for place in 0..stage.hosts.len() {
+        let library = Library::build(scene.plane.folder())?;
+        let mut stage = Self { scene, kubeconfig, replicas: [None, None], born: 0, library, met: Vec::new() };
+        for place in 0..stage.replicas.len() {
             stage.start(place).await?;
         }
         stage.leader().await;
@@ -61,30 +88,49 @@ impl Stage {
 
     /// Starts a replica where there is none, under a name of its own, and waits until it follows or leads.
     async fn start(&mut self, place: usize) -> Result<()> {
-        let (instance, environment) = (format!("replica-{}", self.born), self.clock.environment());
-        let environment: Vec<_> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let host = Host::launch_with(&instance, &self.kubeconfig, &LEASES, &environment).await?;
+        let name = format!("replica-{}", self.born);
         self.born += 1;
+        let clock = self.library.clock(&name)?;
+        let environment = clock.environment();
+        let environment: Vec<_> = environment.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let host = Host::launch_with(&name, &self.kubeconfig, &LEASES, &environment).await?;
         eventually("the replica is ready", PATIENCE, async || {
             let ready = host.readyz().await.map_err(|error| error.to_string())?;
             if ready.contains("nodes ok") { Ok(()) } else { Err(ready) }
         })
         .await;
-        self.hosts[place] = Some(host);
+        self.replicas[place] = Some(Replica { name, host, clock });
         Ok(())
     }
 
+    fn replica(&self, place: usize) -> &Replica {
+        self.replicas[place].as_ref().expect("this replica runs")
+    }
+
     fn host(&self, place: usize) -> &Host {
-        self.hosts[place].as_ref().expect("this replica runs")
+        &self.replica(place).host
+    }
+
+    /// For one who ends it.
+    fn take(&mut self, place: usize) -> Host {
+        self.replicas[place].take().expect("this replica runs").host
+    }
+
+    /// Waits for the moment at which the leader meets a fault; that is now.
+    async fn meets(&mut self, leader: usize, moment: Moment) -> Result<()> {
+        moment.comes(&self.scene.hyper_nodes()).await?;
+        let leader = self.replica(leader).name.clone();
+        self.met.push(Met { leader, at: Timestamp::now(), began: Instant::now() });
+        Ok(())
     }
 
     /// The place of the replica that leads, as it says itself.
     async fn leader(&self) -> usize {
         eventually("one of the replicas leads", PATIENCE, async || {
             let mut said = Vec::new();
-            for (place, host) in self.hosts.iter().enumerate() {
-                let Some(host) = host else { continue };
-                match host.get("/readyz").await {
+            for (place, replica) in self.replicas.iter().enumerate() {
+                let Some(replica) = replica else { continue };
+                match replica.host.get("/readyz").await {
                     Ok(ready) if ready.contains("election hypernode: leads") => return Ok(place),
                     other => said.push(format!("{other:?}")),
                 }
@@ -116,21 +162,25 @@ impl Stage {
 
     /// Plays a story: nodes change, the fault happens, nodes still change until there is a leader again, and then the
     /// topology has to be that of the nodes. Replicas that ended are started again.
-    async fn play(&mut self, fault: stories::Fault, seed: u64) -> Result<Recovered> {
+    async fn play(&mut self, fault: Fault, seed: u64) -> Result<Recovered> {
         let churn = Churn::begin(&self.scene, seed).await?;
-        let began = Instant::now();
-        fault.happens(self).await.with_context(|| format!("{fault:?}"))?;
+        let leader = self.leader().await;
+        self.meets(leader, Moment::drawn(seed, fault as u64)).await?;
+        fault.happens(self, leader, seed).await.with_context(|| format!("{fault:?}"))?;
         let happened = Instant::now();
         self.leader().await;
         let after = churn.mark().await?;
         churn.seen(&self.scene, after).await;
+        let began = self.met.last().map_or(happened, |met| met.began);
         let recovered = Recovered { in_all: began.elapsed(), after_the_fault: happened.elapsed() };
         let wanted = churn.end(&self.scene).await?;
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
         self.scene.until(&wanted).await;
-        for place in 0..self.hosts.len() {
-            if self.hosts[place].is_none() {
-                self.start(place).await?;
+        for place in 0..self.replicas.len() {
+            match &self.replicas[place] {
+                // Whatever the fault did to its clock.
+                Some(replica) => replica.clock.shift(0)?,
+                None => self.start(place).await?,
             }
         }
         Ok(recovered)
@@ -151,11 +201,17 @@ fn times() -> u64 {
 
 #[allow(clippy::print_stdout, reason = "how long it took is what the reader of a soak wants to know")]
 /// Plays one fault several times, and then proves from what the servers wrote down that nothing came late.
-async fn plays(fault: stories::Fault) -> Result<()> {
+async fn plays(fault: Fault) -> Result<()> {
     let mut stage = Stage::set().await?;
     let mut times_to_recover = Vec::new();
     for seed in 0..times() {
-        times_to_recover.push(stage.play(fault, seed).await?);
+        let (moment, told) = (Moment::drawn(seed, fault as u64), fault.told(seed));
+        let recovered = stage.play(fault, seed).await.with_context(|| format!("{fault:?} {seed} at {moment}{told}"))?;
+        let (all, after) = (recovered.in_all.as_secs_f64(), recovered.after_the_fault.as_secs_f64());
+        println!(
+            "{fault:?} {seed} at {moment}{told}: the next leader's work was seen after {all:.1} s, {after:.1} s of that after the fault"
+        );
+        times_to_recover.push(recovered);
     }
     let listed = |time: fn(&Recovered) -> Duration| -> String {
         let each: Vec<_> = times_to_recover.iter().map(|it| format!("{:.1}", time(it).as_secs_f64())).collect();
@@ -167,8 +223,17 @@ async fn plays(fault: stories::Fault) -> Result<()> {
         let slowest = times_to_recover.iter().map(|it| it.after_the_fault).max().unwrap_or_default();
         ensure!(slowest < bound, "{fault:?}: the next leader's work was seen after {slowest:?}, not within {bound:?}");
     }
-    for host in stage.hosts.iter_mut().filter_map(Option::take) {
+    for host in stage.replicas.iter_mut().filter_map(Option::take).map(|replica| replica.host) {
         host.stop().await?;
     }
-    proof::nothing_came_late(&stage.scene, DEADLINE).await
+    let log = Log::read(&stage.scene)?;
+    let work = work::of_leaders(&stage.scene, &log, &stage.met).await?;
+    println!("{fault:?}: {work}");
+    work.is_in_the_middle()?;
+    if matches!(fault, Fault::Term) {
+        let handovers = proof::Handovers::of(&log, &stage.met)?;
+        println!("{fault:?}: {handovers}");
+        handovers.are_quick()?;
+    }
+    proof::nothing_came_late(&stage.scene, &log, DEADLINE).await
 }

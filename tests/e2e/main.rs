@@ -1,4 +1,4 @@
-//! End to end: the real binary on a real kube-apiserver and etcd, one control plane per test.
+//! End to end: the real binary on a real kube-apiserver and etcd, one control plane for each test while it runs.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,6 +25,7 @@ mod night;
 mod plugins;
 mod process;
 mod schema;
+mod standby;
 mod swaps;
 mod traces;
 mod verbs;

@@ -24,6 +24,11 @@ const RARE: [&str; 3] =
     ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s", "--leader-elect-retry-period=40s"];
 /// How soon a lease is known to be somebody else's: the watch tells it in milliseconds.
 const AT_ONCE: Duration = Duration::from_secs(3);
+/// What a drain takes whose writes are answered: requests under way, and no more. Its timeout is thirty seconds.
+const DRAINED: Duration = Duration::from_secs(10);
+/// How soon the second signal ends a process that would drain for minutes.
+const SECOND: Duration = Duration::from_secs(2);
+const CUT_OFF: &str = "work was cut off at the end of the drain timeout";
 
 /// Many nodes in many racks: writing their topology takes a while.
 async fn many(scene: &Scene, racks: usize) -> Result<()> {
@@ -44,6 +49,10 @@ fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
+fn says(host: &Host, words: &str) -> bool {
+    host.log().iter().any(|line| line.contains(words))
+}
+
 /// The last line of a log as JSON.
 fn last_line(log: &[String]) -> Result<Value> {
     Ok(serde_json::from_str(log.last().context("there is a log")?)?)
@@ -61,15 +70,19 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
         if written > 5 { Ok(()) } else { Err(written.to_string()) }
     })
     .await;
+    let asked = Instant::now();
     host.signal(Signal::TERM)?;
     let status = host.ended().await?;
+    let took = asked.elapsed();
     assert_eq!(status.code(), Some(0), "{:?}", host.log());
+    assert!(took < DRAINED, "it drained for {took:?}");
     // Nothing is left of it: no task, and the lease is free at once.
     eventually("its log is complete", PATIENCE, async || {
         let last = last_line(&host.log()).map_err(|error| error.to_string())?;
         if last["message"] == "topoloom has stopped" && last["tasks"] == 0 { Ok(()) } else { Err(last.to_string()) }
     })
     .await;
+    assert!(!says(&host, CUT_OFF), "{:#?}", host.log());
     let free = lease(&scene).await?;
     assert_eq!(holder(&free), "");
     // What it wrote is a forest, and the next one goes on where it ended, without waiting for the lease.
@@ -126,20 +139,32 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
         })
         .await;
     };
-    let mut host = Host::launch_as("first", &kubeconfig, &["--drain-timeout=10m"]).await?;
-    writing(&host).await;
-    // Its writes do not end: the API server stands still.
-    kill_process(apiserver, Signal::STOP)?;
-    host.signal(Signal::TERM)?;
-    eventually("it has heard the first signal", PATIENCE, async || {
-        let log = host.log();
-        if log.iter().any(|line| line.contains("asked to stop")) { Ok(()) } else { Err(log.join("\n")) }
-    })
-    .await;
-    host.signal(Signal::INT)?;
-    let status = host.ended().await?;
-    kill_process(apiserver, Signal::CONT)?;
-    assert_eq!(status.code(), Some(1));
+    for second in [Signal::TERM, Signal::INT] {
+        // Each has everything to write.
+        scene.plane.kubectl(&["delete", "hypernodes", "--all"]).await?;
+        let mut host = Host::launch_as("first", &kubeconfig, &["--drain-timeout=10m"]).await?;
+        writing(&host).await;
+        // Its writes do not end: the API server stands still.
+        kill_process(apiserver, Signal::STOP)?;
+        host.signal(Signal::TERM)?;
+        eventually("it has heard the first signal", PATIENCE, async || {
+            if says(&host, "asked to stop") { Ok(()) } else { Err(host.log().join("\n")) }
+        })
+        .await;
+        let began = Instant::now();
+        host.signal(second)?;
+        let status = host.ended().await?;
+        let took = began.elapsed();
+        kill_process(apiserver, Signal::CONT)?;
+        assert_eq!(status.code(), Some(1), "{second:?}: {:?}", host.log());
+        assert!(took < SECOND, "{second:?}: it ended after {took:?}");
+        eventually("its log is complete", PATIENCE, async || {
+            let last = last_line(&host.log()).map_err(|error| error.to_string())?;
+            let wanted = "stopped at once by a second signal";
+            if last["message"] == wanted { Ok(()) } else { Err(last.to_string()) }
+        })
+        .await;
+    }
 
     let mut host = Host::launch_as("second", &kubeconfig, &["--drain-timeout=1s"]).await?;
     eventually("it leads", PATIENCE, async || {
@@ -154,6 +179,10 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
     let status = host.ended().await?;
     kill_process(apiserver, Signal::CONT)?;
     assert_eq!(status.code(), Some(0), "{:?}", host.log());
+    eventually("it says what became of its writes", PATIENCE, async || {
+        if says(&host, CUT_OFF) { Ok(()) } else { Err(host.log().join("\n")) }
+    })
+    .await;
     Ok(())
 }
 

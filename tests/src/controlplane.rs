@@ -1,4 +1,4 @@
-//! A Kubernetes control plane for one test: its own etcd and kube-apiserver.
+//! A Kubernetes control plane for one test: an etcd and a kube-apiserver that are its own while it runs.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -64,6 +64,7 @@ pub struct ControlPlane {
 /// What outlives the test, and its runtime, when it is shared.
 struct Servers {
     // The order of the fields is the order of their end.
+    controllers: Option<Server>,
     apiserver: Option<Server>,
     etcd: Server,
     launch: Launch,
@@ -253,6 +254,20 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Starts controllers of Kubernetes, each as the user that it is in a cluster, by the names that
+    /// kube-controller-manager has for them. The garbage collector knows the definitions that are there by then; it hears of
+    /// later ones every half minute.
+    ///
+    /// # Errors
+    ///
+    /// When the program is not there, as it is not among those of envtest.
+    pub fn start_controllers(&mut self, names: &[&str]) -> Result<()> {
+        let servers = self.servers_mut();
+        servers.spoiled.store(true, Ordering::Relaxed);
+        servers.controllers = Some(servers.launch.controllers(names)?);
+        Ok(())
+    }
+
     /// Ends everything in order and removes the folder; a shared one is given back instead.
     ///
     /// # Errors
@@ -262,6 +277,7 @@ impl ControlPlane {
         if self.servers().is_shared() {
             return Ok(());
         }
+        self.servers_mut().controllers = None;
         // The other way round the apiserver hangs until its timeouts.
         self.stop_apiserver().await?;
         let Some(Servers { etcd, folder, launch, .. }) = self.servers.take() else { return Ok(()) };
@@ -286,7 +302,7 @@ impl Drop for ControlPlane {
 
 impl Servers {
     fn ids(&self) -> Vec<u32> {
-        self.apiserver.iter().chain([&self.etcd]).map(Server::id).collect()
+        self.apiserver.iter().chain([&self.etcd]).chain(&self.controllers).map(Server::id).collect()
     }
 
     fn is_shared(&self) -> bool {

@@ -11,9 +11,15 @@ use super::values;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chart_has_no_lint() -> Result<()> {
-    let folder = chart::folder();
-    let said = helm(None, &["lint", "--strict", &folder.to_string_lossy()]).await?;
-    assert!(said.contains("1 chart(s) linted, 0 chart(s) failed") && !said.contains("[WARNING]"), "{said}");
+    let (folder, file) = (chart::folder(), tempfile::Builder::new().suffix(".yaml").tempfile()?);
+    // JSON is YAML.
+    std::fs::write(file.path(), Rendering::new(values::all()).values.to_string())?;
+    let (folder, everything) = (folder.to_string_lossy(), file.path().to_string_lossy());
+    for values in [&[][..], &["--values", &*everything]] {
+        let said = helm(None, &[&["lint", "--strict", &*folder], values].concat()).await?;
+        let is_good = said.contains("1 chart(s) linted, 0 chart(s) failed") && !said.contains("[WARNING]");
+        assert!(is_good, "{values:?}: {said}");
+    }
     Ok(())
 }
 

@@ -3,8 +3,9 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 use topoloom_api::names::SOURCE_LABEL;
-use topoloom_tests::chart::USER;
-use topoloom_tests::scene::by_hand;
+use topoloom_tests::chart::{self, USER};
+use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, RACKS, Scene, by_hand};
 
 use super::policies::{Fate, check, enforced, installed};
 
@@ -13,6 +14,7 @@ const OWNERS: Fate = Fate::Denied("its owners and finalizers are not changed by 
 const DELETE: Fate = Fate::Denied("is not deleted by hand");
 const ALICE: &str = "--as=alice";
 const TRY: &str = "--dry-run=server";
+const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_belongs_to_a_source_is_changed_by_nobody_else() -> Result<()> {
@@ -102,5 +104,67 @@ async fn what_belongs_to_a_source_is_changed_by_nobody_else() -> Result<()> {
     scene.plane.kubectl(&["patch", "hypernode", "own", ALICE, "--type=merge", "-p", &patch]).await?;
     enforced(&scene, &delete, Fate::Accepted).await;
     scene.plane.kubectl(&["delete", "hypernode", "own", ALICE]).await?;
+    scene.plane.stop().await
+}
+
+/// What Kubernetes' own controllers were answered when they deleted a HyperNode.
+fn deletions(scene: &Scene, name: &str, user: &str) -> Result<Vec<i64>> {
+    let log = scene.plane.audit_log()?;
+    let theirs = log.iter().filter(|event| {
+        let object = &event["objectRef"];
+        let is_it = object["resource"] == "hypernodes" && object["name"] == name;
+        is_it && event["verb"] == "delete" && event["user"]["username"] == user
+    });
+    Ok(theirs.filter_map(|event| event["responseStatus"]["code"].as_i64()).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_real_garbage_collector_deletes_what_nobody_else_may_and_the_namespace_of_the_chart_can_go() -> Result<()> {
+    let mut scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    // Nobody but the host may, at first.
+    chart::install(&scene, json!({"admission": {"protection": {"enabled": true, "users": []}}})).await?;
+    scene.configure(RACKS).await?;
+    scene
+        .plane
+        .kubectl(&["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", "--user=alice"])
+        .await?;
+    let owner = scene.put(by_hand("owner", 2, "Node", &["a"])).await?;
+    let mut own = by_hand("own", 1, "Node", &["a"]);
+    own["metadata"]["labels"] = json!({SOURCE_LABEL: "label"});
+    scene.put(own).await?;
+    let delete = ["delete", "hypernode", "own", TRY, ALICE];
+    enforced(&scene, &delete, DELETE).await;
+    // Through the glass it gets an owner, and then nobody opens it any more.
+    let owned = json!({"metadata": {
+        "annotations": {"topoloom.dev/break-glass": "it goes with its owner"},
+        "ownerReferences": [{
+            "apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "name": "owner", "uid": owner.metadata.uid,
+        }],
+    }});
+    let closed = json!({"metadata": {"annotations": {"topoloom.dev/break-glass": null}}});
+    for patch in [owned, closed] {
+        let patch = patch.to_string();
+        scene.plane.kubectl(&["patch", "hypernode", "own", ALICE, "--type=merge", "-p", &patch]).await?;
+    }
+    scene.plane.start_controllers(&["garbage-collector-controller", "namespace-controller"])?;
+    scene.plane.kubectl(&["delete", "hypernode", "owner", ALICE]).await?;
+    let answered = async |code: i64| {
+        eventually(&format!("the garbage collector is answered {code}"), PATIENCE, async || {
+            let answers = deletions(&scene, "own", COLLECTOR).map_err(|error| error.to_string())?;
+            if answers.contains(&code) { Ok(()) } else { Err(format!("{answers:?}")) }
+        })
+        .await;
+    };
+    answered(403).await;
+    // The chart as it comes names the collector, and still nobody else.
+    chart::install(&scene, json!({"admission": {"protection": {"enabled": true}}})).await?;
+    answered(200).await;
+    assert_eq!(scene.stored().await?.len(), 0);
+    assert_eq!(deletions(&scene, "own", "alice")?, [403], "she tried it, and did not delete it");
+
+    // Nothing that the chart makes keeps its namespace from going.
+    scene.plane.kubectl(&["get", "configmap", CONFIG_MAP, "-n", NAMESPACE]).await?;
+    scene.plane.kubectl(&["delete", "namespace", NAMESPACE, "--timeout=60s"]).await?;
+    assert!(scene.plane.kubectl(&["get", "namespace", NAMESPACE]).await.is_err());
     scene.plane.stop().await
 }

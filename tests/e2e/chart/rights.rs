@@ -1,6 +1,8 @@
 //! Every verb of every rule that the chart renders is needed: without it the host says which one is missing, in its log, in
 //! `/readyz` or in a condition of the source. What it wants later than at its start `preflight` names.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams};
@@ -102,11 +104,7 @@ async fn without_any_one_verb_of_a_rule_the_host_names_the_one_that_is_missing()
     for rule in &rules {
         each_verb(&scene, &installed, rule).await?;
     }
-    // Who cannot read the configuration does not know what it refers to.
-    let (config, others): (Vec<_>, Vec<_>) = rules.iter().cloned().partition(is_about_the_configuration);
-    for rules in [config, others] {
-        preflight_names_the_rest(&scene, &installed, &rules).await?;
-    }
+    preflight_names_each(&scene, &installed, &rules).await?;
     let others: Vec<_> = rules.into_iter().map(|rule| rule.rule).collect();
     let installed = chart::install(&scene, values(Kept::Yes)).await?;
     let more: Vec<_> =
@@ -115,47 +113,55 @@ async fn without_any_one_verb_of_a_rule_the_host_names_the_one_that_is_missing()
     for rule in &more {
         each_verb(&scene, &installed, rule).await?;
     }
-    preflight_names_the_rest(&scene, &installed, &more).await
+    preflight_names_each(&scene, &installed, &more).await
 }
 
-/// Takes away what a host does not miss at its start, all of it at once, and asks `preflight`.
-async fn preflight_names_the_rest(scene: &Scene, installed: &Installed, rules: &[Rule]) -> Result<()> {
-    let mut objects = installed.objects.clone();
-    // From the end, since a rule that goes moves those after it.
-    for rule in rules.iter().rev().filter(|rule| !later(rule).is_empty()) {
-        let role = rule.without(&later(rule), &objects)?;
-        let of = |object: &Value| (object["kind"].clone(), object["metadata"].clone());
-        let place = objects.iter_mut().find(|object| of(object) == of(&role)).context("it was rendered")?;
-        *place = role;
+/// Takes away each verb that a host does not miss at its start, and nothing else, and asks `preflight`: it finds that one.
+async fn preflight_names_each(scene: &Scene, installed: &Installed, rules: &[Rule]) -> Result<()> {
+    let before = found(installed).await?;
+    for rule in rules {
+        for verb in later(rule) {
+            chart::apply(scene, &[rule.without(&[verb], &installed.objects)?]).await?;
+            eventually(&format!("preflight names {verb} of {:?}, and nothing else", rule.rule), PATIENCE, async || {
+                let now = found(installed).await.map_err(|error| error.to_string())?;
+                let new: Vec<_> = now.difference(&before).collect();
+                let is_it = matches!(new.as_slice(), [one] if one.contains(&wanted(rule, verb)));
+                if is_it { Ok(()) } else { Err(format!("{new:#?}")) }
+            })
+            .await;
+            give_back(scene, installed, rule).await?;
+        }
     }
-    let roles = |objects: &[Value]| objects.iter().filter(|object| is_role(object)).cloned().collect::<Vec<_>>();
-    chart::apply(scene, &roles(&objects)).await?;
-    let binary = topoloom_tests::host::binary()?;
-    eventually("preflight names what is missing", PATIENCE, async || {
-        let mut command = tokio::process::Command::new(&binary);
-        command.arg("preflight").envs(&installed.container.env).env("KUBECONFIG", &installed.kubeconfig);
-        let output = command.output().await.map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let unnamed: Vec<_> = rules.iter().flat_map(|rule| unnamed(rule, &said)).collect();
-        if unnamed.is_empty() { Ok(()) } else { Err(format!("{unnamed:?}: {said}")) }
-    })
-    .await;
-    chart::apply(scene, &roles(&installed.objects)).await.map(drop)
+    Ok(())
 }
 
-/// What is missing of a rule and stands in no line.
-fn unnamed(rule: &Rule, said: &str) -> Vec<String> {
-    let resource = rule.rule["resources"][0].as_str().unwrap_or_default();
-    let name = rule.rule["resourceNames"][0].as_str().unwrap_or_default();
-    let stands = |verb: &&str| {
-        let words = ["add the rule", &format!("resources: [\"{resource}\"]"), &format!("\"{verb}\""), name];
-        said.lines().any(|line| words.iter().all(|word| line.contains(word)))
+/// Every check of `preflight` that failed or asks for a rule, with what it says to do.
+async fn found(installed: &Installed) -> Result<BTreeSet<String>> {
+    let mut command = tokio::process::Command::new(topoloom_tests::host::binary()?);
+    command.arg("preflight").envs(&installed.container.env).env("KUBECONFIG", &installed.kubeconfig);
+    let output = command.output().await?;
+    let said = String::from_utf8(output.stdout)?;
+    anyhow::ensure!(said.contains(" missing\n"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let checks = said.replace("\n       -> ", " -> ");
+    let is_one = |line: &&str| line.starts_with("[fail]") || line.contains("add the rule");
+    Ok(checks.lines().filter(is_one).map(str::to_owned).collect())
+}
+
+/// The rule that has only this verb, in the words of `preflight`.
+fn wanted(rule: &Rule, verb: &str) -> String {
+    let place = match rule.kind.as_str() {
+        "Role" => format!("Role in namespace {}", rule.namespace),
+        kind => kind.to_owned(),
     };
-    later(rule).into_iter().filter(|verb| !stands(verb)).map(|verb| format!("{verb} on {resource} {name}")).collect()
+    let what = |field: &str| format!("{field}: {}", rule.rule[field].to_string().replace("\",\"", "\", \""));
+    let names = if rule.rule["resourceNames"].is_null() { String::new() } else { what("resourceNames") + ", " };
+    let (groups, resources) = (what("apiGroups"), what("resources"));
+    format!("add the rule {place}: {{{groups}, {resources}, {names}verbs: [\"{verb}\"]}}")
 }
 
-fn is_role(object: &Value) -> bool {
-    object["kind"] == "Role" || object["kind"] == "ClusterRole"
+/// Gives a rule back that was taken away.
+async fn give_back(scene: &Scene, installed: &Installed, rule: &Rule) -> Result<()> {
+    chart::apply(scene, &[rule.without(&[], &installed.objects)?]).await.map(drop)
 }
 
 async fn each_verb(scene: &Scene, installed: &Installed, rule: &Rule) -> Result<()> {
@@ -207,11 +213,5 @@ async fn names_what_is_missing(
     })
     .await;
     host.kill().await?;
-    let role = installed.objects.iter().find(|object| {
-        object["kind"] == rule.kind.as_str()
-            && object["metadata"]["name"] == rule.role.as_str()
-            && object["metadata"]["namespace"].as_str().unwrap_or_default() == rule.namespace
-    });
-    chart::apply(scene, &[role.context("it was rendered")?.clone()]).await?;
-    Ok(())
+    give_back(scene, installed, rule).await
 }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use topoloom_tests::chart::{self, Container, NAME, RELEASE};
@@ -13,6 +14,10 @@ use topoloom_tests::controlplane::{ControlPlane, eventually};
 use topoloom_tests::helm::helm;
 use topoloom_tests::host::{Host, Port};
 use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, RACKS, Scene};
+
+/// From the signal to the old replica until another one has written. Whoever waited for a lease to run out, which takes fifteen
+/// seconds in both charts, would need more than twelve.
+const AT_ONCE: Duration = Duration::from_secs(8);
 
 /// Lets Helm bring the release to a chart; what its Deployment would start from then on.
 async fn release(scene: &Scene, verb: &str, chart: &Path, values: &[&str]) -> Result<Container> {
@@ -69,8 +74,9 @@ async fn a_rolling_update_has_one_leader_at_a_time_and_no_gap_in_its_writes() ->
         new.push(replica(&scene, &kubeconfig, &today, &format!("new-{turn}")).await?);
         // Whichever it is: the Deployment does not know who leads.
         let stops = old.pop().context("there is an old one")?;
+        let began = Instant::now();
         stops.stop().await?;
-        // Somebody leads right after that, without anybody waiting for a lease of fifteen seconds.
+        // Somebody leads right after that.
         let rack = format!("turn{turn}");
         scene.plane.relabel("b", "ex.io/rack", rack.as_str()).await?;
         let line = format!("tier 1 ex.io/rack={rack} (1): b");
@@ -81,6 +87,8 @@ async fn a_rolling_update_has_one_leader_at_a_time_and_no_gap_in_its_writes() ->
                 "tier 1 ex.io/rack=x (1): a",
             ])
             .await;
+        let took = began.elapsed();
+        assert!(took < AT_ONCE, "turn {turn}: nobody wrote for {took:?}");
     }
     let after = uids(&scene).await?;
     let stayed: Vec<_> = before.keys().filter(|name| after.contains_key(*name)).collect();

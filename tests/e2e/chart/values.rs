@@ -123,6 +123,7 @@ pub(super) fn each() -> Vec<Case> {
             json!({"documents": [{"name": "fabric", "volume": {"configMap": {"name": "fabric"}}}]}),
             &["--documents=/var/lib/topoloom/documents"],
         ),
+        case("a dashboard", json!({"metrics": {"dashboard": {"enabled": true}}}), &[]),
         case("no metrics", json!({"metrics": {"enabled": false}}), &["!--enable-metrics", "!--listen-address"]),
         case(
             "other ports",
@@ -169,6 +170,7 @@ pub(super) fn all() -> Value {
             "secrets": [{"name": "ufm"}, {"name": "more", "namespace": "kube-system"}],
             "configMaps": [{"name": "authorities"}],
         },
+        "metrics": {"dashboard": {"enabled": true}},
         "networkPolicy": {
             "metricsFrom": [{"namespaceSelector": {"matchLabels": {"metrics": "yes"}}}],
             "dnsTo": [{"ipBlock": {"cidr": "10.96.0.10/32"}}],

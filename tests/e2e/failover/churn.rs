@@ -22,11 +22,14 @@ pub(super) const NODES: [&str; 6] = [
     "n4 ex.io/spine=s ex.io/rack=r2",
     "n5 ex.io/spine=s ex.io/rack=r2",
 ];
+/// Says in which rack a node is.
+pub(super) const RACK: &str = "ex.io/rack";
 const RACKS: u64 = 4;
 /// About as often as a leader can write: there is always something under way.
 const PAUSE: Duration = Duration::from_millis(40);
 
 pub(super) struct Churn {
+    seed: u64,
     /// How many changes there were.
     changes: Arc<AtomicU64>,
     nodes: Api<Node>,
@@ -40,16 +43,17 @@ impl Churn {
         let changes = Arc::new(AtomicU64::new(0));
         let mut task = JoinSet::new();
         task.spawn(moves(nodes.clone(), Arc::clone(&changes), seed));
-        Ok(Self { changes, nodes, task })
+        Ok(Self { seed, changes, nodes, task })
     }
 
     /// A node gets a label of its own now; whoever writes the topology sees it as a rack that was never there.
     pub(super) async fn mark(&self) -> Result<String> {
-        let mark = format!("after{}", self.changes.load(Ordering::SeqCst));
-        let body = json!({"metadata": {"labels": {"ex.io/rack": mark}}});
+        // Unlike that of any other play, whose node is still there.
+        let mark = format!("after{}-{}", self.seed, self.changes.load(Ordering::SeqCst));
+        let body = json!({"metadata": {"labels": {RACK: mark}}});
         let marked = json!({
             "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": "marked", "labels": {"ex.io/spine": "s", "ex.io/rack": mark}},
+            "metadata": {"name": "marked", "labels": {"ex.io/spine": "s", RACK: mark}},
         });
         if self.nodes.patch("marked", &PatchParams::default(), &Patch::Merge(&body)).await.is_err() {
             self.nodes.create(&Default::default(), &serde_json::from_value(marked)?).await?;
@@ -70,22 +74,28 @@ impl Churn {
     /// Ends it; gives the topology of the nodes as they are.
     pub(super) async fn end(mut self, scene: &Scene) -> Result<Vec<String>> {
         self.task.shutdown().await;
-        let mut racks: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let nodes: Api<Node> = Api::all(scene.plane.client());
         // What was under way when it ended may have happened or not: the API server knows.
-        for node in nodes.list(&Default::default()).await?.items {
-            let rack = node.metadata.labels.unwrap_or_default().remove("ex.io/rack").unwrap_or_default();
-            racks.entry(rack).or_default().push(node.metadata.name.unwrap_or_default());
-        }
-        let all: usize = racks.values().map(Vec::len).sum();
-        let members: Vec<String> = racks.keys().map(|rack| format!("ex.io/rack={rack}")).collect();
-        let mut lines = vec![format!("tier 2 ex.io/spine=s ({all}): {}", members.join(" "))];
-        for (rack, mut nodes) in racks {
-            nodes.sort();
-            lines.push(format!("tier 1 ex.io/rack={rack} ({}): {}", nodes.len(), nodes.join(" ")));
-        }
-        Ok(lines)
+        let nodes = nodes.list(&Default::default()).await?.items.into_iter().map(|node| {
+            let rack = node.metadata.labels.unwrap_or_default().remove(RACK).unwrap_or_default();
+            (node.metadata.name.unwrap_or_default(), rack)
+        });
+        Ok(topology_of(&nodes.collect()))
     }
+}
+
+/// What the topology has to be when each of these nodes is in its rack.
+pub(super) fn topology_of(nodes: &BTreeMap<String, String>) -> Vec<String> {
+    let mut racks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (node, rack) in nodes {
+        racks.entry(rack).or_default().push(node);
+    }
+    let members: Vec<String> = racks.keys().map(|rack| format!("ex.io/rack={rack}")).collect();
+    let mut lines = vec![format!("tier 2 ex.io/spine=s ({}): {}", nodes.len(), members.join(" "))];
+    for (rack, nodes) in racks {
+        lines.push(format!("tier 1 ex.io/rack={rack} ({}): {}", nodes.len(), nodes.join(" ")));
+    }
+    lines
 }
 
 async fn moves(nodes: Api<Node>, changes: Arc<AtomicU64>, seed: u64) {
@@ -98,7 +108,7 @@ async fn moves(nodes: Api<Node>, changes: Arc<AtomicU64>, seed: u64) {
         state ^= state >> 7;
         state ^= state << 17;
         let (node, rack) = (format!("n{}", state % NODES.len() as u64), (state >> 8) % RACKS);
-        let body = json!({"metadata": {"labels": {"ex.io/rack": format!("r{rack}")}}});
+        let body = json!({"metadata": {"labels": {RACK: format!("r{rack}")}}});
         // The API server may be away: that is one of the stories.
         if nodes.patch(&node, &PatchParams::default(), &Patch::Merge(&body)).await.is_ok() {
             changes.fetch_add(1, Ordering::SeqCst);

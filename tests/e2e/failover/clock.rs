@@ -1,6 +1,8 @@
 //! A wall clock that jumps, for one process: a few lines of C before its libc. What counts is `Instant` and the boot-time
 //! clock, which stay as they are.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,52 +11,75 @@ use anyhow::{Context, Result, ensure};
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-/* As long as the file is there, it is an hour later. */
+/* By how many seconds the clock is wrong: it stands in the file, and who writes it there moves the clock. */
+static const volatile long long *shift;
+
+__attribute__((constructor)) static void find(void) {
+    const char *path = getenv("CLOCK_SHIFT");
+    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (file < 0) return;
+    void *page = mmap(NULL, sizeof *shift, PROT_READ, MAP_SHARED, file, 0);
+    if (page != MAP_FAILED) shift = page;
+    close(file);
+}
+
 int clock_gettime(clockid_t clock, struct timespec *now) {
     static int (*real)(clockid_t, struct timespec *);
     if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     int failed = real(clock, now);
-    const char *file = getenv("CLOCK_SHIFT");
-    if (!failed && clock == CLOCK_REALTIME && file && access(file, F_OK) == 0) now->tv_sec += 3600;
+    if (!failed && clock == CLOCK_REALTIME && shift) now->tv_sec += *shift;
     return failed;
 }
 "#;
 
-/// The library, and the file whose existence moves the clock.
-pub(super) struct Clock {
-    library: PathBuf,
+/// The library that makes clocks wrong.
+pub(super) struct Library {
+    folder: PathBuf,
     file: PathBuf,
 }
 
-impl Clock {
-    /// Builds the library with the C compiler that links Rust programs, too.
+/// The wall clock of one process.
+pub(super) struct Clock {
+    library: PathBuf,
+    shift: PathBuf,
+}
+
+impl Library {
+    /// Builds it with the C compiler that links Rust programs, too.
     pub(super) fn build(folder: &Path) -> Result<Self> {
-        let (source, library) = (folder.join("clock.c"), folder.join("clock.so"));
+        let (source, file) = (folder.join("clock.c"), folder.join("clock.so"));
         std::fs::write(&source, SOURCE)?;
         let mut command = Command::new("cc");
-        command.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source).arg("-ldl");
+        command.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&file).arg(&source).arg("-ldl");
         let built = command.output().context("there is no C compiler: install gcc")?;
         ensure!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        Ok(Self { library, file: folder.join("clock-shift") })
+        Ok(Self { folder: folder.to_owned(), file })
     }
 
-    /// What a process needs for it.
+    /// A clock of its own for the process of this name; it is right.
+    pub(super) fn clock(&self, process: &str) -> Result<Clock> {
+        let shift = self.folder.join(format!("clock-of-{process}"));
+        std::fs::write(&shift, 0_i64.to_ne_bytes())?;
+        Ok(Clock { library: self.file.clone(), shift })
+    }
+}
+
+impl Clock {
+    /// What the process needs for it.
     pub(super) fn environment(&self) -> [(String, String); 2] {
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        [("LD_PRELOAD".into(), text(&self.library)), ("CLOCK_SHIFT".into(), text(&self.file))]
+        [("LD_PRELOAD".into(), text(&self.library)), ("CLOCK_SHIFT".into(), text(&self.shift))]
     }
 
-    /// It is an hour later.
-    pub(super) fn jump(&self) -> Result<()> {
-        Ok(std::fs::write(&self.file, "")?)
-    }
-
-    /// It is an hour earlier again.
-    pub(super) fn back(&self) -> Result<()> {
-        Ok(std::fs::remove_file(&self.file)?)
+    /// It is wrong by so many seconds from now on.
+    pub(super) fn shift(&self, seconds: i64) -> Result<()> {
+        // In place: the process has the file in its memory.
+        Ok(File::options().write(true).open(&self.shift)?.write_all_at(&seconds.to_ne_bytes(), 0)?)
     }
 }

@@ -2,6 +2,7 @@
 //! written.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -9,36 +10,27 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use topoloom_tests::scene::Scene;
 
+use super::Met;
+use super::log::{Log, Received};
+
 /// What the way from the process to the API server's clock may take on a machine that is busy: the time of a request is
 /// taken by the server when it has read its head.
 const WAY: SignedDuration = SignedDuration::from_millis(250);
 
-/// One write of a replica as the API server received it.
-struct Received {
-    replica: String,
-    at: Timestamp,
-    verb: String,
-    resource: String,
-    name: String,
-    code: i64,
-    version: Option<u64>,
-    /// What was sent; nothing where the API server did not read it.
-    body: Value,
-}
-
 /// No request of a replica was received later than its last confirmed renewal and the renew deadline; nobody wrote over
 /// what a later holder wrote; no two replicas wrote in turns; every write says what it builds on; and who gave its lease
 /// back wrote nothing after that.
-pub(super) async fn nothing_came_late(scene: &Scene, deadline: Duration) -> Result<()> {
-    let all = received(scene)?;
-    m4_every_write_builds_on_a_version(&all)?;
-    r4_the_lease_is_the_last_that_is_written(&all)?;
+pub(super) async fn nothing_came_late(scene: &Scene, log: &Log, deadline: Duration) -> Result<()> {
+    let all = &log.received;
     let deadline = SignedDuration::try_from(deadline)?;
+    m4_every_write_builds_on_a_version(all)?;
+    r4_the_lease_is_the_last_that_is_written(all)?;
+    b9_who_held_the_lease_does_not_ask_for_it_late(all, deadline)?;
     let mut renewed: BTreeMap<&str, Timestamp> = BTreeMap::new();
     let mut writes = 0;
-    for request in &all {
+    for request in all {
         if request.resource == "leases" {
-            if (200..300).contains(&request.code) {
+            if request.is_taken() {
                 renewed.insert(&request.replica, request.at);
             }
             continue;
@@ -57,7 +49,7 @@ pub(super) async fn nothing_came_late(scene: &Scene, deadline: Duration) -> Resu
         );
     }
     ensure!(writes > 10, "only {writes} writes were seen: this proves nothing");
-    in_turns(scene, &all).await
+    in_turns(scene, all).await
 }
 
 /// What is under way when a holder is late cannot undo what the next one wrote: the API server refuses it by the version
@@ -104,7 +96,7 @@ fn r4_the_lease_is_the_last_that_is_written(all: &[Received]) -> Result<()> {
             ensure!(was_under_way, "{replica} sent {verb} {resource} {name} {late:#} after it gave its lease back");
         }
         let is_free = resource == "leases" && request.body["spec"]["holderIdentity"] == "";
-        if is_free && (200..300).contains(&request.code) {
+        if is_free && request.is_taken() {
             released.insert(replica, request.at);
         }
     }
@@ -112,11 +104,50 @@ fn r4_the_lease_is_the_last_that_is_written(all: &[Received]) -> Result<()> {
     Ok(())
 }
 
+/// Who held the lease and could not renew it in time says no more that it is the holder, whatever the API server thinks of
+/// it. Only who never learned that its claim was taken may claim again, and whoever renewed or wrote knew it.
+fn b9_who_held_the_lease_does_not_ask_for_it_late(all: &[Received], deadline: SignedDuration) -> Result<()> {
+    struct Held {
+        confirmed: Timestamp,
+        knew: bool,
+    }
+    let mut held: BTreeMap<&str, Held> = BTreeMap::new();
+    let mut renewals = 0;
+    for request in all {
+        let Received { replica, at, verb, body, .. } = request;
+        let spec = &body["spec"];
+        // A claim says that it is held since now.
+        let is_claim = request.resource == "leases" && spec["acquireTime"] == spec["renewTime"] && !body.is_null();
+        if let Some(held) = held.get_mut(&**replica) {
+            held.knew |= !is_claim;
+            let late = at.duration_since(held.confirmed);
+            let is_late = request.resource == "leases" && held.knew && late > deadline + WAY;
+            ensure!(
+                !is_late,
+                "{replica} sent {verb} of the lease {late:#} after its last renewal was received: {body}"
+            );
+        }
+        if request.resource != "leases" || body.is_null() {
+            continue;
+        }
+        // Its name is unlike that of any other process, and it never writes another's.
+        let holder = spec["holderIdentity"].as_str().unwrap_or_default();
+        let is_its_own = holder.is_empty() || holder.starts_with(&format!("{replica}_"));
+        ensure!(is_its_own, "{replica} says that {holder} holds the lease");
+        renewals += usize::from(!is_claim && !holder.is_empty());
+        if request.is_taken() && !holder.is_empty() {
+            held.entry(replica).or_insert(Held { confirmed: *at, knew: false }).confirmed = *at;
+        }
+    }
+    ensure!(renewals > 5, "only {renewals} renewals were seen: this proves nothing");
+    Ok(())
+}
+
 /// In etcd's order: when a replica has written a HyperNode, no earlier holder writes it any more.
 async fn in_turns(scene: &Scene, all: &[Received]) -> Result<()> {
     let writers: BTreeMap<u64, &Received> = all
         .iter()
-        .filter(|request| request.resource == "hypernodes" && (200..300).contains(&request.code))
+        .filter(|request| request.resource == "hypernodes" && request.is_taken())
         .filter_map(|request| Some((request.version?, request)))
         .collect();
     let mut order: Vec<&str> = Vec::new();
@@ -140,33 +171,120 @@ async fn in_turns(scene: &Scene, all: &[Received]) -> Result<()> {
     Ok(())
 }
 
-/// Every write of a replica, in the order in which they were received.
-fn received(scene: &Scene) -> Result<Vec<Received>> {
-    let mut all: Vec<Received> = scene
-        .plane
-        .audit_log()?
-        .iter()
-        .filter(|event| matches!(event["verb"].as_str(), Some("create" | "update" | "patch" | "delete")))
-        .filter_map(read)
-        .collect();
-    all.sort_by_key(|request| request.at);
-    Ok(all)
+/// How long it took from a lease that is free to the next holder's first write that the API server took, of one play after
+/// the other.
+pub(super) struct Handovers(Vec<SignedDuration>);
+
+/// What the documentation says of it.
+const USUALLY: SignedDuration = SignedDuration::from_secs(1);
+/// Two stories at a time on two cores may take longer once.
+const AT_MOST: SignedDuration = SignedDuration::from_secs(3);
+
+impl Handovers {
+    pub(super) fn of(log: &Log, met: &[Met]) -> Result<Self> {
+        let all = met.iter().map(|Met { leader, at, .. }| {
+            let mut later = log.received.iter().filter(|request| request.at >= *at && request.is_taken());
+            let is_release = |it: &&Received| it.resource == "leases" && it.body["spec"]["holderIdentity"] == "";
+            let free = later.clone().filter(|it| it.replica == *leader).find(is_release);
+            let free = free.with_context(|| format!("{leader} did not give its lease back"))?.answered;
+            let is_next = |it: &&Received| it.replica != *leader && it.is_of_a_hyper_node() && it.at >= free;
+            let first = later.find(is_next).with_context(|| format!("nobody wrote after {leader}"))?;
+            Ok(first.answered.duration_since(free))
+        });
+        let mut all = all.collect::<Result<Vec<_>>>()?;
+        all.sort();
+        ensure!(!all.is_empty(), "there was no handover: this proves nothing");
+        Ok(Self(all))
+    }
+
+    fn median(&self) -> SignedDuration {
+        self.0[self.0.len() / 2]
+    }
+
+    fn most(&self) -> SignedDuration {
+        self.0[self.0.len() - 1]
+    }
+
+    pub(super) fn are_quick(&self) -> Result<()> {
+        let (median, most) = (self.median(), self.most());
+        ensure!(median < USUALLY, "half of the handovers took {median:#} and more, not less than {USUALLY:#}");
+        ensure!(most < AT_MOST, "a handover took {most:#}, not less than {AT_MOST:#}");
+        Ok(())
+    }
 }
 
-fn read(event: &Value) -> Option<Received> {
-    let (_, rest) = event["userAgent"].as_str()?.split_once("(replica-")?;
-    let replica = format!("replica-{}", rest.strip_suffix(')')?);
-    let subresource = event["objectRef"]["subresource"].as_str().map(|sub| format!("/{sub}")).unwrap_or_default();
-    let resource = format!("{}{subresource}", event["objectRef"]["resource"].as_str()?);
-    let version = event["responseObject"]["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok());
-    Some(Received {
-        replica,
-        at: event["requestReceivedTimestamp"].as_str()?.parse().ok()?,
-        verb: event["verb"].as_str()?.to_owned(),
-        resource,
-        name: event["objectRef"]["name"].as_str().unwrap_or_default().to_owned(),
-        code: event["responseStatus"]["code"].as_i64().unwrap_or(0),
-        version,
-        body: event["requestObject"].clone(),
-    })
+impl fmt::Display for Handovers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (median, most) = (self.median().as_millis(), self.most().as_millis());
+        write!(
+            f,
+            "milliseconds from the free lease to the next leader's first HyperNode write: median {median}, most {most}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const HOLDER: &str = "replica-0_a";
+
+    /// A write of the lease so many milliseconds after the first; claims say that it is held since then.
+    fn lease(at: i64, holder: &str, since: i64, code: i64) -> Received {
+        let time = |at| Timestamp::from_millisecond(at).unwrap();
+        let spec = json!({"holderIdentity": holder, "acquireTime": time(since), "renewTime": time(at)});
+        Received {
+            replica: "replica-0".into(),
+            at: time(at),
+            answered: time(at + 5),
+            verb: "update".into(),
+            resource: "leases".into(),
+            name: "l".into(),
+            code,
+            version: None,
+            body: json!({"spec": spec}),
+        }
+    }
+
+    fn judged(more: Vec<Received>) -> Result<()> {
+        let claim = lease(0, HOLDER, 0, 200);
+        let renewals = (1..=8).map(|count| lease(count * 300, HOLDER, 0, 200));
+        let all: Vec<_> = [claim].into_iter().chain(renewals).chain(more).collect();
+        b9_who_held_the_lease_does_not_ask_for_it_late(&all, SignedDuration::from_millis(2500))
+    }
+
+    #[test]
+    fn a_holder_renews_in_time_and_gives_back() {
+        judged(vec![]).unwrap();
+        judged(vec![lease(4800, HOLDER, 0, 409), lease(4850, "", 0, 200)]).unwrap();
+    }
+
+    #[test]
+    fn a_late_renewal_is_noticed_also_where_it_is_refused() {
+        for code in [200, 409, 504] {
+            let said = judged(vec![lease(2400 + 2751, HOLDER, 0, code)]).unwrap_err().to_string();
+            assert!(said.contains("after its last renewal was received"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_holder_that_knew_does_not_claim_again_late() {
+        assert!(judged(vec![lease(6000, HOLDER, 6000, 409)]).is_err());
+        let unread = Received { body: Value::Null, ..lease(6000, HOLDER, 0, 504) };
+        assert!(judged(vec![unread]).is_err(), "what was not read may be anything");
+    }
+
+    #[test]
+    fn who_never_learned_of_its_claim_may_claim_again() {
+        let others = (1..=8).map(|count| lease(9000 + count * 300, HOLDER, 9000, 200));
+        let all: Vec<_> =
+            [lease(0, HOLDER, 0, 200), lease(9000, HOLDER, 9000, 200)].into_iter().chain(others).collect();
+        b9_who_held_the_lease_does_not_ask_for_it_late(&all, SignedDuration::from_millis(2500)).unwrap();
+    }
+
+    #[test]
+    fn nobody_writes_the_name_of_another() {
+        assert!(judged(vec![lease(2500, "replica-1_b", 0, 409)]).is_err());
+    }
 }

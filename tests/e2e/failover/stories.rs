@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
 use kube::api::DeleteParams;
 use rustix::process::{Pid, Signal, kill_process};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::PATIENCE;
 
+use super::moment::Moment;
 use super::{LEASE_NAME, Stage, plays};
 
 /// What happens to the leader, or to what it depends on.
@@ -27,8 +29,21 @@ pub(super) enum Fault {
     LeaseDeleted,
     /// Somebody writes another name into the lease.
     LeaseStolen,
-    /// The wall clock of both replicas jumps by an hour, and back.
+    /// The wall clock of one replica jumps by an hour, and then the leader is killed.
     Clock,
+}
+
+/// Whose wall clock jumps, and where to. Four seeds in a row are all there is.
+struct Jump {
+    is_the_leaders: bool,
+    seconds: i64,
+}
+
+impl Jump {
+    fn drawn(seed: u64) -> Self {
+        let seconds = if seed & 2 == 0 { HOUR } else { -HOUR };
+        Self { is_the_leaders: seed & 1 == 0, seconds }
+    }
 }
 
 impl Fault {
@@ -38,17 +53,23 @@ impl Fault {
         matches!(self, Self::Term).then_some(Duration::from_secs(3))
     }
 
-    /// Lets it happen, and waits until the leader has met it.
-    pub(super) async fn happens(self, stage: &mut Stage) -> Result<()> {
-        let old = stage.leader().await;
+    /// What the seed says beside the moment.
+    pub(super) fn told(self, seed: u64) -> String {
+        if !matches!(self, Self::Clock) {
+            return String::new();
+        }
+        let Jump { is_the_leaders, seconds } = Jump::drawn(seed);
+        let (whose, there) =
+            (if is_the_leaders { "leader" } else { "follower" }, if seconds > 0 { "on" } else { "back" });
+        format!(", the clock of the {whose} an hour {there}")
+    }
+
+    /// Lets it happen to the leader at this place, and waits until that has met it.
+    pub(super) async fn happens(self, stage: &mut Stage, old: usize, seed: u64) -> Result<()> {
         match self {
-            Self::Term => {
-                let host = stage.hosts[old].take().expect("it leads");
-                host.stop().await?;
-            }
+            Self::Term => stage.take(old).stop().await?,
             Self::Kill => {
-                let host = stage.hosts[old].take().expect("it leads");
-                host.kill().await?;
+                stage.take(old).kill().await?;
                 stage.follower_leads(old).await;
             }
             Self::Freeze => {
@@ -61,7 +82,7 @@ impl Fault {
                 stage.scene.plane.stop_apiserver().await?;
                 stage.scene.plane.start_apiserver().await?;
                 // Whoever could not renew in time has ended.
-                for place in 0..stage.hosts.len() {
+                for place in 0..stage.replicas.len() {
                     if stage.host(place).get("/healthz").await.is_err() {
                         ends(stage, place).await?;
                         stage.start(place).await?;
@@ -89,8 +110,12 @@ impl Fault {
                 ends(stage, old).await?;
             }
             Self::Clock => {
+                let Jump { is_the_leaders, seconds } = Jump::drawn(seed);
+                let jumps = if is_the_leaders { old } else { 1 - old };
+                renews_with(stage, old, 0).await;
+                stage.replica(jumps).clock.shift(seconds)?;
                 let before = renewals(stage).await?;
-                stage.clock.jump()?;
+                renews_with(stage, old, if is_the_leaders { seconds } else { 0 }).await;
                 // Longer than a lease lasts, by the renewals of whoever holds it.
                 let patience = Duration::from_secs(30);
                 eventually("the lease is renewed over the jump", patience, async || {
@@ -98,8 +123,12 @@ impl Fault {
                     if now.since(&before) >= RENEWALS { Ok(()) } else { Err(format!("{now:?}")) }
                 })
                 .await;
-                stage.clock.back()?;
                 ensure!(stage.leader().await == old, "a jump of the wall clock changes nothing");
+                // One of the two is an hour off from the other, and the lease still lasts as long as it lasts.
+                stage.meets(old, Moment::drawn(seed, THE_END)).await?;
+                stage.take(old).kill().await?;
+                stage.follower_leads(old).await;
+                renews_with(stage, 1 - old, if is_the_leaders { 0 } else { seconds }).await;
             }
             Self::LeaseStolen => {
                 stage.steal().await?;
@@ -110,8 +139,13 @@ impl Fault {
     }
 }
 
+const HOUR: i64 = 3600;
+/// How old a renewal is when it is looked at, far less than an hour.
+const NEARLY: SignedDuration = SignedDuration::from_mins(1);
+/// Which of the moments of a seed is that of a second fault.
+const THE_END: u64 = 100;
 /// More renewals than there are in the time of a lease.
-const RENEWALS: u64 = 20;
+const RENEWALS: u64 = 16;
 
 /// How often the lease was written.
 #[derive(Debug)]
@@ -127,9 +161,26 @@ async fn renewals(stage: &Stage) -> Result<Renewals> {
     Ok(Renewals(stage.scene.plane.requests().await?.writes("leases", "")))
 }
 
+/// Waits until the lease is renewed by this replica, with a clock that is wrong by so many seconds.
+async fn renews_with(stage: &Stage, place: usize, seconds: i64) {
+    let holder = format!("{}_", stage.replica(place).name);
+    let wanted = SignedDuration::from_secs(seconds);
+    eventually(&format!("{holder} renews with a clock that is {seconds} s off"), PATIENCE, async || {
+        let told = async || -> Result<_> {
+            let spec = stage.leases().get(LEASE_NAME).await?.spec.context("it says nothing")?;
+            let renewed = spec.renew_time.context("it was never renewed")?.0;
+            Ok((spec.holder_identity.unwrap_or_default(), renewed.duration_since(Timestamp::now())))
+        };
+        let (by, off) = told().await.map_err(|error| error.to_string())?;
+        let is_so = by.starts_with(&holder) && (off - wanted).abs() < NEARLY;
+        if is_so { Ok(()) } else { Err(format!("{by} renewed it with {off:#}")) }
+    })
+    .await;
+}
+
 /// The replica ends by itself, with an exit code that says that something was wrong.
 async fn ends(stage: &mut Stage, place: usize) -> Result<()> {
-    let mut host = stage.hosts[place].take().expect("it runs");
+    let mut host = stage.take(place);
     let status = host.ended().await?;
     ensure!(status.code() == Some(1), "it ended with {status}");
     eventually("its log says why", PATIENCE, async || {

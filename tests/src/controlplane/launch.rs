@@ -78,7 +78,8 @@ impl Builder {
             match Launch::new(programs.clone(), &self, &folder, keep)?.run().await {
                 Ok((launch, etcd, gateway, apiserver, client)) => {
                     let (apiserver, baseline, spoiled) = (Some(apiserver), None, AtomicBool::new(false));
-                    let servers = Some(Servers { apiserver, etcd, launch, folder, baseline, spoiled });
+                    let servers =
+                        Some(Servers { controllers: None, apiserver, etcd, launch, folder, baseline, spoiled });
                     return Ok(ControlPlane { servers, client, gateway, first_revision: 1, _permit: permit });
                 }
                 // Between the choice of a port and its use somebody else may take it.
@@ -212,6 +213,19 @@ impl Launch {
         });
         let client = client.await?;
         Ok((server, client))
+    }
+
+    /// Starts these controllers of Kubernetes. What they do shows when they are ready.
+    pub(super) fn controllers(&self, names: &[&str]) -> Result<Server> {
+        let args = [
+            format!("--kubeconfig={}", self.kubeconfig().display()),
+            format!("--controllers={}", names.join(",")),
+            // Otherwise all of them have all rights, as one user.
+            "--use-service-account-credentials=true".to_owned(),
+            "--leader-elect=false".to_owned(),
+            "--secure-port=0".to_owned(),
+        ];
+        Server::start(&self.programs, "kube-controller-manager", &args, &self.folder)
     }
 }
 

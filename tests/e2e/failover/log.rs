@@ -1,0 +1,92 @@
+//! The audit log of the API server: who asked for what, when it was received, and when it was answered.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use serde_json::Value;
+use topoloom_tests::scene::Scene;
+
+/// Every write.
+pub(super) struct Log {
+    /// Those of replicas, in the order in which they were received.
+    pub(super) received: Vec<Received>,
+    /// What etcd's revision was after each of anybody's, and when it was answered; in that order.
+    revisions: Vec<(Timestamp, u64)>,
+}
+
+/// One write of a replica as the API server received it.
+pub(super) struct Received {
+    pub(super) replica: String,
+    pub(super) at: Timestamp,
+    pub(super) answered: Timestamp,
+    pub(super) verb: String,
+    pub(super) resource: String,
+    pub(super) name: String,
+    pub(super) code: i64,
+    pub(super) version: Option<u64>,
+    /// What was sent; nothing where the API server did not read it.
+    pub(super) body: Value,
+}
+
+impl Log {
+    /// Line by line: of a soak it is far longer than what is of interest.
+    pub(super) fn read(scene: &Scene) -> Result<Self> {
+        let file = File::open(scene.plane.folder().join("audit.log")).context("there is no audit log")?;
+        let (mut received, mut revisions) = (Vec::new(), Vec::new());
+        for line in BufReader::new(file).lines() {
+            let event: Value = serde_json::from_str(&line?).context("the audit log is not JSON")?;
+            if !matches!(event["verb"].as_str(), Some("create" | "update" | "patch" | "delete")) {
+                continue;
+            }
+            received.extend(write_of_a_replica(&event));
+            revisions.extend(time(&event, "stageTimestamp").zip(version(&event)));
+        }
+        received.sort_by_key(|request| request.at);
+        revisions.sort_unstable();
+        Ok(Self { received, revisions })
+    }
+
+    /// The last revision whose write was answered by then.
+    pub(super) fn revision(&self, at: Timestamp) -> u64 {
+        let before = self.revisions.iter().take_while(|(answered, _)| *answered <= at);
+        before.map(|(_, revision)| *revision).max().unwrap_or_default()
+    }
+}
+
+impl Received {
+    pub(super) fn is_taken(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+
+    /// Whether it is about a HyperNode or its status.
+    pub(super) fn is_of_a_hyper_node(&self) -> bool {
+        matches!(&*self.resource, "hypernodes" | "hypernodes/status")
+    }
+}
+
+fn write_of_a_replica(event: &Value) -> Option<Received> {
+    let (_, rest) = event["userAgent"].as_str()?.split_once("(replica-")?;
+    let replica = format!("replica-{}", rest.strip_suffix(')')?);
+    let subresource = event["objectRef"]["subresource"].as_str().map(|sub| format!("/{sub}")).unwrap_or_default();
+    Some(Received {
+        replica,
+        at: time(event, "requestReceivedTimestamp")?,
+        answered: time(event, "stageTimestamp")?,
+        verb: event["verb"].as_str()?.to_owned(),
+        resource: format!("{}{subresource}", event["objectRef"]["resource"].as_str()?),
+        name: event["objectRef"]["name"].as_str().unwrap_or_default().to_owned(),
+        code: event["responseStatus"]["code"].as_i64().unwrap_or(0),
+        version: version(event),
+        body: event["requestObject"].clone(),
+    })
+}
+
+fn time(event: &Value, name: &str) -> Option<Timestamp> {
+    event[name].as_str()?.parse().ok()
+}
+
+fn version(event: &Value) -> Option<u64> {
+    event["responseObject"]["metadata"]["resourceVersion"].as_str()?.parse().ok()
+}

@@ -1,0 +1,68 @@
+//! When a fault falls: at a write of the leader and a little later, as the seed says.
+
+use std::fmt;
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use futures::StreamExt;
+use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use topoloom_api::HyperNode;
+use topoloom_tests::scene::PATIENCE;
+
+/// As many as a leader makes in about a second and a half.
+const WRITES: u64 = 100;
+/// Longer than a write takes, and than the pause between two changes of nodes.
+const LATER_MICROSECONDS: u64 = 50_000;
+
+/// One moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    writes: u64,
+    later: Duration,
+}
+
+impl Moment {
+    /// The same seed is the same moment; `which` tells those of one seed apart.
+    pub(super) fn drawn(seed: u64, which: u64) -> Self {
+        let number = mixed(seed ^ mixed(which));
+        Self { writes: 1 + number % WRITES, later: Duration::from_micros((number >> 32) % LATER_MICROSECONDS) }
+    }
+
+    /// Waits for it. Only a leader writes HyperNodes.
+    pub(super) async fn comes(self, hyper_nodes: &Api<HyperNode>) -> Result<()> {
+        let counted = tokio::time::timeout(PATIENCE, self.counted(hyper_nodes)).await;
+        counted.with_context(|| format!("the leader has not made {} writes", self.writes))??;
+        // Not for a condition: what comes next is to fall anywhere between two writes, also far from what can be seen.
+        tokio::time::sleep(self.later).await;
+        Ok(())
+    }
+
+    async fn counted(self, hyper_nodes: &Api<HyperNode>) -> Result<()> {
+        let now = hyper_nodes.list_metadata(&ListParams::default().limit(1)).await?.metadata.resource_version;
+        let writes = hyper_nodes.watch(&WatchParams::default(), &now.context("a list has a version")?).await?;
+        let mut writes = pin!(writes);
+        for _ in 0..self.writes {
+            match writes.next().await.context("the watch ended")?? {
+                WatchEvent::Error(status) => bail!("the watch ended: {status:?}"),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let milliseconds = self.later.as_secs_f64() * 1e3;
+        write!(f, "HyperNode write {} and {milliseconds:.1} ms", self.writes)
+    }
+}
+
+/// splitmix64: neighbouring seeds have nothing in common.
+fn mixed(seed: u64) -> u64 {
+    let mut number = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}

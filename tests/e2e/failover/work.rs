@@ -1,0 +1,111 @@
+//! What a leader was doing when it met a fault: whether that was the middle of its work.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::{Result, ensure};
+use jiff::{SignedDuration, Timestamp};
+use topoloom_api::HyperNode;
+use topoloom_tests::controlplane::{Write, WriteKind};
+use topoloom_tests::scene::{Scene, describe};
+
+use super::Met;
+use super::churn::{RACK, topology_of};
+use super::log::Log;
+
+/// A leader that writes pauses for less, also on a machine that is busy.
+const SHORT: SignedDuration = SignedDuration::from_millis(500);
+
+/// Of one play after the other.
+pub(super) struct Work(Vec<Moment>);
+
+struct Moment {
+    /// Since its last HyperNode write was answered; nothing while one was under way.
+    pause: SignedDuration,
+    /// Whether a node had moved that the topology did not show yet.
+    is_behind: bool,
+}
+
+/// Reads it from what the servers wrote down.
+pub(super) async fn of_leaders(scene: &Scene, log: &Log, met: &[Met]) -> Result<Work> {
+    let mut stored = Stored::all(scene).await?;
+    let mut moments = Vec::new();
+    for Met { leader, at, .. } in met {
+        let writes = log.received.iter().filter(|it| it.replica == *leader && it.is_of_a_hyper_node() && it.at <= *at);
+        let last = writes.map(|it| it.answered).max().unwrap_or(Timestamp::MIN);
+        let pause = at.duration_since(last).max(SignedDuration::ZERO);
+        moments.push(Moment { pause, is_behind: stored.is_behind(log.revision(*at))? });
+    }
+    Ok(Work(moments))
+}
+
+impl Work {
+    /// Every fault fell between two writes, while there was something to write: in half of the plays at least, as a node
+    /// may move to where it is already.
+    pub(super) fn is_in_the_middle(&self) -> Result<()> {
+        let pause = self.0.iter().map(|it| it.pause).max().unwrap_or(SignedDuration::MAX);
+        ensure!(pause < SHORT, "a leader had written nothing for {pause:#} when it met its fault");
+        let behind = self.0.iter().filter(|it| it.is_behind).count();
+        ensure!(behind * 2 >= self.0.len(), "only {behind} of {} leaders had something to write", self.0.len());
+        Ok(())
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let under_way = self.0.iter().filter(|it| it.pause.is_zero()).count();
+        let behind = self.0.iter().filter(|it| it.is_behind).count();
+        let pauses: Vec<_> = self.0.iter().map(|it| format!("{:.0}", it.pause.as_secs_f64() * 1e3)).collect();
+        let (all, pauses) = (self.0.len(), pauses.join(", "));
+        write!(
+            f,
+            "milliseconds since the old leader's last HyperNode write: {pauses} (of {all}, {under_way} with a write under way, {behind} with nodes to write)"
+        )
+    }
+}
+
+/// What etcd held, revision by revision.
+struct Stored {
+    /// What comes next, the last first.
+    writes: Vec<Write>,
+    racks: BTreeMap<String, String>,
+    hyper_nodes: BTreeMap<String, HyperNode>,
+}
+
+impl Stored {
+    async fn all(scene: &Scene) -> Result<Self> {
+        let mut writes = scene.plane.writes_in_order(NODES).await?;
+        writes.extend(scene.plane.writes_in_order(HYPER_NODES).await?);
+        writes.sort_by_key(|write| std::cmp::Reverse(write.revision));
+        Ok(Self { writes, racks: BTreeMap::new(), hyper_nodes: BTreeMap::new() })
+    }
+
+    /// Whether at this revision, which is not before the last that was asked for, the topology is not that of the nodes.
+    fn is_behind(&mut self, revision: u64) -> Result<bool> {
+        while let Some(write) = self.writes.pop_if(|write| write.revision <= revision) {
+            self.then(write)?;
+        }
+        Ok(describe(&self.hyper_nodes) != topology_of(&self.racks))
+    }
+
+    fn then(&mut self, write: Write) -> Result<()> {
+        let is_put = write.kind == WriteKind::Put;
+        if let Some(node) = write.key.strip_prefix(NODES) {
+            let rack = write.value["metadata"]["labels"][RACK].as_str().unwrap_or_default().to_owned();
+            if is_put {
+                self.racks.insert(node.to_owned(), rack)
+            } else {
+                self.racks.remove(node)
+            };
+        } else if let Some(name) = write.key.strip_prefix(HYPER_NODES) {
+            match is_put {
+                true => self.hyper_nodes.insert(name.to_owned(), serde_json::from_value(write.value)?),
+                false => self.hyper_nodes.remove(name),
+            };
+        }
+        Ok(())
+    }
+}
+
+const NODES: &str = "/registry/minions/";
+const HYPER_NODES: &str = "/registry/topology.volcano.sh/hypernodes/";

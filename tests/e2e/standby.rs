@@ -1,0 +1,76 @@
+//! The replica that follows: what it has at hand before it leads.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::guest;
+use topoloom_tests::host::Host;
+use topoloom_tests::scene::{NAMESPACE, PATIENCE, Scene};
+
+/// A plugin that is not part of the binary: it has to be compiled.
+const ENTRY: &str = "
+networkTopologyDiscovery:
+- source: fabric
+  enabled: true
+  plugin: {configMap: {name: versions-plugin, key: plugin.wasm}}
+  permissions: {nodeLabels: [example.com/rack]}
+  limits: {cpu: 2s}
+";
+
+/// How often a plugin was compiled to be used at once. What serves is compiled a second time, with optimisation, after its
+/// first round.
+async fn compiled(host: &Host) -> Result<u32> {
+    const COUNT: &str = "topoloom_plugin_compile_seconds_count{";
+    let metrics = host.get("/metrics").await?;
+    let counts = metrics.lines().filter(|line| line.starts_with(COUNT) && line.contains("kind=\"quick\""));
+    let counts = counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u32>().ok());
+    Ok(counts.sum())
+}
+
+/// The requests of a replica that fill its caches.
+fn looks(scene: &Scene, replica: &str) -> Result<BTreeSet<(String, String)>> {
+    let log = scene.plane.audit_log()?;
+    let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let looks = log.iter().filter(|event| {
+        let is_his = word(&event["userAgent"]).contains(&format!("({replica}_"));
+        is_his && matches!(event["verb"].as_str(), Some("list" | "watch"))
+    });
+    Ok(looks.map(|event| (word(&event["objectRef"]["resource"]), word(&event["auditID"]))).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_is_warm_when_it_takes_over_so_that_its_first_round_compiles_and_lists_nothing() -> Result<()> {
+    let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
+    scene.nodes(&["a example.com/rack=x", "b example.com/rack=y"]).await?;
+    let file = scene.plane.folder().join("versions.wasm");
+    std::fs::write(&file, guest::version("good", "1.0.0")?)?;
+    let map = format!("{NAMESPACE}/versions-plugin");
+    scene.cli(&["plugin", "push", &file.to_string_lossy(), "--configmap", &map]).await?;
+    scene.configure(ENTRY).await?;
+    let kubeconfig = scene.host_kubeconfig().await?;
+    let leader = Host::launch_as("first", &kubeconfig, &[]).await?;
+    scene.until(&["tier 1 example.com/rack=x (1): a", "tier 1 example.com/rack=y (1): b"]).await;
+
+    let follower = Host::launch_as("second", &kubeconfig, &[]).await?;
+    eventually("the follower is warm", PATIENCE, async || {
+        let looks = looks(&scene, "second").map_err(|error| error.to_string())?;
+        let has = |resource: &str| looks.iter().any(|(it, _)| it == resource);
+        let compiled = compiled(&follower).await.map_err(|error| error.to_string())?;
+        let ready = follower.readyz().await.map_err(|error| error.to_string())?;
+        let is_warm = compiled > 0 && has("nodes") && has("hypernodes");
+        if is_warm { Ok(()) } else { Err(format!("{compiled} compiled, {looks:?}, {ready}")) }
+    })
+    .await;
+    assert!(!follower.readyz().await?.contains("election hypernode: leads"));
+    let before = (compiled(&follower).await?, looks(&scene, "second")?);
+
+    leader.stop().await?;
+    scene.plane.relabel("b", "example.com/rack", "z").await?;
+    scene.until(&["tier 1 example.com/rack=x (1): a", "tier 1 example.com/rack=z (1): b"]).await;
+    let after = (compiled(&follower).await?, looks(&scene, "second")?);
+    assert_eq!(before.0, after.0, "the plugin was compiled before");
+    let more: Vec<_> = after.1.difference(&before.1).filter(|(it, _)| it == "nodes" || it == "hypernodes").collect();
+    assert_eq!(more, Vec::<&(String, String)>::new(), "the caches were filled before");
+    follower.stop().await
+}
