@@ -205,12 +205,10 @@ async fn plays(fault: Fault) -> Result<()> {
     let mut stage = Stage::set().await?;
     let mut times_to_recover = Vec::new();
     for seed in 0..times() {
-        let (moment, told) = (Moment::drawn(seed, fault as u64), fault.told(seed));
-        let recovered = stage.play(fault, seed).await.with_context(|| format!("{fault:?} {seed} at {moment}{told}"))?;
+        let play = format!("{fault:?} {seed} at {}{}", Moment::drawn(seed, fault as u64), fault.told(seed));
+        let recovered = stage.play(fault, seed).await.with_context(|| play.clone())?;
         let (all, after) = (recovered.in_all.as_secs_f64(), recovered.after_the_fault.as_secs_f64());
-        println!(
-            "{fault:?} {seed} at {moment}{told}: the next leader's work was seen after {all:.1} s, {after:.1} s of that after the fault"
-        );
+        println!("{play}: the next leader's work was seen after {all:.1} s, {after:.1} s of that after the fault");
         times_to_recover.push(recovered);
     }
     let listed = |time: fn(&Recovered) -> Duration| -> String {

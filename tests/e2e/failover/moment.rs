@@ -43,9 +43,8 @@ impl Moment {
         let writes = hyper_nodes.watch(&WatchParams::default(), &now.context("a list has a version")?).await?;
         let mut writes = pin!(writes);
         for _ in 0..self.writes {
-            match writes.next().await.context("the watch ended")?? {
-                WatchEvent::Error(status) => bail!("the watch ended: {status:?}"),
-                _ => {}
+            if let WatchEvent::Error(status) = writes.next().await.context("the watch ended")?? {
+                bail!("the watch ended: {status:?}");
             }
         }
         Ok(())

@@ -16,10 +16,10 @@ use super::log::Log;
 /// A leader that writes pauses for less, also on a machine that is busy.
 const SHORT: SignedDuration = SignedDuration::from_millis(500);
 
-/// Of one play after the other.
-pub(super) struct Work(Vec<Moment>);
+/// Of one fault after the other.
+pub(super) struct Work(Vec<Doing>);
 
-struct Moment {
+struct Doing {
     /// Since its last HyperNode write was answered; nothing while one was under way.
     pause: SignedDuration,
     /// Whether a node had moved that the topology did not show yet.
@@ -29,38 +29,44 @@ struct Moment {
 /// Reads it from what the servers wrote down.
 pub(super) async fn of_leaders(scene: &Scene, log: &Log, met: &[Met]) -> Result<Work> {
     let mut stored = Stored::all(scene).await?;
-    let mut moments = Vec::new();
+    let mut doings = Vec::new();
     for Met { leader, at, .. } in met {
         let writes = log.received.iter().filter(|it| it.replica == *leader && it.is_of_a_hyper_node() && it.at <= *at);
         let last = writes.map(|it| it.answered).max().unwrap_or(Timestamp::MIN);
         let pause = at.duration_since(last).max(SignedDuration::ZERO);
-        moments.push(Moment { pause, is_behind: stored.is_behind(log.revision(*at))? });
+        doings.push(Doing { pause, is_behind: stored.is_behind(log.revision(*at))? });
     }
-    Ok(Work(moments))
+    Ok(Work(doings))
 }
 
 impl Work {
-    /// Every fault fell between two writes, while there was something to write: in half of the plays at least, as a node
-    /// may move to where it is already.
+    /// Every fault fell between two writes, most of them while there was something to write (a node may move to where it is
+    /// already), and of many some while a write was under way.
     pub(super) fn is_in_the_middle(&self) -> Result<()> {
+        let all = self.0.len();
         let pause = self.0.iter().map(|it| it.pause).max().unwrap_or(SignedDuration::MAX);
         ensure!(pause < SHORT, "a leader had written nothing for {pause:#} when it met its fault");
-        let behind = self.0.iter().filter(|it| it.is_behind).count();
-        ensure!(behind * 2 >= self.0.len(), "only {behind} of {} leaders had something to write", self.0.len());
+        let (behind, under_way) = (self.behind(), self.under_way());
+        ensure!(behind * 2 > all, "only {behind} of {all} leaders had something to write");
+        ensure!(under_way >= all / 10, "only {under_way} of {all} leaders had a write under way");
         Ok(())
+    }
+
+    fn behind(&self) -> usize {
+        self.0.iter().filter(|it| it.is_behind).count()
+    }
+
+    fn under_way(&self) -> usize {
+        self.0.iter().filter(|it| it.pause.is_zero()).count()
     }
 }
 
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let under_way = self.0.iter().filter(|it| it.pause.is_zero()).count();
-        let behind = self.0.iter().filter(|it| it.is_behind).count();
         let pauses: Vec<_> = self.0.iter().map(|it| format!("{:.0}", it.pause.as_secs_f64() * 1e3)).collect();
-        let (all, pauses) = (self.0.len(), pauses.join(", "));
-        write!(
-            f,
-            "milliseconds since the old leader's last HyperNode write: {pauses} (of {all}, {under_way} with a write under way, {behind} with nodes to write)"
-        )
+        write!(f, "milliseconds since the old leader's last HyperNode write: {}", pauses.join(", "))?;
+        let (all, behind, under_way) = (self.0.len(), self.behind(), self.under_way());
+        write!(f, " (of {all}, {under_way} with a write under way, {behind} with something to write)")
     }
 }
 
