@@ -1,8 +1,11 @@
 //! The static binary out of a source tree.
 //!
-//! Places on disk are the only thing of a machine that would get into it (in messages of panics), so they are replaced by
-//! fixed names.
+//! Places on disk are the only thing of a machine that would get into it (in messages of panics, and in what build scripts
+//! write into sources), so they are replaced by fixed names. Cargo passes flags of a cross build to what is built for the
+//! image only, so build scripts get theirs from a program that it calls in the place of the compiler.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,6 +45,24 @@ impl Checkout {
     fn places(&self) -> [(&Path, &'static str); 3] {
         [(&self.cargo_home, "/cargo"), (&self.sources, "/topoloom"), (&self.target, "/target")]
     }
+
+    fn replaced(&self, flag: &str) -> [String; 3] {
+        self.places().map(|(place, name)| format!("{flag}={}={name}", place.display()))
+    }
+
+    /// A program that calls the compiler with the places replaced, for build scripts and macros too. Other flags come after
+    /// these, so that they count.
+    fn wrapper(&self) -> Result<PathBuf> {
+        let quoted = |flag: String| format!("'{}'", flag.replace('\'', r"'\''"));
+        let flags = self.replaced("--remap-path-prefix").map(quoted).join(" ");
+        fs::create_dir_all(&self.target).with_context(|| format!("{} cannot be made", self.target.display()))?;
+        let path = self.target.join("rustc-without-places");
+        let text = format!("#!/bin/sh\nrustc=$1\nshift\nexec \"$rustc\" {flags} \"$@\"\n");
+        let written =
+            fs::write(&path, text).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)));
+        written.with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(path)
+    }
 }
 
 /// Builds the host and gives the path of the binary.
@@ -51,10 +72,6 @@ impl Checkout {
 pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> Result<PathBuf> {
     let target = platform.target();
     let of_target = target.replace('-', "_");
-    let replaced = |flag: &str| checkout.places().map(|(place, name)| format!("{flag}={}={name}", place.display()));
-    // Frame pointers as in every other build (.cargo/config.toml, which these flags replace).
-    let mut flags = vec!["-C".to_owned(), "force-frame-pointers=yes".to_owned()];
-    flags.extend(replaced("--remap-path-prefix"));
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .args(["build", "--locked", "--profile", PROFILE, "--target", &target])
@@ -63,16 +80,19 @@ pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> 
         .current_dir(&checkout.sources)
         .env("CARGO_HOME", &checkout.cargo_home)
         .env("CARGO_TARGET_DIR", &checkout.target)
-        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
+        .env("RUSTC_WRAPPER", checkout.wrapper()?)
+        // Frame pointers as in every other build (.cargo/config.toml, which these flags replace).
+        .env("CARGO_ENCODED_RUSTFLAGS", "-C\u{1f}force-frame-pointers=yes")
         .env(format!("CARGO_TARGET_{}_LINKER", of_target.to_uppercase()), "rust-lld")
         .env(format!("CC_{of_target}"), &compiler.cc)
         .env(format!("AR_{of_target}"), &compiler.ar)
-        .env(format!("CFLAGS_{of_target}"), replaced("-ffile-prefix-map").join(" "))
+        .env(format!("CFLAGS_{of_target}"), checkout.replaced("-ffile-prefix-map").join(" "))
         // For C sources that name the day on which they are compiled. Not that of the commit: it would be a reason to
         // get another binary out of the same sources.
         .env("SOURCE_DATE_EPOCH", "0")
         .env("CARGO_INCREMENTAL", "0");
-    for name in ["CC", "AR", "CFLAGS", "TARGET_CC", "TARGET_AR", "TARGET_CFLAGS", "RUSTFLAGS", "CARGO_BUILD_TARGET"] {
+    let others = ["CC", "AR", "CFLAGS", "TARGET_CC", "TARGET_AR", "TARGET_CFLAGS"];
+    for name in others.into_iter().chain(["RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"]) {
         cargo.env_remove(name);
     }
     let status = cargo.status().context("cargo cannot be started")?;
@@ -106,6 +126,26 @@ fn is_static(elf: &[u8], platform: Platform) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_build_script_says_of_its_place_is_the_same_on_every_machine() {
+        let folder = tempfile::tempdir().unwrap();
+        // A quote in a name is part of it.
+        let home = folder.path().join("it's");
+        let checkout = Checkout {
+            sources: folder.path().join("sources"),
+            target: folder.path().join("target"),
+            cargo_home: home.clone(),
+        };
+        fs::create_dir_all(home.join("registry")).unwrap();
+        let (script, program) = (home.join("registry/build.rs"), folder.path().join("program"));
+        fs::write(&script, "fn main() { print!(\"{}\", std::panic::Location::caller().file()) }").unwrap();
+        let mut compiler = Command::new(checkout.wrapper().unwrap());
+        let status = compiler.arg("rustc").arg(&script).arg("-o").arg(&program).status().unwrap();
+        assert!(status.success());
+        let said = Command::new(&program).output().unwrap().stdout;
+        assert_eq!(String::from_utf8(said).unwrap(), "/cargo/registry/build.rs");
+    }
 
     #[test]
     fn an_ordinary_program_is_not_static_and_a_text_is_no_program() {
