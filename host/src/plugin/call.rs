@@ -225,6 +225,11 @@ impl Job {
             met: met.and(guest.voice.met()).and(guest.met),
         };
         frame.report(end.as_ref().err(), &usage);
+        // After the lines about it, which say so themselves.
+        Span::current().record("outcome", end.as_ref().err().map_or("ok", CallError::outcome));
+        if end.is_err() {
+            Span::current().record("otel.status_code", "ERROR");
+        }
         Call { end, usage }
     }
 }
@@ -254,10 +259,6 @@ impl Frame {
         let (source, plugin, digest) = (&**source, &**plugin, &**digest);
         let (wall, cpu, peak_memory) = (usage.wall, usage.cpu, usage.peak_memory);
         let outcome = error.map_or("ok", CallError::outcome);
-        Span::current().record("outcome", outcome);
-        if error.is_some() {
-            Span::current().record("otel.status_code", "ERROR");
-        }
         tracing::debug!(source, plugin, digest, call, outcome, ?wall, ?cpu, peak_memory, "a call ended");
         let Some((error, report)) = error.and_then(|error| Some((error, error.report()?))) else { return };
         let stopped_by = error.stopped_by();

@@ -115,7 +115,11 @@ async fn a_swap_waits_for_the_call_that_is_under_way_and_two_in_a_second_leave_t
             "tier 1 example.com/rack=b (11): n09 n10 n11 n12 n13 n14 n15 n16 n17 n18 n19",
         ])
         .await;
-    let failed = host.log().iter().filter(|line| line.contains("\"round\"") && !line.contains("\"ok\"")).count();
+    let failed = host
+        .log()
+        .iter()
+        .filter(|line| line.contains("\"message\":\"round\"") && !line.contains("\"outcome\":\"ok\""))
+        .count();
     assert_eq!(failed, 0, "no call was cut off");
     host.stop().await
 }

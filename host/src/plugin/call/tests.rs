@@ -122,7 +122,7 @@ async fn a_call_has_a_span_and_a_guest_that_was_stopped_a_report() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
-    // A builtin plugin begins its calls on the thread that asks, and ends the short ones there: all is seen here.
+    // A builtin plugin begins its calls on the thread that asks, and ends there what takes no longer than a tick.
     let _guard = tracing::subscriber::set_default(subscriber);
     let compiler = crate::plugin::Compiler::Child { exe: "/nowhere".into() };
     let runtime = crate::plugin::Runtime::start(compiler).unwrap();
@@ -139,18 +139,29 @@ async fn a_call_has_a_span_and_a_guest_that_was_stopped_a_report() {
     // What another test meets first, without anybody listening, counts as silent until it is asked again.
     calls().await;
     tracing::callsite::rebuild_interest_cache();
-    written.0.lock().unwrap().clear();
-    calls().await;
-    let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+    let mut text = String::new();
+    for _ in 0..100 {
+        written.0.lock().unwrap().clear();
+        calls().await;
+        text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        // On a busy machine a call may take longer, and end where nobody listens.
+        if text.contains("outcome=\"ok\"") && text.contains("a plugin was stopped") {
+            break;
+        }
+    }
     let digest = plugin.digest().short();
     let line =
         |words: &str| text.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}\n{text}"));
-    let span = format!(
-        r#"call{{function="configure" source="fabric" plugin="label" digest="{digest}" call=3 generation=0 rows=0}}"#
-    );
+    let span = format!(r#"call{{function="configure" source="fabric" plugin="label" digest="{digest}" call="#);
     let report = line("a plugin was stopped");
-    for words in [&span, r#"stopped_by="host-refused" limit="received""#, "frames=[", "log_tail=[", "of 1000 and held"]
-    {
+    for words in [
+        &span,
+        " generation=0 rows=0}: ",
+        r#"stopped_by="host-refused" limit="received""#,
+        "frames=[",
+        "log_tail=[",
+        "of 1000 and held",
+    ] {
         assert!(report.contains(words), "{words}\n{report}");
     }
     assert!(line("outcome=\"ok\"").contains(r#"function="describe""#), "{text}");
