@@ -42,19 +42,29 @@ impl Checkout {
     }
 
     /// Places, and what stands for them. Where several fit, the last one counts.
-    fn places(&self) -> [(&Path, &'static str); 3] {
-        [(&self.cargo_home, "/cargo"), (&self.sources, "/topoloom"), (&self.target, "/target")]
+    fn places(&self) -> Vec<(PathBuf, &'static str)> {
+        let mut places = vec![
+            (self.cargo_home.clone(), "/cargo"),
+            (self.sources.clone(), "/topoloom"),
+            (self.target.clone(), "/target"),
+        ];
+        // A compiler is started in the folder of a crate, which it calls by its name without links.
+        for (folder, name) in [("registry", "/cargo/registry"), ("git", "/cargo/git")] {
+            places.extend(self.cargo_home.join(folder).canonicalize().ok().map(|place| (place, name)));
+        }
+        places
     }
 
-    fn replaced(&self, flag: &str) -> [String; 3] {
-        self.places().map(|(place, name)| format!("{flag}={}={name}", place.display()))
+    fn replaced(&self, flag: &str) -> Vec<String> {
+        self.places().into_iter().map(|(place, name)| format!("{flag}={}={name}", place.display())).collect()
     }
 
     /// A program that calls the compiler with the places replaced, for build scripts and macros too. Other flags come after
     /// these, so that they count.
     fn wrapper(&self) -> Result<PathBuf> {
         let quoted = |flag: String| format!("'{}'", flag.replace('\'', r"'\''"));
-        let flags = self.replaced("--remap-path-prefix").map(quoted).join(" ");
+        let flags: Vec<String> = self.replaced("--remap-path-prefix").into_iter().map(quoted).collect();
+        let flags = flags.join(" ");
         fs::create_dir_all(&self.target).with_context(|| format!("{} cannot be made", self.target.display()))?;
         let path = self.target.join("rustc-without-places");
         let text = format!("#!/bin/sh\nrustc=$1\nshift\nexec \"$rustc\" {flags} \"$@\"\n");
