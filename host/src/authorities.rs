@@ -4,6 +4,9 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+/// The largest PEM file that is read, in bytes: a bundle of authorities has some hundred KiB.
+pub const LARGEST: u64 = 4 << 20;
+
 /// The authorities of this system, if it knows any. What cannot be read of its store is as if it were not there.
 #[must_use]
 pub fn of_system() -> Option<RootCertStore> {

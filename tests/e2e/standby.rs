@@ -3,19 +3,10 @@
 use anyhow::Result;
 use serde_json::Value;
 use topoloom_tests::controlplane::{ControlPlane, eventually};
-use topoloom_tests::guest;
 use topoloom_tests::host::Host;
-use topoloom_tests::scene::{NAMESPACE, PATIENCE, Scene};
+use topoloom_tests::scene::{PATIENCE, Scene};
 
-/// A plugin that is not part of the binary: it has to be compiled.
-const ENTRY: &str = "
-networkTopologyDiscovery:
-- source: fabric
-  enabled: true
-  plugin: {configMap: {name: versions-plugin, key: plugin.wasm}}
-  permissions: {nodeLabels: [example.com/rack]}
-  limits: {cpu: 2s}
-";
+use crate::swaps::{ENTRY, push};
 
 /// How often a plugin was compiled to be used at once. What serves is compiled a second time, with optimisation, after its
 /// first round.
@@ -45,10 +36,8 @@ fn looks(scene: &Scene, replica: &str) -> Result<Vec<[String; 3]>> {
 async fn a_follower_is_warm_when_it_takes_over_so_that_its_first_round_compiles_and_lists_nothing() -> Result<()> {
     let scene = Scene::with(ControlPlane::builder().audit(true)).await?;
     scene.nodes(&["a example.com/rack=x", "b example.com/rack=y"]).await?;
-    let file = scene.plane.folder().join("versions.wasm");
-    std::fs::write(&file, guest::version("good", "1.0.0")?)?;
-    let map = format!("{NAMESPACE}/versions-plugin");
-    scene.cli(&["plugin", "push", &file.to_string_lossy(), "--configmap", &map]).await?;
+    // It is not part of the binary: it has to be compiled.
+    push(&scene, "good", "1.0.0").await?;
     scene.configure(ENTRY).await?;
     let kubeconfig = scene.host_kubeconfig().await?;
     let leader = Host::launch_as("first", &kubeconfig, &[]).await?;

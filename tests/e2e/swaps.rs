@@ -21,7 +21,7 @@ use topoloom_tests::scene::{NAMESPACE, PATIENCE, Scene};
 const MAP: &str = "versions-plugin";
 
 /// One source that is served from it.
-const ENTRY: &str = "
+pub(crate) const ENTRY: &str = "
 networkTopologyDiscovery:
 - source: fabric
   enabled: true
@@ -57,7 +57,7 @@ async fn serving() -> Result<(Scene, topoloom_tests::host::Host)> {
 }
 
 /// Pushes a version as an operator does, and gives its digest.
-async fn push(scene: &Scene, act: &str, version: &str) -> Result<Digest> {
+pub(crate) async fn push(scene: &Scene, act: &str, version: &str) -> Result<Digest> {
     let bytes = guest::version(act, version)?;
     if matches!(act, "deaf") {
         // The command line would not push it: nobody could serve with it.

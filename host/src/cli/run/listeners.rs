@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args};
 
+use crate::authorities;
 use crate::cli::options::{Given, VOLCANOS, values};
 use crate::cli::plugin::read_bounded;
 use crate::manager::options::{HealthListener, TlsFiles};
-
-/// The largest PEM file that is read: a bundle of authorities has some hundred KiB.
-const PEM: u64 = 4 << 20;
 
 const TLS: [&str; 3] = ["ca-cert-file", "tls-cert-file", "tls-private-key-file"];
 
@@ -108,7 +106,7 @@ pub(super) fn check_files(health: Option<&HealthListener>, given: &mut Given) {
     let Some(files) = health.and_then(|health| health.tls.as_ref()) else { return };
     let paths: [&Path; 3] = [&files.authorities, &files.certificate, &files.key];
     for (flag, path) in TLS.iter().zip(paths) {
-        if let Err(error) = read_bounded(path, PEM) {
+        if let Err(error) = read_bounded(path, authorities::LARGEST) {
             given.mistake(&[flag], format!("cannot be read: {}", crate::cli::chain(&error)));
         }
     }

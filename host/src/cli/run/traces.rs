@@ -26,9 +26,6 @@ const FRAMING: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 
-/// The largest PEM file that is read: a bundle of authorities has some hundred KiB.
-const PEM: u64 = 4 << 20;
-
 /// Flags about spans.
 #[derive(Debug, Args)]
 pub(super) struct TraceArgs {
@@ -112,7 +109,8 @@ fn trusted(file: Option<&Path>, given: &mut Given) -> Option<RootCertStore> {
         }
         return roots;
     };
-    let bytes = read_bounded(file, PEM).map_err(|error| format!("cannot be read: {}", crate::cli::chain(&error)));
+    let bytes = read_bounded(file, authorities::LARGEST)
+        .map_err(|error| format!("cannot be read: {}", crate::cli::chain(&error)));
     let roots = bytes.and_then(|pem| authorities::named([("it", pem.as_slice())]));
     roots.map_err(|error| given.mistake(&["otlp-ca-file"], error)).ok()
 }
