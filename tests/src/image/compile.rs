@@ -38,25 +38,16 @@ impl Checkout {
         let target = sources.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
         let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
         let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home).context("HOME is not set")?;
+        // By its name without links: build scripts are started there, and one that looks for its files under another name
+        // writes whole paths into sources.
+        let cargo_home = cargo_home.canonicalize().with_context(|| cargo_home.display().to_string())?;
         Ok(Self { sources, target, cargo_home })
     }
 
-    /// Places, and what stands for them. Where several fit, the last one counts.
-    fn places(&self) -> Vec<(PathBuf, &'static str)> {
-        let mut places = vec![
-            (self.cargo_home.clone(), "/cargo"),
-            (self.sources.clone(), "/topoloom"),
-            (self.target.clone(), "/target"),
-        ];
-        // A compiler is started in the folder of a crate, which it calls by its name without links.
-        for (folder, name) in [("registry", "/cargo/registry"), ("git", "/cargo/git")] {
-            places.extend(self.cargo_home.join(folder).canonicalize().ok().map(|place| (place, name)));
-        }
-        places
-    }
-
+    /// A flag for each place on disk. The folder of results is often inside of the sources: where several places fit, the last one counts.
     fn replaced(&self, flag: &str) -> Vec<String> {
-        self.places().into_iter().map(|(place, name)| format!("{flag}={}={name}", place.display())).collect()
+        let places = [(&self.cargo_home, "/cargo"), (&self.sources, "/topoloom"), (&self.target, "/target")];
+        places.into_iter().map(|(place, name)| format!("{flag}={}={name}", place.display())).collect()
     }
 
     /// A program that calls the compiler with the places replaced, for build scripts and macros too. Other flags come after

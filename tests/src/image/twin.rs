@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::compile::Checkout;
 
-/// Copies the tree, as git knows it with all that is not committed, into `folder`, which is made anew. Crates are read
-/// under another path too.
+/// Copies the tree, as git knows it with all that is not committed, into `folder`, which is made anew. Crates are unpacked
+/// in another place too.
 ///
 /// # Errors
 /// When git does not know the tree, or something cannot be copied.
@@ -39,10 +39,20 @@ pub fn twin(checkout: &Checkout, folder: &Path) -> Result<Checkout> {
             fs::copy(&from, &to).with_context(|| format!("{} cannot be copied", from.display()))?;
         }
     }
-    fs::create_dir_all(&twin.cargo_home)?;
-    for entry in fs::read_dir(&checkout.cargo_home).with_context(|| checkout.cargo_home.display().to_string())? {
-        let entry = entry?;
-        symlink(entry.path(), twin.cargo_home.join(entry.file_name()))?;
-    }
+    // What was downloaded and how it is configured are read where they are; crates are unpacked anew.
+    link(&checkout.cargo_home, &twin.cargo_home, "registry")?;
+    link(&checkout.cargo_home.join("registry"), &twin.cargo_home.join("registry"), "src")?;
     Ok(twin)
+}
+
+/// A new folder with links to everything of another one `but` a name.
+fn link(from: &Path, to: &Path, but: &str) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("{} cannot be made", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("{} cannot be read", from.display()))? {
+        let entry = entry?;
+        if entry.file_name() != but {
+            symlink(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
 }
