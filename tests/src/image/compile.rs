@@ -44,21 +44,30 @@ impl Checkout {
         Ok(Self { sources, target, cargo_home })
     }
 
-    /// A flag for each place on disk. The folder of results is often inside of the sources: where several places fit, the last one counts.
+    /// Where cargo builds it, and nothing else: other builds do not replace places, and cargo takes what they left there of
+    /// build scripts.
+    fn results(&self) -> PathBuf {
+        self.target.join("image/build")
+    }
+
+    /// A flag for each place on disk. Results are often inside of the sources: where several places fit, the last one counts.
     fn replaced(&self, flag: &str) -> Vec<String> {
-        let places = [(&self.cargo_home, "/cargo"), (&self.sources, "/topoloom"), (&self.target, "/target")];
+        let places = [(&self.cargo_home, "/cargo"), (&self.sources, "/topoloom"), (&self.results(), "/target")];
         places.into_iter().map(|(place, name)| format!("{flag}={}={name}", place.display())).collect()
     }
 
     /// A program that calls the compiler with the places replaced, for build scripts and macros too. Other flags come after
-    /// these, so that they count.
+    /// these, so that they count. Cargo does not know what it does: what was built with another one is removed.
     fn wrapper(&self) -> Result<PathBuf> {
         let quoted = |flag: String| format!("'{}'", flag.replace('\'', r"'\''"));
         let flags: Vec<String> = self.replaced("--remap-path-prefix").into_iter().map(quoted).collect();
-        let flags = flags.join(" ");
-        fs::create_dir_all(&self.target).with_context(|| format!("{} cannot be made", self.target.display()))?;
-        let path = self.target.join("rustc-without-places");
-        let text = format!("#!/bin/sh\nrustc=$1\nshift\nexec \"$rustc\" {flags} \"$@\"\n");
+        let text = format!("#!/bin/sh\nrustc=$1\nshift\nexec \"$rustc\" {} \"$@\"\n", flags.join(" "));
+        let results = self.results();
+        let path = results.join("rustc-without-places");
+        if results.exists() && !fs::read(&path).is_ok_and(|before| before == text.as_bytes()) {
+            fs::remove_dir_all(&results).with_context(|| format!("{} cannot be removed", results.display()))?;
+        }
+        fs::create_dir_all(&results).with_context(|| format!("{} cannot be made", results.display()))?;
         let written =
             fs::write(&path, text).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)));
         written.with_context(|| format!("{} cannot be written", path.display()))?;
@@ -80,7 +89,7 @@ pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> 
         .args(["--package", "topoloom", "--bin", "topoloom", "--features", "topoloom/any-processor"])
         .current_dir(&checkout.sources)
         .env("CARGO_HOME", &checkout.cargo_home)
-        .env("CARGO_TARGET_DIR", &checkout.target)
+        .env("CARGO_TARGET_DIR", checkout.results())
         .env("RUSTC_WRAPPER", checkout.wrapper()?)
         // Frame pointers as in every other build (.cargo/config.toml, which these flags replace).
         .env("CARGO_ENCODED_RUSTFLAGS", "-C\u{1f}force-frame-pointers=yes")
@@ -98,7 +107,7 @@ pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> 
     }
     let status = cargo.status().context("cargo cannot be started")?;
     ensure!(status.success(), "the host does not build for {target}");
-    let binary = checkout.target.join(&target).join(PROFILE).join("topoloom");
+    let binary = checkout.results().join(&target).join(PROFILE).join("topoloom");
     let bytes = std::fs::read(&binary).with_context(|| format!("{} cannot be read", binary.display()))?;
     is_static(&bytes, platform).with_context(|| binary.display().to_string())?;
     Ok(binary)
@@ -146,6 +155,19 @@ mod tests {
         assert!(status.success());
         let said = Command::new(&program).output().unwrap().stdout;
         assert_eq!(String::from_utf8(said).unwrap(), "/cargo/registry/build.rs");
+    }
+
+    #[test]
+    fn what_was_built_with_other_places_is_not_taken_for_fresh() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = |name: &str| folder.path().join(name);
+        let mut checkout = Checkout { sources: here("sources"), target: here("target"), cargo_home: here("cargo") };
+        let wrapper = checkout.wrapper().unwrap();
+        let built = wrapper.with_file_name("built");
+        fs::write(&built, "").unwrap();
+        assert_eq!((checkout.wrapper().unwrap(), built.exists()), (wrapper.clone(), true));
+        checkout.cargo_home = here("elsewhere");
+        assert_eq!((checkout.wrapper().unwrap(), built.exists()), (wrapper, false));
     }
 
     #[test]
