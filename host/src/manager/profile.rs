@@ -72,13 +72,17 @@ fn folded(report: &Report) -> String {
     lines.iter().map(|(stack, samples)| format!("{stack} {samples}\n")).collect()
 }
 
-/// The thread, then the functions from the outermost to the innermost. A name that has the separator in it (a closure in an
-/// array, say) is written with a colon there.
+/// The thread, then the functions from the outermost to the innermost.
 fn stack(frames: &Frames) -> String {
-    let thread = std::iter::once(frames.thread_name_or_id());
     let functions = frames.frames.iter().rev().flat_map(|inlined| inlined.iter().rev().map(|symbol| symbol.name()));
-    let names: Vec<_> = thread.chain(functions).map(|name| name.replace(';', ":")).collect();
+    let names: Vec<_> = std::iter::once(frames.thread_name_or_id()).chain(functions).map(|name| plain(&name)).collect();
     names.join(";")
+}
+
+/// A name without what thin LTO puts behind it, and with a colon for the separator (it is in the name of a closure in an
+/// array, say).
+fn plain(name: &str) -> String {
+    name.split_once(".llvm.").map_or(name, |(name, _)| name).replace(';', ":")
 }
 
 #[cfg(test)]
@@ -95,6 +99,12 @@ mod tests {
             sum = std::hint::black_box((0..1000_u64).fold(sum, |sum, i| sum.wrapping_mul(31).wrapping_add(i)));
         }
         sum
+    }
+
+    #[test]
+    fn a_function_is_called_as_in_the_source() {
+        assert_eq!(plain("hashbrown::raw::rehash.llvm.hashbrown_c0386_cgu_0"), "hashbrown::raw::rehash");
+        assert_eq!(plain("<[u8; 4] as Into>::into"), "<[u8: 4] as Into>::into");
     }
 
     /// One test, since the profiler is one for the whole process.

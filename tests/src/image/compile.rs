@@ -17,6 +17,15 @@ use super::toolchain::Compiler;
 /// The profile in the workspace's `Cargo.toml`. Not called like the folder of the result, which cargo would share.
 const PROFILE: &str = "shipped";
 
+/// What replaces the flags of `.cargo/config.toml`.
+const FLAGS: [&str; 2] = [
+    // As in every other build.
+    "-Cforce-frame-pointers=yes",
+    // What thin LTO makes known across modules is called after its module, and not after a hash of everything in it: that
+    // has positions in sources, which depend on the length of places where macros name them (`bindgen!` does).
+    "-Cllvm-args=-use-source-filename-for-promoted-locals",
+];
+
 /// A source tree, and where it is built.
 #[derive(Debug, Clone)]
 pub struct Checkout {
@@ -91,8 +100,10 @@ pub fn compile(checkout: &Checkout, platform: Platform, compiler: &Compiler) -> 
         .env("CARGO_HOME", &checkout.cargo_home)
         .env("CARGO_TARGET_DIR", checkout.results())
         .env("RUSTC_WRAPPER", checkout.wrapper()?)
-        // Frame pointers as in every other build (.cargo/config.toml, which these flags replace).
-        .env("CARGO_ENCODED_RUSTFLAGS", "-C\u{1f}force-frame-pointers=yes")
+        .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"))
+        // A repository around cargo's folder is not that of a crate: cranelift's build script writes its commit into the
+        // binary.
+        .env("GIT_CEILING_DIRECTORIES", &checkout.cargo_home)
         .env(format!("CARGO_TARGET_{}_LINKER", of_target.to_uppercase()), "rust-lld")
         .env(format!("CC_{of_target}"), &compiler.cc)
         .env(format!("AR_{of_target}"), &compiler.ar)
