@@ -1,7 +1,7 @@
 //! The lease of one group of controllers: who of the replicas writes (decisions M2 and M4).
 //!
 //! `core::election` decides; here is what it decides with: the watch on the Lease, the requests, the boot-time clock, and
-//! the [`Gate`] that opens and closes with it. All of it runs on a thread of its own, with a client of its own: a process
+//! the [`Gate`] that opens and closes with it. All of it runs on a thread of its own, with clients of its own: a process
 //! that is busy with a large cluster still renews in time, and a client that waits for its turn never holds up a lease.
 //!
 //! # Failure story
@@ -30,7 +30,7 @@ use topoloom_core::election::{Answer, Candidate, Lost, Observation, Order, Seen,
 
 use super::health::Check;
 use super::options::LeaseOptions;
-use crate::cluster::gate::{Gate, Switch, boot_time};
+use crate::cluster::gate::{Gate, ReadOnly, Switch, boot_time};
 use crate::cluster::rate::Limit;
 use crate::cluster::{Connection, Reason, Refusal, client, instance, requests, single};
 pub use history::{Happened, History};
@@ -292,6 +292,7 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             candidate: Candidate::new(setup.identity, timing),
             role: sender,
             gate: election.gate.clone(),
+            held: Gate::closed(&Switch::new(ReadOnly::No)),
             pulse,
             history: election.history.clone(),
             release: election.release.clone(),
@@ -307,9 +308,13 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
     let body = move || {
         runtime.block_on(async {
             let runs = runners.into_iter().map(|(runner, connection, requests, ended)| async move {
-                // Made here, so that its connections belong to this thread.
-                match connection.behind(&Gate::none(), &requests, &Limit::default()) {
-                    Ok(client) => runner.run(client).await,
+                // Made here, so that their connections belong to this thread.
+                let behind = |gate| connection.behind(gate, &requests, &Limit::default());
+                match behind(&Gate::none()).and_then(|asks| Ok((asks, behind(&runner.held)?))) {
+                    Ok((asks, holds)) => {
+                        let leases = Leases::new(asks, holds, &runner.namespace);
+                        runner.run(leases).await;
+                    }
                     Err(error) => tracing::error!(error = client::chain(&error), "no client for the lease"),
                 }
                 drop(ended);
@@ -332,6 +337,8 @@ struct Runner {
     candidate: Candidate,
     role: watch::Sender<Role>,
     gate: Gate,
+    /// For what a holder writes into the lease itself: open while it is ours, whether or not anything else is written.
+    held: Gate,
     pulse: Arc<Pulse>,
     history: History,
     release: CancellationToken,
@@ -343,6 +350,20 @@ struct Runner {
     metrics: Metrics,
 }
 
+/// The lease, asked for in two ways.
+struct Leases {
+    /// Without a gate: reads, the watch, and claims, which are good at any time because of the version that they name.
+    asks: Api<Lease>,
+    /// As its holder: what was meant to renew it, and was held up until its time was over, does not leave any more.
+    holds: Api<Lease>,
+}
+
+impl Leases {
+    fn new(asks: kube::Client, holds: kube::Client, namespace: &str) -> Self {
+        Self { asks: Api::namespaced(asks, namespace), holds: Api::namespaced(holds, namespace) }
+    }
+}
+
 /// What came while a request was under way.
 enum Came<T> {
     Answer(T),
@@ -350,9 +371,9 @@ enum Came<T> {
 }
 
 impl Runner {
-    async fn run(mut self, client: kube::Client) {
-        let api: Api<Lease> = Api::namespaced(client, &self.namespace);
-        let mut watched = std::pin::pin!(single::watch_every(api.clone(), &self.name, self.timing.retry_period));
+    async fn run(mut self, leases: Leases) {
+        let asks = leases.asks.clone();
+        let mut watched = std::pin::pin!(single::watch_every(asks, &self.name, self.timing.retry_period));
         loop {
             let now = boot_time();
             let order = self.candidate.next(now);
@@ -360,16 +381,16 @@ impl Runner {
             match order {
                 Order::Stop(_) => return,
                 Order::Wait(until) => tokio::select! {
-                    () = self.release.cancelled() => return self.give_back(&api).await,
+                    () = self.release.cancelled() => return self.give_back(&leases).await,
                     () = tokio::time::sleep(until.saturating_sub(now)) => {}
                     Some(state) = watched.next() => self.watched(state),
                 },
                 Order::Read => {
                     if self.release.is_cancelled() {
-                        return self.give_back(&api).await;
+                        return self.give_back(&leases).await;
                     }
                     let name = self.name.clone();
-                    let read = api.get_opt(&name);
+                    let read = leases.asks.get_opt(&name);
                     match self.during(now, read, &mut watched).await {
                         Came::Answer(Ok(lease)) => self.saw(Seen::Read, lease),
                         Came::Answer(Err(error)) => {
@@ -387,17 +408,17 @@ impl Runner {
                 }
                 Order::Claim { base, transitions } => {
                     if self.release.is_cancelled() {
-                        return self.give_back(&api).await;
+                        return self.give_back(&leases).await;
                     }
                     let lease = lease::claim(self.stored.as_ref(), &self.wanted(transitions), base.as_deref());
-                    self.write(&api, now, base, lease, &mut watched).await;
+                    self.write(&leases.asks, now, base, lease, &mut watched).await;
                 }
                 Order::Renew(version) => {
                     if self.release.is_cancelled() {
-                        return self.give_back(&api).await;
+                        return self.give_back(&leases).await;
                     }
                     let lease = lease::renew(self.stored.as_ref(), &self.wanted(0), &version);
-                    self.write(&api, now, Some(version), lease, &mut watched).await;
+                    self.write(&leases.holds, now, Some(version), lease, &mut watched).await;
                 }
             }
         }
@@ -510,12 +531,14 @@ impl Runner {
         let standing = self.candidate.standing();
         let role = match &standing {
             Standing::Leading(until) => {
+                self.held.open_until(*until);
                 self.gate.open_until(*until);
                 self.pulse.until.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
                 Role::Leader
             }
             other => {
                 self.gate.close();
+                self.held.close();
                 self.pulse.until.store(0, Ordering::SeqCst);
                 match other {
                     Standing::Unread | Standing::Leading(_) => Role::Unknown,
@@ -552,23 +575,26 @@ impl Runner {
     }
 
     /// The last write of a holder whose workers have ended, and of whoever may be one without knowing it.
-    async fn give_back(mut self, api: &Api<Lease>) {
+    async fn give_back(mut self, leases: &Leases) {
         self.gate.close();
         let patience = self.timing.renew_deadline.min(Duration::from_secs(5));
-        match tokio::time::timeout(patience, self.given_back(api)).await {
+        match tokio::time::timeout(patience, self.given_back(leases)).await {
             Ok(Ok(true)) => tracing::info!(group = self.group.as_str(), "the lease is given back"),
             Ok(Ok(false)) => {}
             Ok(Err(refusal)) => tracing::warn!(error = %refusal, "the lease could not be given back"),
             Err(_) => tracing::warn!("the lease could not be given back: no answer"),
         }
+        self.held.close();
         self.pulse.until.store(0, Ordering::SeqCst);
         self.metrics.role(self.group, &Role::Unknown);
     }
 
     /// Whether it was ours to give.
-    async fn given_back(&mut self, api: &Api<Lease>) -> Result<bool, Refusal> {
-        match self.candidate.release() {
-            Some(version) => match self.released(api, &version).await {
+    async fn given_back(&mut self, leases: &Leases) -> Result<bool, Refusal> {
+        let held = self.candidate.release();
+        let writes = if held.is_some() { &leases.holds } else { &leases.asks };
+        match held {
+            Some(version) => match self.released(writes, &version).await {
                 // Somebody added a word of their own, or a renewal that we gave up was stored after all.
                 Err(refusal) if refusal.reason == Reason::Conflict => {}
                 Err(refusal) if refusal.reason == Reason::NotFound => return Ok(false),
@@ -577,14 +603,14 @@ impl Runner {
             None if self.may_be_ours => {}
             None => return Ok(false),
         }
-        let found = api.get_opt(&self.name).await.map_err(|error| Refusal::of(&error))?;
+        let found = leases.asks.get_opt(&self.name).await.map_err(|error| Refusal::of(&error))?;
         let Some(found) = found else { return Ok(false) };
         let record = lease::record(&found);
         if record.holder != *self.candidate.me() {
             return Ok(false);
         }
         self.stored = Some(found);
-        self.released(api, &record.version).await.map(|()| true)
+        self.released(writes, &record.version).await.map(|()| true)
     }
 
     /// Writes that nobody holds it, over that version and no other.

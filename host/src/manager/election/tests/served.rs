@@ -10,8 +10,10 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::json;
 use tokio::sync::Notify;
+use tower::Layer;
 
 use super::super::*;
+use crate::cluster::gate::Door;
 use crate::manager::health::Health;
 
 const S: Duration = Duration::from_secs(1);
@@ -47,8 +49,22 @@ type Decides = Box<dyn Fn(&Store, &Method) -> Fate + Send + Sync>;
 struct Server {
     fate: Decides,
     store: Store,
-    asked: Mutex<Vec<(Method, Instant)>>,
+    asked: Mutex<Vec<Asked>>,
     news: Notify,
+}
+
+/// What a replica asked.
+struct Asked {
+    method: Method,
+    at: Instant,
+    /// As whom.
+    by: By,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Anybody,
+    Holder,
 }
 
 impl Store {
@@ -96,22 +112,27 @@ impl Server {
         Arc::new(Self { fate: Box::new(fate), store: Store::default(), asked: Mutex::default(), news: Notify::new() })
     }
 
-    fn client(self: &Arc<Self>) -> kube::Client {
-        let server = Arc::clone(self);
-        let serve = move |request| {
-            let server = Arc::clone(&server);
-            async move { Ok::<_, std::convert::Infallible>(server.serve(request).await) }
+    /// The lease, as this replica asks for it.
+    fn leases(self: &Arc<Self>, runner: &Runner) -> Leases {
+        let service = |by| {
+            let server = Arc::clone(self);
+            tower::service_fn(move |request| {
+                let server = Arc::clone(&server);
+                async move { Ok::<_, std::convert::Infallible>(server.serve(request, by).await) }
+            })
         };
-        kube::Client::new(tower::service_fn(serve), "default")
+        let holds = Door(runner.held.clone()).layer(service(By::Holder));
+        let asks = kube::Client::new(service(By::Anybody), "default");
+        Leases::new(asks, kube::Client::new(holds, "default"), "n")
     }
 
-    async fn serve(&self, request: Request<Body>) -> Response<Body> {
+    async fn serve(&self, request: Request<Body>, by: By) -> Response<Body> {
         let (head, body) = request.into_parts();
         if head.method == Method::GET && head.uri.path().ends_with("/leases") {
             return std::future::pending().await;
         }
         let body = body.collect().await.unwrap().to_bytes();
-        self.asked.lock().unwrap().push((head.method.clone(), Instant::now()));
+        self.asked.lock().unwrap().push(Asked { method: head.method.clone(), at: Instant::now(), by });
         self.news.notify_one();
         match (self.fate)(&self.store, &head.method) {
             Fate::Served => self.store.serve(&head.method, &body),
@@ -126,11 +147,11 @@ impl Server {
 
     fn asked(&self) -> String {
         let asked = self.asked.lock().unwrap();
-        asked.iter().map(|(method, _)| method.as_str()).collect::<Vec<_>>().join(" ")
+        asked.iter().map(|asked| asked.method.as_str()).collect::<Vec<_>>().join(" ")
     }
 
     fn times(&self, method: &Method) -> Vec<Instant> {
-        self.asked.lock().unwrap().iter().filter(|(asked, _)| asked == method).map(|(_, at)| *at).collect()
+        self.asked.lock().unwrap().iter().filter(|asked| asked.method == *method).map(|asked| asked.at).collect()
     }
 
     async fn until(&self, what: impl Fn(&Self) -> bool) {
@@ -181,6 +202,7 @@ fn replica(timing: Timing) -> Replica {
         candidate: Candidate::new("me".into(), timing),
         role: sender,
         gate: Gate::none(),
+        held: Gate::closed(&Switch::new(ReadOnly::No)),
         pulse: Arc::new(Pulse { until: AtomicU64::new(0), grace: S }),
         history: History::default(),
         release: release.clone(),
@@ -192,6 +214,11 @@ fn replica(timing: Timing) -> Replica {
     Replica { runner, role, release, health }
 }
 
+async fn run(runner: Runner, server: &Arc<Server>) {
+    let leases = server.leases(&runner);
+    runner.run(leases).await;
+}
+
 #[tokio::test]
 async fn where_the_namespace_of_the_lease_is_missing_that_is_said_and_asked_for_at_leisure() {
     let server = Server::new(|_, method| match *method {
@@ -200,7 +227,7 @@ async fn where_the_namespace_of_the_lease_is_missing_that_is_said_and_asked_for_
     });
     let Replica { runner, health, .. } = replica(BUSY);
     tokio::select! {
-        () = runner.run(server.client()) => panic!("it ended"),
+        () = run(runner, &server) => panic!("it ended"),
         () = server.until(|server| server.times(&Method::POST).len() == 4) => {}
     }
     let times = server.times(&Method::POST);
@@ -218,7 +245,7 @@ async fn an_api_server_that_does_not_answer_is_told_by_the_check() {
     let server = Server::new(|_, _| Fate::Never);
     let Replica { runner, health, .. } = replica(timing);
     tokio::select! {
-        () = runner.run(server.client()) => panic!("it ended"),
+        () = run(runner, &server) => panic!("it ended"),
         () = server.until(|server| server.times(&Method::GET).len() == 2) => {}
     }
     let said = "[ ] lease-hypernode starting: the API server did not answer in time\n";
@@ -248,7 +275,7 @@ async fn a_lease_that_somebody_annotated_is_given_back_all_the_same() {
         server.store.annotate();
         release.cancel();
     };
-    tokio::join!(runner.run(server.client()), stops);
+    tokio::join!(run(runner, &server), stops);
     assert_eq!(server.store.says(), (String::new(), Some("me".into()), vec!["note".into()]));
     assert_eq!(server.asked(), "GET POST PUT GET PUT");
 }
@@ -265,7 +292,7 @@ async fn a_holder_that_doubts_gives_its_lease_back() {
         }
         Fate::Served
     });
-    runner.run(server.client()).await;
+    run(runner, &server).await;
     assert_eq!(server.store.says(), (String::new(), Some("me".into()), vec!["note".into()]));
 }
 
@@ -277,7 +304,7 @@ async fn a_claim_that_nobody_confirmed_is_looked_for_and_given_back() {
         server.until(|server| !server.times(&Method::POST).is_empty()).await;
         release.cancel();
     };
-    tokio::join!(runner.run(server.client()), stops);
+    tokio::join!(run(runner, &server), stops);
     assert_eq!(server.asked(), "GET POST GET PUT");
     assert_eq!(server.store.says(), (String::new(), Some("me".into()), Vec::new()));
     // The same when it was found already, and is about to be confirmed.
@@ -291,7 +318,7 @@ async fn a_claim_that_nobody_confirmed_is_looked_for_and_given_back() {
             Fate::Served
         }
     });
-    runner.run(server.client()).await;
+    run(runner, &server).await;
     assert_eq!(server.asked(), "GET POST GET GET PUT");
     assert_eq!(server.store.says(), (String::new(), Some("me".into()), Vec::new()));
 }
@@ -311,7 +338,7 @@ async fn what_others_hold_is_not_given_back() {
         server.until(|server| !server.times(&Method::POST).is_empty()).await;
         release.cancel();
     };
-    tokio::join!(runner.run(server.client()), stops);
+    tokio::join!(run(runner, &server), stops);
     assert_eq!((server.store.says().0, server.asked()), ("other".into(), "GET POST GET".into()));
     // Who never tried to take it does not ask again.
     let server = Server::new(|_, _| Fate::Served);
@@ -321,6 +348,42 @@ async fn what_others_hold_is_not_given_back() {
         role.wait_for(|role| *role == Role::Follower("other".into())).await.unwrap();
         release.cancel();
     };
-    tokio::join!(runner.run(server.client()), stops);
+    tokio::join!(run(runner, &server), stops);
     assert_eq!((server.store.says().0, server.asked()), ("other".into(), "GET".into()));
+}
+
+#[tokio::test]
+async fn who_holds_the_lease_asks_for_it_through_the_gate_of_its_time() {
+    let Replica { runner, role, release, .. } = replica(BUSY);
+    let gate = runner.held.clone();
+    let seen = gate.clone();
+    let server = Server::new(move |_, method| {
+        assert_eq!(seen.check().is_ok(), *method == Method::PUT, "{method}");
+        Fate::Served
+    });
+    let renewed = server.until(|server| server.times(&Method::PUT).len() == 3);
+    tokio::join!(run(runner, &server), async {
+        renewed.await;
+        release.cancel();
+    });
+    let asked: Vec<_> = server.asked.lock().unwrap().iter().map(|asked| (asked.method.clone(), asked.by)).collect();
+    let (others, writes): (Vec<_>, Vec<_>) = asked.into_iter().partition(|(method, _)| *method != Method::PUT);
+    assert_eq!(others, [(Method::GET, By::Anybody), (Method::POST, By::Anybody)]);
+    assert!(writes.len() > 3 && writes.iter().all(|(_, by)| *by == By::Holder), "{writes:?}");
+    assert!(gate.check().is_err(), "what it held is given back");
+    drop(role);
+}
+
+#[tokio::test]
+async fn a_renewal_that_was_held_up_until_its_time_was_over_does_not_leave() {
+    let Replica { mut runner, .. } = replica(BUSY);
+    let server = Server::new(|_, _| Fate::Served);
+    server.store.put(held_by("me"));
+    let leases = server.leases(&runner);
+    runner.stored = server.store.0.lock().unwrap().clone();
+    runner.held.open_until(boot_time());
+    let mut silent = futures::stream::pending();
+    let lease = lease::renew(runner.stored.as_ref(), &runner.wanted(0), "1");
+    runner.write(&leases.holds, boot_time(), Some("1".into()), lease, &mut silent).await;
+    assert_eq!(server.asked(), "");
 }
