@@ -83,13 +83,12 @@ impl Fault {
                 stage.scene.plane.start_apiserver().await?;
                 // Whoever could not renew in time has ended.
                 for place in 0..stage.replicas.len() {
-                    if stage.host(place).get("/healthz").await.is_err() {
-                        ends(stage, place).await?;
-                        stage.start(place).await?;
-                    }
+                    lives(stage, place).await?;
                 }
             }
             Self::Etcd => {
+                // An API server that has just found its etcd again may have been too slow for a renewal.
+                lives(stage, 1 - old).await?;
                 let etcd = *stage.scene.plane.process_ids().last().expect("etcd runs");
                 let etcd = Pid::from_raw(i32::try_from(etcd)?).expect("a process id is above 0");
                 kill_process(etcd, Signal::STOP)?;
@@ -188,6 +187,15 @@ async fn ends(stage: &mut Stage, place: usize) -> Result<()> {
         if log.iter().any(|line| line.contains("the lease is lost")) { Ok(()) } else { Err(log.join("\n")) }
     })
     .await;
+    Ok(())
+}
+
+/// Starts a replica anew that has ended with its lease.
+async fn lives(stage: &mut Stage, place: usize) -> Result<()> {
+    if stage.host(place).get("/healthz").await.is_err() {
+        ends(stage, place).await?;
+        stage.start(place).await?;
+    }
     Ok(())
 }
 
