@@ -82,7 +82,7 @@ impl Stage {
         for place in 0..stage.replicas.len() {
             stage.start(place).await?;
         }
-        stage.leader().await;
+        stage.leader().await?;
         Ok(stage)
     }
 
@@ -124,20 +124,32 @@ impl Stage {
         Ok(())
     }
 
-    /// The place of the replica that leads, as it says itself.
-    async fn leader(&self) -> usize {
-        eventually("one of the replicas leads", PATIENCE, async || {
-            let mut said = Vec::new();
-            for (place, replica) in self.replicas.iter().enumerate() {
-                let Some(replica) = replica else { continue };
-                match replica.host.get("/readyz").await {
-                    Ok(ready) if ready.contains("election hypernode: leads") => return Ok(place),
-                    other => said.push(format!("{other:?}")),
+    /// The place of the replica that leads, as it says itself. One that lost its lease without a fault is started anew: a
+    /// machine that does nothing for longer than the renew deadline is no mistake of the host.
+    async fn leader(&mut self) -> Result<usize> {
+        loop {
+            let found = eventually("one of the replicas leads", PATIENCE, async || {
+                let mut said = Vec::new();
+                for (place, replica) in self.replicas.iter().enumerate() {
+                    let Some(Replica { host, .. }) = replica else { continue };
+                    if stories::has_lost(host) {
+                        return Ok(Found::Lost(place));
+                    }
+                    match host.get("/readyz").await {
+                        Ok(ready) if ready.contains("election hypernode: leads") => return Ok(Found::Leads(place)),
+                        other => said.push(format!("{other:?}")),
+                    }
+                }
+                Err(said.join("\n"))
+            });
+            match found.await {
+                Found::Leads(place) => return Ok(place),
+                Found::Lost(place) => {
+                    stories::ends(self, place).await?;
+                    self.start(place).await?;
                 }
             }
-            Err(said.join("\n"))
-        })
-        .await
+        }
     }
 
     /// Waits until a replica other than this one leads.
@@ -164,11 +176,11 @@ impl Stage {
     /// topology has to be that of the nodes. Replicas that ended are started again.
     async fn play(&mut self, fault: Fault, seed: u64) -> Result<Recovered> {
         let churn = Churn::begin(&self.scene, seed).await?;
-        let leader = self.leader().await;
+        let leader = self.leader().await?;
         self.meets(leader, Moment::drawn(seed, fault as u64)).await?;
         fault.happens(self, leader, seed).await.with_context(|| format!("{fault:?}"))?;
         let happened = Instant::now();
-        self.leader().await;
+        self.leader().await?;
         let after = churn.mark().await?;
         churn.seen(&self.scene, after).await;
         let began = self.met.last().map_or(happened, |met| met.began);
@@ -185,6 +197,12 @@ impl Stage {
         }
         Ok(recovered)
     }
+}
+
+/// What a look at the replicas found.
+enum Found {
+    Leads(usize),
+    Lost(usize),
 }
 
 /// How long it took until a leader's work was seen again.

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::api::DeleteParams;
 use rustix::process::{Pid, Signal, kill_process};
 use topoloom_tests::controlplane::eventually;
+use topoloom_tests::host::Host;
 use topoloom_tests::scene::PATIENCE;
 
 use super::moment::Moment;
@@ -122,7 +123,7 @@ impl Fault {
                     if now.since(&before) >= RENEWALS { Ok(()) } else { Err(format!("{now:?}")) }
                 })
                 .await;
-                ensure!(stage.leader().await == old, "a jump of the wall clock changes nothing");
+                ensure!(stage.leader().await? == old, "a jump of the wall clock changes nothing");
                 // One of the two is an hour off from the other, and the lease still lasts as long as it lasts.
                 stage.meets(old, Moment::drawn(seed, THE_END)).await?;
                 stage.take(old).kill().await?;
@@ -178,21 +179,29 @@ async fn renews_with(stage: &Stage, place: usize, seconds: i64) {
 }
 
 /// The replica ends by itself, with an exit code that says that something was wrong.
-async fn ends(stage: &mut Stage, place: usize) -> Result<()> {
+pub(super) async fn ends(stage: &mut Stage, place: usize) -> Result<()> {
     let mut host = stage.take(place);
     let status = host.ended().await?;
     ensure!(status.code() == Some(1), "it ended with {status}");
-    eventually("its log says why", PATIENCE, async || {
-        let log = host.log();
-        if log.iter().any(|line| line.contains("the lease is lost")) { Ok(()) } else { Err(log.join("\n")) }
-    })
+    eventually(
+        "its log says why",
+        PATIENCE,
+        async || {
+            if has_lost(&host) { Ok(()) } else { Err(host.log().join("\n")) }
+        },
+    )
     .await;
     Ok(())
 }
 
+/// Whether its log says that it lost its lease.
+pub(super) fn has_lost(host: &Host) -> bool {
+    host.log().iter().any(|line| line.contains("the lease is lost"))
+}
+
 /// Starts a replica anew that has ended with its lease.
 async fn lives(stage: &mut Stage, place: usize) -> Result<()> {
-    if stage.host(place).get("/healthz").await.is_err() {
+    if has_lost(stage.host(place)) {
         ends(stage, place).await?;
         stage.start(place).await?;
     }
