@@ -54,6 +54,7 @@ struct Stage {
     library: Library,
     /// What was met so far.
     met: Vec<Met>,
+    lost: u32,
 }
 
 struct Replica {
@@ -70,6 +71,7 @@ struct Met {
     began: Instant,
 }
 
+#[allow(clippy::print_stdout, reason = "who plays fifty times wants to know of it")]
 impl Stage {
     async fn set() -> Result<Self> {
         let size = format!("--audit-log-maxsize={AUDIT_LOG_MEGABYTES}");
@@ -78,7 +80,7 @@ impl Stage {
         scene.configure(RACKS).await?;
         let kubeconfig = chart::install(&scene, json!({})).await?.kubeconfig;
         let library = Library::build(scene.plane.folder())?;
-        let mut stage = Self { scene, kubeconfig, replicas: [None, None], born: 0, library, met: Vec::new() };
+        let mut stage = Self { scene, kubeconfig, replicas: [None, None], born: 0, library, met: Vec::new(), lost: 0 };
         for place in 0..stage.replicas.len() {
             stage.start(place).await?;
         }
@@ -124,8 +126,8 @@ impl Stage {
         Ok(())
     }
 
-    /// The place of the replica that leads, as it says itself. One that lost its lease without a fault is started anew: a
-    /// machine that does nothing for longer than the renew deadline is no mistake of the host.
+    /// The place of the replica that leads, as it says itself. One that lost its lease without a fault is started anew, since
+    /// a machine may do nothing for longer than the renew deadline. More of them are a mistake of the host.
     async fn leader(&mut self) -> Result<usize> {
         loop {
             let found = eventually("one of the replicas leads", PATIENCE, async || {
@@ -145,6 +147,17 @@ impl Stage {
             match found.await {
                 Found::Leads(place) => return Ok(place),
                 Found::Lost(place) => {
+                    self.lost += 1;
+                    println!(
+                        "{} lost its lease without a fault ({} of at most {LOST})",
+                        self.replica(place).name,
+                        self.lost
+                    );
+                    ensure!(
+                        self.lost <= LOST,
+                        "replicas lose their lease without a fault: {:#?}",
+                        self.host(place).log()
+                    );
                     stories::ends(self, place).await?;
                     self.start(place).await?;
                 }
@@ -198,6 +211,9 @@ impl Stage {
         Ok(recovered)
     }
 }
+
+/// How many replicas may lose their lease without a fault in all plays of a story.
+const LOST: u32 = 2;
 
 /// What a look at the replicas found.
 enum Found {
