@@ -12,20 +12,27 @@ use topoloom_tests::scene::Scene;
 
 use super::Met;
 use super::log::{Log, Received};
+use super::stalls::Stalls;
 
 /// What the way from the process to the API server's clock may take on a machine that is busy: the time of a request is
-/// taken by the server when it has read its head.
+/// taken by the server when it has read its head. While the machine stands still nothing is on its way.
 const WAY: SignedDuration = SignedDuration::from_millis(250);
+
+/// Whether a request that had to leave by then was received as late as one that left later.
+fn is_late(at: Timestamp, by: Timestamp, stalls: &Stalls) -> bool {
+    let late = at.duration_since(by);
+    late > WAY && late > WAY + stalls.between(by, at)
+}
 
 /// No request of a replica was received later than its last confirmed renewal and the renew deadline; nobody wrote over
 /// what a later holder wrote; no two replicas wrote in turns; every write says what it builds on; and who gave its lease
 /// back wrote nothing after that.
-pub(super) async fn nothing_came_late(scene: &Scene, log: &Log, deadline: Duration) -> Result<()> {
+pub(super) async fn nothing_came_late(scene: &Scene, log: &Log, deadline: Duration, stalls: &Stalls) -> Result<()> {
     let all = &log.received;
     let deadline = SignedDuration::try_from(deadline)?;
     m4_every_write_builds_on_a_version(all)?;
-    r4_the_lease_is_the_last_that_is_written(all)?;
-    b9_who_held_the_lease_does_not_ask_for_it_late(all, deadline)?;
+    r4_the_lease_is_the_last_that_is_written(all, stalls)?;
+    b9_who_held_the_lease_does_not_ask_for_it_late(all, deadline, stalls)?;
     let mut renewed: BTreeMap<&str, Timestamp> = BTreeMap::new();
     let mut writes = 0;
     for request in all {
@@ -41,7 +48,7 @@ pub(super) async fn nothing_came_late(scene: &Scene, log: &Log, deadline: Durati
         })?;
         let late = request.at.duration_since(*confirmed);
         ensure!(
-            late <= deadline + WAY,
+            !is_late(request.at, *confirmed + deadline, stalls),
             "{} wrote {} {} {late:#} after its last renewal was received",
             request.replica,
             request.resource,
@@ -86,13 +93,13 @@ fn only_makes(body: &Value) -> bool {
 
 /// Whoever clears the holder of the lease has ended everything else before (requirement R4). An Event that is under
 /// way is not waited for: it may be read by the API server a moment later than the lease.
-fn r4_the_lease_is_the_last_that_is_written(all: &[Received]) -> Result<()> {
+fn r4_the_lease_is_the_last_that_is_written(all: &[Received], stalls: &Stalls) -> Result<()> {
     let mut released: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for request in all {
         let Received { replica, verb, resource, name, .. } = request;
         if let Some(free) = released.get(&**replica) {
             let late = request.at.duration_since(*free);
-            let was_under_way = resource == "events" && late <= WAY;
+            let was_under_way = resource == "events" && !is_late(request.at, *free, stalls);
             ensure!(was_under_way, "{replica} sent {verb} {resource} {name} {late:#} after it gave its lease back");
         }
         let is_free = resource == "leases" && request.body["spec"]["holderIdentity"] == "";
@@ -106,7 +113,11 @@ fn r4_the_lease_is_the_last_that_is_written(all: &[Received]) -> Result<()> {
 
 /// Who held the lease and could not renew it in time says no more that it is the holder, whatever the API server thinks of
 /// it. Only who never learned that its claim was taken may claim again, and whoever renewed or wrote knew it.
-fn b9_who_held_the_lease_does_not_ask_for_it_late(all: &[Received], deadline: SignedDuration) -> Result<()> {
+fn b9_who_held_the_lease_does_not_ask_for_it_late(
+    all: &[Received],
+    deadline: SignedDuration,
+    stalls: &Stalls,
+) -> Result<()> {
     struct Held {
         confirmed: Timestamp,
         knew: bool,
@@ -121,7 +132,7 @@ fn b9_who_held_the_lease_does_not_ask_for_it_late(all: &[Received], deadline: Si
         if let Some(held) = held.get_mut(&**replica) {
             held.knew |= !is_claim;
             let late = at.duration_since(held.confirmed);
-            let is_late = is_lease && held.knew && late > deadline + WAY;
+            let is_late = is_lease && held.knew && is_late(*at, held.confirmed + deadline, stalls);
             ensure!(
                 !is_late,
                 "{replica} sent {verb} of the lease {late:#} after its last renewal was received: {body}"
@@ -171,8 +182,8 @@ async fn in_turns(scene: &Scene, all: &[Received]) -> Result<()> {
     Ok(())
 }
 
-/// How long it took from a lease that is free to the next holder's first write that the API server took, of one play after
-/// the other.
+/// How long it took, as far as the machine ran, from a lease that is free to the next holder's first write that the API
+/// server took, of one play after the other.
 pub(super) struct Handovers(Vec<SignedDuration>);
 
 /// What the documentation says of it.
@@ -181,7 +192,7 @@ const USUALLY: SignedDuration = SignedDuration::from_secs(1);
 const AT_MOST: SignedDuration = SignedDuration::from_secs(3);
 
 impl Handovers {
-    pub(super) fn of(log: &Log, met: &[Met]) -> Result<Self> {
+    pub(super) fn of(log: &Log, met: &[Met], stalls: &Stalls) -> Result<Self> {
         let all = met.iter().map(|Met { leader, at, .. }| {
             let mut later = log.received.iter().filter(|request| request.at >= *at && request.is_taken());
             let is_release = |it: &&Received| it.resource == "leases" && it.body["spec"]["holderIdentity"] == "";
@@ -189,7 +200,7 @@ impl Handovers {
             let free = free.with_context(|| format!("{leader} did not give its lease back"))?.answered;
             let is_next = |it: &&Received| it.replica != *leader && it.is_of_a_hyper_node() && it.at >= free;
             let first = later.find(is_next).with_context(|| format!("nobody wrote after {leader}"))?;
-            Ok(first.answered.duration_since(free))
+            Ok(first.answered.duration_since(free) - stalls.between(free, first.answered))
         });
         let mut all = all.collect::<Result<Vec<_>>>()?;
         all.sort();
@@ -251,7 +262,7 @@ mod tests {
         let claim = lease(0, HOLDER, 0, 200);
         let renewals = (1..=8).map(|count| lease(count * 300, HOLDER, 0, 200));
         let all: Vec<_> = [claim].into_iter().chain(renewals).chain(more).collect();
-        b9_who_held_the_lease_does_not_ask_for_it_late(&all, SignedDuration::from_millis(2500))
+        b9_who_held_the_lease_does_not_ask_for_it_late(&all, SignedDuration::from_millis(2500), &Stalls::default())
     }
 
     #[test]
@@ -280,7 +291,8 @@ mod tests {
         let others = (1..=8).map(|count| lease(9000 + count * 300, HOLDER, 9000, 200));
         let all: Vec<_> =
             [lease(0, HOLDER, 0, 200), lease(9000, HOLDER, 9000, 200)].into_iter().chain(others).collect();
-        b9_who_held_the_lease_does_not_ask_for_it_late(&all, SignedDuration::from_millis(2500)).unwrap();
+        b9_who_held_the_lease_does_not_ask_for_it_late(&all, SignedDuration::from_millis(2500), &Stalls::default())
+            .unwrap();
     }
 
     #[test]

@@ -12,6 +12,7 @@ use topoloom_tests::scene::{Scene, describe};
 use super::Met;
 use super::churn::{RACK, topology_of};
 use super::log::Log;
+use super::stalls::Stalls;
 
 /// A leader that writes pauses for less, also on a machine that is busy.
 const SHORT: SignedDuration = SignedDuration::from_millis(500);
@@ -20,20 +21,20 @@ const SHORT: SignedDuration = SignedDuration::from_millis(500);
 pub(super) struct Work(Vec<Doing>);
 
 struct Doing {
-    /// Since its last HyperNode write was answered; nothing while one was under way.
+    /// Since its last HyperNode write was answered, as far as the machine ran; nothing while one was under way.
     pause: SignedDuration,
     /// Whether a node had moved that the topology did not show yet.
     is_behind: bool,
 }
 
 /// Reads it from what the servers wrote down.
-pub(super) async fn of_leaders(scene: &Scene, log: &Log, met: &[Met]) -> Result<Work> {
+pub(super) async fn of_leaders(scene: &Scene, log: &Log, met: &[Met], stalls: &Stalls) -> Result<Work> {
     let mut stored = Stored::all(scene).await?;
     let mut doings = Vec::new();
     for Met { leader, at, .. } in met {
         let writes = log.received.iter().filter(|it| it.replica == *leader && it.is_of_a_hyper_node() && it.at <= *at);
         let last = writes.map(|it| it.answered).max().unwrap_or(Timestamp::MIN);
-        let pause = at.duration_since(last).max(SignedDuration::ZERO);
+        let pause = at.duration_since(last).max(SignedDuration::ZERO) - stalls.between(last, *at);
         doings.push(Doing { pause, is_behind: stored.is_behind(log.revision(*at))? });
     }
     Ok(Work(doings))
