@@ -16,7 +16,8 @@
 //! # Failure story
 //!
 //! A place that is gone, unreadable or half written is an [`Offer`] that says so, and takes nothing away from anybody:
-//! whoever serves goes on. Each place has its own task; two sources on one place share it.
+//! whoever serves goes on. Each place has its own task; two sources on one place share it. Where that breaks, both do, and
+//! begin with a new one.
 
 pub mod config_map;
 pub mod folder;
@@ -172,9 +173,25 @@ pub struct Delivery {
 
 /// One place that is watched for as long as somebody listens.
 struct Watched {
-    offers: watch::Sender<Offer>,
+    /// What it offers; only its task says that, and is gone when nobody can.
+    offers: watch::Receiver<Offer>,
     look: Arc<Notify>,
+    /// Ends with its last listener.
     task: Mutex<JoinSet<()>>,
+}
+
+impl Watched {
+    /// For one more source.
+    fn listen(self: &Arc<Self>) -> Subscription {
+        let mut offers = self.offers.clone();
+        offers.mark_unchanged();
+        Subscription { offers, place: Some(Arc::clone(self)) }
+    }
+
+    /// Whether its task is gone.
+    fn is_broken(&self) -> bool {
+        self.offers.is_closed()
+    }
 }
 
 /// What one source hears of its place.
@@ -215,27 +232,28 @@ impl Delivery {
         };
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         places.retain(|_, watched| watched.strong_count() > 0);
-        if let Some(watched) = places.get(&place).and_then(Weak::upgrade) {
-            return Subscription { offers: watched.offers.subscribe(), place: Some(watched) };
+        if let Some(watched) = places.get(&place).and_then(Weak::upgrade).filter(|watched| !watched.is_broken()) {
+            return watched.listen();
         }
-        let look = Arc::new(Notify::new());
-        let watched =
-            Arc::new(Watched { offers: watch::Sender::new(Offer::Pending), look, task: Mutex::new(JoinSet::new()) });
-        self.watch(&place, &watched);
-        let subscription = Subscription { offers: watched.offers.subscribe(), place: Some(Arc::clone(&watched)) };
+        let watched = Arc::new(self.watch(&place));
+        let subscription = watched.listen();
         places.insert(place, Arc::downgrade(&watched));
         subscription
     }
 
-    fn watch(&self, place: &Place, watched: &Watched) {
-        let teller = Teller { offers: watched.offers.clone(), metrics: self.metrics.clone() };
+    fn watch(&self, place: &Place) -> Watched {
+        let (offers, heard) = watch::channel(Offer::Pending);
+        let teller = Teller { offers, metrics: self.metrics.clone() };
+        let watched = Watched { offers: heard, look: Arc::new(Notify::new()), task: Mutex::default() };
         let look = Arc::clone(&watched.look);
         let mut task = watched.task.lock().unwrap_or_else(PoisonError::into_inner);
         let poll = self.sites.poll;
         match place {
             Place::ConfigMap { namespace, name, key } => {
-                let Some(client) = self.client.clone() else { return };
-                task.spawn(config_map::watch(client, namespace.clone(), name.clone(), key.clone(), teller));
+                // Without one, nobody gets here.
+                if let Some(client) = self.client.clone() {
+                    task.spawn(config_map::watch(client, namespace.clone(), name.clone(), key.clone(), teller));
+                }
             }
             Place::File(path) => {
                 let path = path.clone();
@@ -246,6 +264,8 @@ impl Delivery {
                 task.spawn(folder::watch(wanted, poll, look, teller));
             }
         }
+        drop(task);
+        watched
     }
 
     /// What an entry names, looked at once: for the command line.
@@ -272,11 +292,16 @@ impl Subscription {
         self.offers.borrow_and_update().clone()
     }
 
-    /// Waits for another offer; for ever where there will be none.
+    /// Waits for another offer; for ever where there will be none. Breaks with the task that watches the place.
     pub async fn changed(&mut self) {
-        if self.offers.changed().await.is_err() {
-            std::future::pending::<()>().await;
+        if self.offers.changed().await.is_ok() {
+            return;
         }
+        if self.place.is_some() {
+            // Why, it has said itself. Of those who listen each has to break, and only one could hear of the panic.
+            std::panic::resume_unwind(Box::new("the task that watches the place of the plugin broke"));
+        }
+        std::future::pending::<()>().await;
     }
 
     /// Looks again, without waiting for an event.
@@ -359,4 +384,38 @@ fn builtin_offer(name: &str, folder: Option<&std::path::Path>) -> Offer {
         "there is no plugin {name:?} (by `source`, `discoverer` or `plugin.builtin`); there are: {names}{looked}; name a \
          file with `plugin: {{file: PATH}}`, or a ConfigMap with `plugin: {{configMap: {{name: NAME, key: plugin.wasm}}}}`"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_listens_breaks_with_the_watch_and_begins_with_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let origin = PluginOrigin::File(folder.path().join("p.wasm"));
+        let plugin = PluginRef { origin, digest: None, trust: None, expected_name: None };
+        let delivery = Delivery::new(None, Sites::at("n"), Metrics::default());
+        let (mut first, mut second) = (delivery.subscribe(&plugin), delivery.subscribe(&plugin));
+        first.changed().await;
+        assert!(first.offer().trouble().is_some(), "there is no such file");
+        let place = Arc::clone(first.place.as_ref().unwrap());
+        assert!(Arc::ptr_eq(&place, second.place.as_ref().unwrap()), "one place, one watch");
+        second.offer();
+
+        // As a panic would: what the task holds is dropped.
+        place.task.lock().unwrap().abort_all();
+        let mut listeners = JoinSet::new();
+        for mut listener in [first, second] {
+            listeners.spawn(async move { listener.changed().await });
+        }
+        while let Some(ended) = listeners.join_next().await {
+            let panic = ended.unwrap_err().into_panic();
+            assert_eq!(panic.downcast_ref(), Some(&"the task that watches the place of the plugin broke"));
+        }
+        let mut again = delivery.subscribe(&plugin);
+        assert!(!Arc::ptr_eq(&place, again.place.as_ref().unwrap()), "nobody listens to what is gone");
+        again.changed().await;
+        assert!(again.offer().trouble().is_some());
+    }
 }

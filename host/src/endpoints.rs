@@ -36,6 +36,7 @@ mod tls;
 pub mod vault;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -247,6 +248,11 @@ impl Endpoints {
         for slot in self.slots.values().filter(|slot| slot.is_live()) {
             following.spawn(Arc::clone(slot).follow(Arc::clone(bell)));
         }
+    }
+
+    /// Waits until a task that follows one of them breaks, and breaks with it.
+    pub async fn breaks(&self) -> Infallible {
+        crate::panics::of_any(&self.following).await
     }
 
     /// Lets them be: whoever does not serve needs to hear nothing.

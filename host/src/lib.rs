@@ -26,6 +26,7 @@ pub mod discovery;
 pub mod endpoints;
 pub mod log;
 pub mod manager;
+mod panics;
 pub mod plugin;
 mod text;
 pub mod topology;

@@ -16,10 +16,11 @@ mod stalls;
 mod stories;
 mod work;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams};
@@ -34,7 +35,7 @@ use clock::{Clock, Library};
 use log::Log;
 use moment::Moment;
 use stalls::Watch;
-use stories::Fault;
+use stories::{Fault, Loss};
 
 const DEADLINE: Duration = Duration::from_millis(2500);
 const LEASES: [&str; 4] = [
@@ -57,12 +58,9 @@ struct Stage {
     /// What was met so far.
     met: Vec<Met>,
     watch: Watch,
-    /// When nobody had lost the lease that it should have.
-    looked: Timestamp,
-    /// How many replicas lost their lease without a fault while the machine ran.
-    lost: u32,
-    /// How many plays were played again.
-    again: u64,
+    /// How many replicas lost their lease without a fault while the machine ran, and while it stood still.
+    lost: u64,
+    excused: u64,
 }
 
 struct Replica {
@@ -96,9 +94,8 @@ impl Stage {
             library,
             met: Vec::new(),
             watch: Watch::begin()?,
-            looked: Timestamp::now(),
             lost: 0,
-            again: 0,
+            excused: 0,
         };
         for place in 0..stage.replicas.len() {
             stage.start(place).await?;
@@ -140,18 +137,36 @@ impl Stage {
     /// Waits for the moment at which the leader meets a fault; that is now.
     async fn meets(&mut self, leader: usize, moment: Moment) -> Result<()> {
         moment.comes(&self.scene.hyper_nodes()).await?;
-        ensure!(!stories::has_lost(self.host(leader)), "the leader has lost its lease before it met its fault");
+        self.still_leads(self.host(leader))?;
         let leader = self.replica(leader).name.clone();
         self.met.push(Met { leader, at: Timestamp::now(), began: Instant::now() });
         Ok(())
     }
 
-    /// For how long the machine stood still in the worst stretch of a renew deadline since then, where that is a reason to be
-    /// late.
-    fn stood_still(&self, since: Timestamp) -> Option<SignedDuration> {
+    /// For how long the machine stood still in the renew deadline before that loss, where that is a reason for it.
+    fn excuse(&self, loss: Loss) -> Option<SignedDuration> {
         let deadline = SignedDuration::try_from(DEADLINE).unwrap_or(SignedDuration::MAX);
-        let worst = self.watch.stalls().worst(since, deadline);
-        (worst >= deadline / 3).then_some(worst)
+        let stood_still = self.watch.stalls().between(loss.at - deadline, loss.at);
+        (stood_still >= deadline / 3).then_some(stood_still)
+    }
+
+    /// A leader that has met no fault, or none that should end it, leads.
+    fn still_leads(&self, host: &Host) -> Result<()> {
+        match Loss::of(host)? {
+            None => Ok(()),
+            Some(loss) => match self.excuse(loss) {
+                Some(stood_still) => Err(anyhow::Error::msg(Lapsed(stood_still))),
+                None => bail!("a leader lost its lease without a fault: {:#?}", host.log()),
+            },
+        }
+    }
+
+    /// One more replica lost its lease because the machine stood still.
+    fn excused(&mut self, stood_still: SignedDuration) -> Result<()> {
+        self.excused += 1;
+        println!("a replica lost its lease while the machine stood still for {stood_still:#} of a renew deadline");
+        ensure!(self.excused <= 2 + times() / 5, "this machine stands still too often for a test of time");
+        Ok(())
     }
 
     /// The place of the replica that leads, as it says itself. One that lost its lease without a fault is started anew. Where
@@ -162,8 +177,8 @@ impl Stage {
                 let mut said = Vec::new();
                 for (place, replica) in self.replicas.iter().enumerate() {
                     let Some(Replica { host, .. }) = replica else { continue };
-                    if stories::has_lost(host) {
-                        return Ok(Found::Lost(place));
+                    if let Some(loss) = Loss::of(host).map_err(|error| error.to_string())? {
+                        return Ok(Found::Lost(place, loss));
                     }
                     match host.get("/readyz").await {
                         Ok(ready) if ready.contains("election hypernode: leads") => return Ok(Found::Leads(place)),
@@ -173,23 +188,18 @@ impl Stage {
                 Err(said.join("\n"))
             });
             match found.await {
-                Found::Leads(place) => {
-                    self.looked = Timestamp::now();
-                    return Ok(place);
-                }
-                Found::Lost(place) => {
-                    let stood_still = self.stood_still(self.looked);
-                    self.lost += u32::from(stood_still.is_none());
-                    let name = &self.replica(place).name;
-                    match stood_still {
-                        Some(time) => println!("{name} lost its lease while the machine stood still for {time:#}"),
-                        None => println!("{name} lost its lease without a fault ({} of at most {LOST})", self.lost),
+                Found::Leads(place) => return Ok(place),
+                Found::Lost(place, loss) => {
+                    match self.excuse(loss) {
+                        Some(stood_still) => self.excused(stood_still)?,
+                        None => {
+                            self.lost += 1;
+                            let name = &self.replica(place).name;
+                            println!("{name} lost its lease without a fault ({} of at most {LOST})", self.lost);
+                            let log = self.host(place).log();
+                            ensure!(self.lost <= LOST, "replicas lose their lease without a fault: {log:#?}");
+                        }
                     }
-                    ensure!(
-                        self.lost <= LOST,
-                        "replicas lose their lease without a fault: {:#?}",
-                        self.host(place).log()
-                    );
                     stories::ends(self, place).await?;
                     self.start(place).await?;
                 }
@@ -218,24 +228,16 @@ impl Stage {
     }
 
     /// Plays a story until there is a leader again and the topology is that of the nodes. Replicas that ended are started
-    /// again. Nothing, where it went wrong while the machine stood still: then it is to be played again.
+    /// again. Nothing, where the leader lapsed before its fault: then it is to be played again.
     async fn play(&mut self, fault: Fault, seed: u64) -> Result<Option<Recovered>> {
-        let (began, met) = (Timestamp::now(), self.met.len());
-        let acted = self.act(fault, seed).await;
-        let again = match acted {
-            Ok(recovered) => Ok(Some(recovered)),
+        let met = self.met.len();
+        let acted = match self.act(fault, seed).await {
+            Ok(recovered) => Some(recovered),
             Err(error) => {
-                let stood_still = self.stood_still(began);
-                self.again += u64::from(stood_still.is_some());
-                if stood_still.is_none() || self.again > 1 + times() / 5 {
-                    return Err(error.context(format!("the machine stood still: {stood_still:?}")));
-                }
-                println!(
-                    "played again, since the machine stood still for {:#}: {error:#}",
-                    stood_still.unwrap_or_default()
-                );
+                let Lapsed(stood_still) = error.downcast::<Lapsed>()?;
+                self.excused(stood_still)?;
                 self.met.truncate(met);
-                Ok(None)
+                None
             }
         };
         for place in 0..self.replicas.len() {
@@ -244,8 +246,11 @@ impl Stage {
                 Some(replica) => replica.clock.shift(0)?,
                 None => self.start(place).await?,
             }
+            if acted.is_none() {
+                stories::lives(self, place).await?;
+            }
         }
-        again
+        Ok(acted)
     }
 
     /// Nodes change, the fault happens, nodes still change until there is a leader again, and then the topology has to be
@@ -253,6 +258,7 @@ impl Stage {
     async fn act(&mut self, fault: Fault, seed: u64) -> Result<Recovered> {
         let churn = Churn::begin(&self.scene, seed).await?;
         let leader = self.leader().await?;
+        fault.is_to_come(self, leader).await?;
         self.meets(leader, Moment::drawn(seed, fault as u64)).await?;
         fault.happens(self, leader, seed).await?;
         let happened = (Instant::now(), Timestamp::now());
@@ -274,12 +280,22 @@ impl Stage {
 }
 
 /// How many replicas may lose their lease without a fault, on a machine that runs, in all plays of a story.
-const LOST: u32 = 2;
+const LOST: u64 = 2;
+
+/// A leader lost its lease, with no fault but that the machine stood still for so long.
+#[derive(Debug)]
+struct Lapsed(SignedDuration);
+
+impl fmt::Display for Lapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the leader lost its lease before it met its fault, while the machine stood still for {:#}", self.0)
+    }
+}
 
 /// What a look at the replicas found.
 enum Found {
     Leads(usize),
-    Lost(usize),
+    Lost(usize, Loss),
 }
 
 /// How long it took until a leader's work was seen again.

@@ -24,6 +24,7 @@ mod names;
 mod night;
 mod plugins;
 mod process;
+mod requests;
 mod schema;
 mod standby;
 mod swaps;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use opentelemetry_proto::tonic::trace::v1::Span;
-use rustix::process::Signal;
 use topoloom_tests::collector::{Collector, Request, attribute};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{PATIENCE, RACKS, Scene};
@@ -31,7 +30,7 @@ async fn a_round_is_one_trace_from_the_question_to_the_last_write() -> Result<()
     std::fs::write(&headers, "# for the collector\nauthorization: Bearer let-me-in\n")?;
     let (endpoint, file) =
         (format!("--otlp-endpoint={}", collector.url()), format!("--otlp-headers-file={}", headers.display()));
-    let mut host = scene.host_with(&[&endpoint, &file]).await?;
+    let host = scene.host_with(&[&endpoint, &file]).await?;
     let came = collector.until(|requests| first_writing(requests).is_some()).await?;
 
     let (round, together) = first_writing(&came).context("a round wrote")?;
@@ -79,13 +78,7 @@ async fn a_round_is_one_trace_from_the_question_to_the_last_write() -> Result<()
             "tier 1 ex.io/rack=c (1): m3",
         ])
         .await;
-    host.signal(Signal::TERM)?;
-    assert_eq!(host.ended().await?.code(), Some(0), "{:?}", host.log());
-    eventually("nothing is left of it", PATIENCE, async || {
-        let last = host.log().pop().unwrap_or_default();
-        if last.contains("topoloom has stopped") && last.contains("\"tasks\":0") { Ok(()) } else { Err(last) }
-    })
-    .await;
+    host.stop().await?;
     let created = |span: &&Span| span.name == "step" && attribute(span, "verb").as_deref() == Some("create");
     assert_eq!(spans(&collector.requests()).filter(created).count(), 4);
     Ok(())

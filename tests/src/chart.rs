@@ -175,7 +175,7 @@ pub fn manifest(scene: &Scene, objects: &[Value]) -> Result<String> {
 }
 
 /// Puts `over` over `under`, mapping by mapping, as Helm does it with values.
-fn merge(under: &mut Value, over: Value) {
+pub fn merge(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
             for (key, value) in over {

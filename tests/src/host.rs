@@ -224,6 +224,9 @@ impl Host {
     ///
     /// # Errors
     /// When it does not end, or with another code than 0.
+    ///
+    /// # Panics
+    /// When its last line does not say that no task is left.
     pub async fn stop(mut self) -> Result<()> {
         self.signal(Signal::TERM)?;
         let status = tokio::time::timeout(STOP, self.child.wait()).await.context("the host does not stop")??;
@@ -232,6 +235,12 @@ impl Host {
             let tail: Vec<&str> = log.iter().rev().take(TAIL).rev().map(String::as_str).collect();
             bail!("the host stopped with {status}: {}", tail.join("\n"));
         }
+        eventually("its last line says that no task is left", STOP, async || {
+            let last = self.log().pop().unwrap_or_default();
+            let is_none = ["\"tasks\":0", "tasks=0"].iter().any(|word| last.contains(word));
+            if last.contains("topoloom has stopped") && is_none { Ok(()) } else { Err(last) }
+        })
+        .await;
         Ok(())
     }
 

@@ -27,7 +27,8 @@ pub(super) struct HostArgs {
 #[derive(Debug, Clone, Args)]
 pub(super) struct RivalArgs {
     /// Leases of Volcano's own HyperNode controller, in whichever namespace: while somebody holds one, no source is
-    /// written. Names with commas between; RELEASE-hypernode-controller-manager counts as well
+    /// written. Names with commas between; RELEASE-hypernode-controller-manager counts as well, and vc-controller-manager,
+    /// which all of Volcano's controllers share, does not
     #[arg(long, env = "TOPOLOOM_VOLCANO_LEASES", value_name = "NAMES", value_delimiter = ',', default_values = rival::USUAL_NAMES, action = ArgAction::Append, value_parser = values::lease)]
     volcano_leases: Vec<String>,
 }
@@ -36,6 +37,15 @@ impl RivalArgs {
     /// The names of their leases.
     pub(super) fn leases(&self, location: &Location) -> Vec<String> {
         rival::leases(&self.volcano_leases, location.release())
+    }
+
+    /// Why a name that was given is not among them, if that is so.
+    pub(super) fn left_out(&self) -> Option<String> {
+        let of_all = self.volcano_leases.iter().find(|name| *name == rival::OF_ALL)?;
+        Some(format!(
+            "{of_all} is left out: all of Volcano's controllers share it, and it is held with the HyperNode controller \
+             switched off, too, so that no source would ever be written. What runs there is not seen by a lease"
+        ))
     }
 }
 

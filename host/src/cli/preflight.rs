@@ -20,6 +20,7 @@ use super::options::values;
 use super::print;
 use crate::cluster::access::{Extent, Kept, Setting};
 use crate::cluster::{Reason, leases};
+use crate::config::{Location, References};
 use crate::endpoints::Outside;
 use access::Subject;
 use line::{Line, Mark};
@@ -43,6 +44,9 @@ pub(super) struct PreflightArgs {
     /// The host writes nothing but leases, as `run` has it
     #[arg(long, env = "TOPOLOOM_READ_ONLY", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     read_only: bool,
+    /// Modules that served are kept in ConfigMaps, which takes a rule: `plugins.kept` of the chart
+    #[arg(long, env = "TOPOLOOM_MODULES_KEPT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
+    modules_kept: bool,
     /// Ask for the rights of this ServiceAccount in place of our own
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
     service_account: Option<Subject>,
@@ -50,6 +54,26 @@ pub(super) struct PreflightArgs {
 
 fn account(text: &str) -> Result<Subject, String> {
     Subject::account(text).ok_or_else(|| "must be NAMESPACE/NAME of a ServiceAccount".to_owned())
+}
+
+impl PreflightArgs {
+    /// What the rights of this host depend on.
+    fn setting(&self, location: &Location, controllers: Selection, references: References) -> Setting {
+        Setting {
+            own: self.host.own_namespace(),
+            config: (location.namespace.clone(), location.name.clone()),
+            controllers,
+            leases: self.leader_elect.then(|| self.host.lease()),
+            extent: match (self.read_only, self.observe) {
+                (true, _) => Extent::LeasesOnly,
+                (false, true) => Extent::NoHyperNodes,
+                (false, false) => Extent::Everything,
+            },
+            kept: if self.modules_kept { Kept::InConfigMaps } else { Kept::Nowhere },
+            rivals: self.rivals.leases(location),
+            references,
+        }
+    }
 }
 
 /// Checks, and says what it found; the code is 1 if anything is missing.
@@ -81,26 +105,14 @@ pub(super) async fn run(args: PreflightArgs) -> anyhow::Result<ExitCode> {
     let location = args.host.location();
     let outside = Outside::cluster(&client, &location.namespace, &connection.server);
     let (configuration, references) = config::look(&client, &outside, &location).await;
-    let setting = Setting {
-        own: args.host.own_namespace(),
-        config: (location.namespace.clone(), location.name.clone()),
-        controllers,
-        leases: args.leader_elect.then(|| args.host.lease()),
-        extent: match (args.read_only, args.observe) {
-            (true, _) => Extent::LeasesOnly,
-            (false, true) => Extent::NoHyperNodes,
-            (false, false) => Extent::Everything,
-        },
-        kept: Kept::InConfigMaps,
-        rivals: args.rivals.leases(&location),
-        references,
-    };
+    let setting = args.setting(&location, controllers, references);
     lines.extend(cluster::definitions(&client).await);
     let subject = args.service_account.unwrap_or(Subject::Caller);
     lines.extend(access::ask(&client, &subject, &setting).await);
     lines.extend(configuration);
     lines.extend(cluster::leaders(&client, &setting, server.now).await);
     if setting.controllers.enables(HYPER_NODE) {
+        lines.extend(args.rivals.left_out().map(|why| Line::warn("--volcano-leases", why, "leave it away")));
         lines.extend(cluster::second_writers(&client, &setting, server.now).await);
         lines.push(cluster::admission(&client, setting.extent).await);
     }
@@ -111,4 +123,34 @@ pub(super) async fn run(args: PreflightArgs) -> anyhow::Result<ExitCode> {
 fn end(lines: &[Line]) -> ExitCode {
     print::out(&line::render(lines));
     if lines.iter().any(|line| line.mark == Mark::Fail) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        preflight: PreflightArgs,
+    }
+
+    /// Whether it asks for the right to keep modules.
+    fn asks(words: &[&str]) -> bool {
+        let words = [&["preflight"][..], words].concat();
+        let args = Command::try_parse_from(words).unwrap().preflight;
+        let setting = args.setting(&Location::new("conf", "map"), Selection::all(), References::default());
+        setting.rights().iter().any(|right| right.resource == "configmaps" && right.verbs.contains(&"create"))
+    }
+
+    #[test]
+    fn where_nothing_is_kept_nobody_asks_for_the_rule_that_keeping_takes() {
+        assert!(asks(&[]) && asks(&["--modules-kept"]) && asks(&["--modules-kept=true"]));
+        assert!(!asks(&["--modules-kept=false"]));
+        // The chart says it by this variable where it leaves the rule out.
+        let command = Command::command();
+        let flag = command.get_arguments().find(|arg| arg.get_long() == Some("modules-kept")).unwrap();
+        assert_eq!(flag.get_env().and_then(std::ffi::OsStr::to_str), Some("TOPOLOOM_MODULES_KEPT"));
+    }
 }

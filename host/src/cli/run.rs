@@ -50,7 +50,8 @@ pub(super) struct RunArgs {
     /// How often a failing work item is tried again before it is dropped; below zero: for ever
     #[arg(long, help_heading = VOLCANOS, value_name = "COUNT", default_value = "15", allow_hyphen_values = true, value_parser = values::tries)]
     max_requeue_num: i64,
-    /// Go on when a controller cannot be initialised; /readyz says which, and why
+    /// Go on without a controller that cannot be initialised; /readyz says which, and why. One that fails later ends the
+    /// process all the same
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     tolerate_controller_failures: bool,
     /// How long work that is under way may take when the process is told to stop (1s to 10m)
@@ -161,6 +162,9 @@ impl RunArgs {
     /// Applies the rules across flags. What is wrong is in `given` then; the answer only counts where nothing is.
     pub(super) fn settle(self, depth: Depth, given: &mut Given) -> Told {
         self.accepted.warn(given);
+        if let Some(why) = self.rivals.left_out() {
+            given.warn(&["volcano-leases"], why);
+        }
         let controllers = controllers(given);
         let namespace = self.cluster.own_namespace();
         let listeners = self.listeners.listeners(given);

@@ -30,6 +30,7 @@ mod tiers;
 mod wake;
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +59,7 @@ use crate::delivery::{Offer, Subscription, Supply};
 use crate::endpoints::Outside;
 use crate::manager::hypernode::rival::Rival;
 use crate::manager::metrics::RoundMetrics;
+use crate::panics;
 use crate::plugin::Runtime;
 use crate::plugin::trust::TrustOptions;
 use crate::topology::apply::Writer;
@@ -284,6 +286,7 @@ enum Turn {
     Done(Option<Done>),
     Prepare,
     Shadow,
+    Kept,
     Tick,
     Remove,
     Round,
@@ -399,6 +402,7 @@ impl Supervisor {
                 Turn::Round => self.round().await,
                 Turn::Decide => self.decide_again().await,
                 Turn::Woken => self.woken(),
+                Turn::Kept => {}
             }
             self.publish().await;
         }
@@ -426,7 +430,6 @@ impl Supervisor {
         if self.is_behind() {
             return Turn::Prepare;
         }
-        while self.keeping.try_join_next().is_some() {}
         let round = self.pacing.due(now).filter(|_| active);
         let decide = [self.decide_at, self.look_at].into_iter().flatten().min().filter(|_| active);
         let far = now + Duration::from_secs(86_400);
@@ -437,6 +440,11 @@ impl Supervisor {
             () = self.wake.rung() => Turn::Woken,
             () = self.place.changed() => Turn::Delivered,
             Some(done) = self.work.join_next(), if !self.work.is_empty() => Turn::Done(done.ok()),
+            Some(kept) = self.keeping.join_next(), if !self.keeping.is_empty() => {
+                panics::pass_on(kept);
+                Turn::Kept
+            }
+            never = follower_breaks(self.revision.as_ref()) => match never {},
             () = tokio::time::sleep_until(tick.unwrap_or(far)), if tick.is_some() => Turn::Tick,
             () = tokio::time::sleep_until(self.prepare_at.unwrap_or(far)), if self.prepare_at.is_some() => Turn::Prepare,
             () = tokio::time::sleep_until(round.unwrap_or(far)), if round.is_some() => Turn::Round,
@@ -573,6 +581,14 @@ impl Supervisor {
             // Best effort: a source does not wait for an API server that is away.
             let _ = tokio::time::timeout(EVENT_PATIENCE, told).await;
         }
+    }
+}
+
+/// Waits until a task breaks that follows Secrets and ConfigMaps for what serves, and breaks with it.
+async fn follower_breaks(serves: Option<&Revision>) -> Infallible {
+    match serves {
+        Some(revision) => revision.endpoints.breaks().await,
+        None => std::future::pending().await,
     }
 }
 

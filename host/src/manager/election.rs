@@ -309,12 +309,8 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
         runtime.block_on(async {
             let runs = runners.into_iter().map(|(runner, connection, requests, ended)| async move {
                 // Made here, so that their connections belong to this thread.
-                let behind = |gate| connection.behind(gate, &requests, &Limit::default());
-                match behind(&Gate::none()).and_then(|asks| Ok((asks, behind(&runner.held)?))) {
-                    Ok((asks, holds)) => {
-                        let leases = Leases::new(asks, holds, &runner.namespace);
-                        runner.run(leases).await;
-                    }
+                match runner.connect(&connection, &requests) {
+                    Ok(leases) => runner.run(leases).await,
                     Err(error) => tracing::error!(error = client::chain(&error), "no client for the lease"),
                 }
                 drop(ended);
@@ -352,7 +348,8 @@ struct Runner {
 
 /// The lease, asked for in two ways.
 struct Leases {
-    /// Without a gate: reads, the watch, and claims, which are good at any time because of the version that they name.
+    /// Without a gate: reads, the watch, and claims. A claim of a lease names its version; one that makes the lease succeeds
+    /// only where there is none, and whoever hears of that too late gives it back.
     asks: Api<Lease>,
     /// As its holder: what was meant to renew it, and was held up until its time was over, does not leave any more.
     holds: Api<Lease>,
@@ -371,6 +368,12 @@ enum Came<T> {
 }
 
 impl Runner {
+    /// The clients of this lease: what its holder writes is behind the gate of its time, from the door to the connection.
+    fn connect(&self, connection: &Connection, requests: &requests::Metrics) -> Result<Leases, client::ConnectError> {
+        let behind = |gate| connection.behind(gate, requests, &Limit::default());
+        Ok(Leases::new(behind(&Gate::none())?, behind(&self.held)?, &self.namespace))
+    }
+
     async fn run(mut self, leases: Leases) {
         let asks = leases.asks.clone();
         let mut watched = std::pin::pin!(single::watch_every(asks, &self.name, self.timing.retry_period));
@@ -578,11 +581,23 @@ impl Runner {
     async fn give_back(mut self, leases: &Leases) {
         self.gate.close();
         let patience = self.timing.renew_deadline.min(Duration::from_secs(5));
-        match tokio::time::timeout(patience, self.given_back(leases)).await {
+        let pause = self.timing.retry_period.min(patience / 10);
+        let mut refused = late();
+        let tries = async {
+            loop {
+                match self.given_back(leases).await {
+                    // An API server that goes down takes its connections along, and the next one answers.
+                    Err(refusal) if may_pass(refusal.reason) => refused = refusal,
+                    given => return given,
+                }
+                tokio::time::sleep(pause).await;
+            }
+        };
+        match tokio::time::timeout(patience, tries).await {
             Ok(Ok(true)) => tracing::info!(group = self.group.as_str(), "the lease is given back"),
             Ok(Ok(false)) => {}
             Ok(Err(refusal)) => tracing::warn!(error = %refusal, "the lease could not be given back"),
-            Err(_) => tracing::warn!("the lease could not be given back: no answer"),
+            Err(_) => tracing::warn!(error = %refused, ?patience, "the lease could not be given back"),
         }
         self.held.close();
         self.pulse.until.store(0, Ordering::SeqCst);
@@ -607,7 +622,8 @@ impl Runner {
         let Some(found) = found else { return Ok(false) };
         let record = lease::record(&found);
         if record.holder != *self.candidate.me() {
-            return Ok(false);
+            // What an earlier try wrote may have been stored, although no answer said so.
+            return Ok(record.holder.is_empty() && record.released_by.as_ref() == Some(self.candidate.me()));
         }
         self.stored = Some(found);
         self.released(writes, &record.version).await.map(|()| true)
@@ -619,6 +635,11 @@ impl Runner {
         let answer = api.replace(&self.name, &kube::api::PostParams::default(), &lease).await;
         answer.map(|_| ()).map_err(|error| Refusal::of(&error))
     }
+}
+
+/// Whether the same request may succeed a moment later.
+fn may_pass(reason: Reason) -> bool {
+    matches!(reason, Reason::Unreachable | Reason::ServerError | Reason::TooManyRequests)
 }
 
 /// What is said of a request that was not answered in time.

@@ -9,8 +9,7 @@ use topoloom::cluster::access::{Extent, Kept, Place, Right, Setting};
 use topoloom::config::{Location, References};
 use topoloom::manager::hypernode::rival;
 use topoloom_core::controllers::{OURS, Selection};
-use topoloom_tests::chart::{Rendering, rules};
-use topoloom_tests::scene::NAMESPACE;
+use topoloom_tests::chart::{Container, RELEASE, Rendering, object, rules};
 
 /// One right: namespace, group, resource, verb, name.
 type Single = (String, String, String, String, String);
@@ -61,38 +60,40 @@ fn pairs(list: &Value, config: &str) -> Vec<(String, String)> {
     list.as_array().into_iter().flatten().filter_map(pair).collect()
 }
 
-/// What the host of an install with these values is told.
-fn setting(values: &Value) -> Result<Setting> {
-    let existing = &values["config"]["existing"];
-    let word = |value: &Value| value.as_str().map(str::to_owned);
-    let namespace = word(&existing["namespace"]).unwrap_or_else(|| NAMESPACE.to_owned());
-    let name = word(&existing["name"]).unwrap_or_else(|| "topoloom-controller-configmap".to_owned());
+/// What the host of an install with these values is told. Names are those that its container is started with, as the
+/// host reads them: a role with any other is for something that is not there.
+fn setting(values: &Value, container: &Container) -> Result<Setting> {
+    let flag = |name: &str| container.args.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let own = container.env["KUBE_POD_NAMESPACE"].clone();
+    let config = match flag("--config-map") {
+        Some(named) => Location::parse(named, &own).map_err(anyhow::Error::msg)?,
+        None => Location::from_environment(Some(&own), container.env.get("HELM_RELEASE_NAME").map(String::as_str)),
+    };
     let controllers = words(&values["controllers"]);
     let read = Selection::parse(controllers.iter().map(String::as_str), &OURS);
     let controllers = read.map_err(|mistakes| anyhow::anyhow!("{mistakes:?}")).context("controllers")?.selection;
-    let elects = values["leaderElection"]["enabled"] != false;
-    let given = match words(&values["volcanoLeases"]) {
-        none if none.is_empty() => rival::USUAL_NAMES.map(str::to_owned).to_vec(),
-        given => given,
+    let given: Vec<String> = match flag("--volcano-leases") {
+        Some(names) => names.split(',').map(str::to_owned).collect(),
+        None => rival::USUAL_NAMES.map(str::to_owned).to_vec(),
     };
-    let rivals = rival::leases(&given, Location::new(&namespace, &name).release());
+    let lease = flag("--leader-elect-resource-namespace").zip(flag("--leader-elect-resource-name"));
     Ok(Setting {
-        own: NAMESPACE.to_owned(),
-        config: (namespace.clone(), name),
+        own,
         controllers,
-        leases: elects.then(|| (NAMESPACE.to_owned(), "topoloom-hypernode".to_owned())),
+        leases: lease.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
         extent: match (values["readOnly"] == true, values["observe"] == true) {
             (true, _) => Extent::LeasesOnly,
             (false, true) => Extent::NoHyperNodes,
             (false, false) => Extent::Everything,
         },
         kept: if values["plugins"]["kept"] == false { Kept::Nowhere } else { Kept::InConfigMaps },
-        rivals,
+        rivals: rival::leases(&given, config.release()),
         references: References {
-            secrets: pairs(&values["access"]["secrets"], &namespace),
-            config_maps: pairs(&values["access"]["configMaps"], &namespace),
-            plugins: pairs(&values["plugins"]["watched"], &namespace),
+            secrets: pairs(&values["access"]["secrets"], &config.namespace),
+            config_maps: pairs(&values["access"]["configMaps"], &config.namespace),
+            plugins: pairs(&values["plugins"]["watched"], &config.namespace),
         },
+        config: (config.namespace, config.name),
     })
 }
 
@@ -108,19 +109,29 @@ async fn what_the_chart_allows_is_what_the_table_of_rights_asks_for() -> Result<
         json!({"volcanoLeases": ["batch-hypernode"]}),
         json!({"controllers": ["nodelock-sweeper"]}),
         json!({"controllers": ["*", "-hyperNode-controller"]}),
+        json!({"fullnameOverride": "rows.of-racks", "nameOverride": "rows"}),
+        json!({"config": {"document": {"networkTopologyDiscovery": []}}}),
         json!({"config": {"existing": {"namespace": "theirs", "name": "volcano-controller-configmap"}}, "access": {"secrets": ufm, "configMaps": ufm}}),
         json!({"plugins": {"watched": [{"name": "acme"}, {"name": "other", "namespace": "elsewhere"}]}, "access": {"configMaps": [{"name": "cables"}]}}),
     ];
     for values in rows {
-        let chart = rendered(&Rendering::new(values.clone()).objects().await?);
-        let table = needed(&setting(&values)?);
-        assert!(!chart.is_empty(), "{values}: no rule is rendered");
-        let missing: Vec<_> = table.difference(&chart).collect();
-        let spare: Vec<_> = chart.difference(&table).collect();
-        assert!(
-            missing.is_empty() && spare.is_empty(),
-            "{values}: not in the chart: {missing:#?}; not in the table: {spare:#?}"
-        );
+        // Names of objects come from the release, too.
+        for release in [RELEASE, "fabric"] {
+            let rendering = Rendering { release: release.to_owned(), ..Rendering::new(values.clone()) };
+            let objects = rendering.objects().await?;
+            let setting = setting(&values, &Container::of(&objects)?)?;
+            let (chart, table) = (rendered(&objects), needed(&setting));
+            assert!(!chart.is_empty(), "{release}: {values}: no rule is rendered");
+            let missing: Vec<_> = table.difference(&chart).collect();
+            let spare: Vec<_> = chart.difference(&table).collect();
+            assert!(
+                missing.is_empty() && spare.is_empty(),
+                "{release}: {values}: not in the chart: {missing:#?}; not in the table: {spare:#?}"
+            );
+            if !values["config"]["document"].is_null() {
+                object(&objects, "ConfigMap", &setting.config.1)?;
+            }
+        }
     }
     Ok(())
 }

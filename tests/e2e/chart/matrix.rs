@@ -1,5 +1,8 @@
 //! What is rendered, value by value; no cluster.
 
+mod leaves;
+mod placing;
+
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};

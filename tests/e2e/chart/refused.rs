@@ -34,6 +34,7 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
             json!({"drainTimeoutSeconds": 40}),
             &["terminationGracePeriodSeconds is 45", "drainTimeoutSeconds, which is 40"],
         ),
+        (json!({"volcanoLeases": []}), &["/volcanoLeases", "minItems"]),
         (json!({"drainTimeoutSeconds": "30s"}), &["/drainTimeoutSeconds", "want integer"]),
         (json!({"log": {"format": "xml"}}), &["/log/format"]),
         (json!({"traces": {"endpoint": "collector:4318"}}), &["/traces/endpoint", "pattern"]),

@@ -133,7 +133,6 @@ pub(super) fn each() -> Vec<Case> {
         case("no network policy", json!({"networkPolicy": {"enabled": false}}), &[]),
         case("DNS on another port", json!({"networkPolicy": {"dnsPorts": [53, 5353]}}), &[]),
         case("another lease", json!({"volcanoLeases": ["batch-hypernode"]}), &["--volcano-leases=batch-hypernode"]),
-        case("no other lease", json!({"volcanoLeases": []}), &["!--volcano-leases"]),
         case("no flow", json!({"flowSchema": {"enabled": false}}), &[]),
         case("no policy for nodes", json!({"admission": {"nodes": {"enabled": false}}}), &[]),
         case("no policy for ConfigMaps", json!({"admission": {"configMaps": {"enabled": false}}}), &[]),
@@ -174,6 +173,7 @@ pub(super) fn all() -> Value {
         "networkPolicy": {
             "metricsFrom": [{"namespaceSelector": {"matchLabels": {"metrics": "yes"}}}],
             "dnsTo": [{"ipBlock": {"cidr": "10.96.0.10/32"}}],
+            "collectorTo": [{"namespaceSelector": {"matchLabels": {"collector": "yes"}}}],
             "apiServer": {"cidrs": ["10.96.0.1/32"]},
             "endpoints": [{"cidr": "10.1.0.0/16", "ports": [443]}],
             "extraEgress": [{"ports": [{"port": 8443}]}],

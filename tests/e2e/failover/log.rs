@@ -60,6 +60,12 @@ impl Received {
         (200..300).contains(&self.code)
     }
 
+    /// Whether it says that a lease is held since now. What the API server did not read may do so.
+    pub(super) fn is_claim(&self) -> bool {
+        let spec = &self.body["spec"];
+        self.resource == "leases" && spec["acquireTime"] == spec["renewTime"]
+    }
+
     /// Whether it is about a HyperNode or its status.
     pub(super) fn is_of_a_hyper_node(&self) -> bool {
         matches!(&*self.resource, "hypernodes" | "hypernodes/status")

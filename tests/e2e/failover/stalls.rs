@@ -46,7 +46,7 @@ impl Watch {
                 only.set(processor);
                 // A processor that was taken away meanwhile is watched from another one.
                 let _ = sched_setaffinity(None, &only);
-                seen.look();
+                seen.look(rest);
             })?);
         }
         Ok(Self { seen, threads })
@@ -69,16 +69,22 @@ impl Drop for Watch {
     }
 }
 
+#[allow(
+    clippy::disallowed_methods,
+    reason = "it waits for nothing: that it rests longer than it said is what is measured"
+)]
+/// Rests, and says for how much longer than it should.
+fn rest() -> Duration {
+    let began = Instant::now();
+    thread::sleep(REST);
+    began.elapsed().saturating_sub(REST)
+}
+
 impl Seen {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "it waits for nothing: that it rests longer than it said is what is measured"
-    )]
-    fn look(&self) {
+    /// Looks after each of these rests, which say for how much longer they took than they should.
+    fn look(&self, mut rests: impl FnMut() -> Duration) {
         while !self.has_ended.load(Ordering::Relaxed) {
-            let began = Instant::now();
-            thread::sleep(REST);
-            let more = began.elapsed().saturating_sub(REST);
+            let more = rests();
             if more >= STALL {
                 let to = Timestamp::now();
                 let stall = Stall { from: to - more, to };
@@ -93,6 +99,12 @@ impl Seen {
 pub(super) struct Stalls(Vec<Stall>);
 
 impl Stalls {
+    /// For tests of those who judge by them.
+    #[cfg(test)]
+    pub(super) fn of(stalls: impl IntoIterator<Item = (Timestamp, Timestamp)>) -> Self {
+        Self(stalls.into_iter().map(|(from, to)| Stall { from, to }).collect())
+    }
+
     /// For how long any of the processors stood still between these times.
     pub(super) fn between(&self, from: Timestamp, to: Timestamp) -> SignedDuration {
         let mut all = SignedDuration::ZERO;
@@ -107,12 +119,6 @@ impl Stalls {
         }
         all
     }
-
-    /// The most of it in any stretch of this length that begins after `since`.
-    pub(super) fn worst(&self, since: Timestamp, length: SignedDuration) -> SignedDuration {
-        let begins = self.0.iter().map(|stall| stall.from.max(since)).chain([since]);
-        begins.map(|begins| self.between(begins, begins + length)).max().unwrap_or_default()
-    }
 }
 
 #[cfg(test)]
@@ -124,7 +130,7 @@ mod tests {
     }
 
     fn stalls(all: &[(i64, i64)]) -> Stalls {
-        Stalls(all.iter().map(|(from, to)| Stall { from: at(*from), to: at(*to) }).collect())
+        Stalls::of(all.iter().map(|(from, to)| (at(*from), at(*to))))
     }
 
     #[test]
@@ -137,25 +143,24 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_stretch_begins_with_a_stall_or_where_it_may_begin_first() {
-        let stalls = stalls(&[(0, 900), (2000, 2300), (2500, 3000), (9000, 9400)]);
-        for (since, length, wanted) in
-            [(0, 1000, 900), (100, 1000, 800), (500, 1000, 800), (950, 1000, 800), (4000, 500, 400)]
-        {
-            let worst = stalls.worst(at(since), SignedDuration::from_millis(length)).as_millis();
-            assert_eq!(worst, wanted, "since {since}");
-        }
-        assert_eq!(stalls.worst(at(9500), SignedDuration::from_secs(5)), SignedDuration::ZERO);
+    fn who_rested_for_too_long_stood_still_and_who_did_not_ran() {
+        let seen = Seen::default();
+        let mut rests = [0, 99, 100, 2500].map(Duration::from_millis).into_iter();
+        seen.look(|| {
+            let more = rests.next().unwrap();
+            seen.has_ended.store(rests.len() == 0, Ordering::Relaxed);
+            more
+        });
+        let stalls = seen.stalls.lock().unwrap();
+        let lengths: Vec<_> = stalls.iter().map(|stall| stall.to.duration_since(stall.from).as_millis()).collect();
+        assert_eq!(lengths, [100, 2500]);
     }
 
-    /// The test process is the machine: its threads rest as long as they say, or a little longer.
     #[test]
     fn a_watch_ends_with_its_value() {
         let watch = Watch::begin().unwrap();
         assert!(!watch.threads.is_empty(), "there is a processor");
         let seen = Arc::downgrade(&watch.seen);
-        let stalls = watch.stalls();
-        assert!(stalls.between(Timestamp::MIN, Timestamp::MAX) >= SignedDuration::ZERO);
         drop(watch);
         assert_eq!(seen.strong_count(), 0, "a thread still runs");
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::DeleteParams;
 use rustix::process::{Pid, Signal, kill_process};
@@ -65,10 +65,27 @@ impl Fault {
         format!(", the clock of the {whose} an hour {there}")
     }
 
+    /// Makes sure of what it needs beside the leader.
+    pub(super) async fn is_to_come(self, stage: &mut Stage, leader: usize) -> Result<()> {
+        if matches!(self, Self::Etcd) {
+            // An API server that has just found its etcd again may have been too slow for a renewal.
+            lives(stage, 1 - leader).await?;
+        }
+        Ok(())
+    }
+
     /// Lets it happen to the leader at this place, and waits until that has met it.
     pub(super) async fn happens(self, stage: &mut Stage, old: usize, seed: u64) -> Result<()> {
         match self {
-            Self::Term => stage.take(old).stop().await?,
+            Self::Term => {
+                let mut host = stage.take(old);
+                host.signal(Signal::TERM)?;
+                let status = host.ended().await?;
+                if !status.success() {
+                    stage.still_leads(&host)?;
+                    bail!("the host stopped with {status}: {:#?}", host.log());
+                }
+            }
             Self::Kill => {
                 stage.take(old).kill().await?;
                 stage.follower_leads(old).await;
@@ -88,8 +105,6 @@ impl Fault {
                 }
             }
             Self::Etcd => {
-                // An API server that has just found its etcd again may have been too slow for a renewal.
-                lives(stage, 1 - old).await?;
                 let etcd = *stage.scene.plane.process_ids().last().expect("etcd runs");
                 let etcd = Pid::from_raw(i32::try_from(etcd)?).expect("a process id is above 0");
                 kill_process(etcd, Signal::STOP)?;
@@ -123,7 +138,10 @@ impl Fault {
                     if now.since(&before) >= RENEWALS { Ok(()) } else { Err(format!("{now:?}")) }
                 })
                 .await;
-                ensure!(stage.leader().await? == old, "a jump of the wall clock changes nothing");
+                let ready = stage.host(old).get("/readyz").await;
+                stage.still_leads(stage.host(old))?;
+                let leads = ready?.contains("election hypernode: leads");
+                ensure!(leads, "a jump of the wall clock changes nothing: {:#?}", stage.host(old).log());
                 // One of the two is an hour off from the other, and the lease still lasts as long as it lasts.
                 stage.meets(old, Moment::drawn(seed, THE_END)).await?;
                 stage.take(old).kill().await?;
@@ -195,12 +213,36 @@ pub(super) async fn ends(stage: &mut Stage, place: usize) -> Result<()> {
 }
 
 /// Whether its log says that it lost its lease.
-pub(super) fn has_lost(host: &Host) -> bool {
+fn has_lost(host: &Host) -> bool {
     host.log().iter().any(|line| line.contains("the lease is lost"))
 }
 
+/// A lease that its holder could not renew in time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loss {
+    /// By the wall clock of the machine.
+    pub(super) at: Timestamp,
+}
+
+impl Loss {
+    /// What the log of a replica says of it.
+    pub(super) fn of(host: &Host) -> Result<Option<Self>> {
+        let log = host.log();
+        let Some(line) = log.iter().find(|line| line.contains("\"the lease is lost\"")) else { return Ok(None) };
+        let said: serde_json::Value = serde_json::from_str(line).context("a line of the log is JSON")?;
+        let why = said["why"].as_str().unwrap_or_default();
+        ensure!(why.contains("renew deadline"), "a replica lost its lease to somebody: {line}");
+        let at: Timestamp = said["timestamp"].as_str().context("a line of the log has a time")?.parse()?;
+        // Its clock may be wrong, by an hour.
+        let off = [0, HOUR, -HOUR].map(SignedDuration::from_secs);
+        let now = Timestamp::now();
+        let at = off.into_iter().map(|off| at + off).min_by_key(|at| at.duration_since(now).abs());
+        Ok(at.map(|at| Self { at }))
+    }
+}
+
 /// Starts a replica anew that has ended with its lease.
-async fn lives(stage: &mut Stage, place: usize) -> Result<()> {
+pub(super) async fn lives(stage: &mut Stage, place: usize) -> Result<()> {
     if has_lost(stage.host(place)) {
         ends(stage, place).await?;
         stage.start(place).await?;

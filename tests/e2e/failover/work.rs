@@ -23,6 +23,7 @@ pub(super) struct Work(Vec<Doing>);
 struct Doing {
     /// Since its last HyperNode write was answered, as far as the machine ran; nothing while one was under way.
     pause: SignedDuration,
+    is_writing: bool,
     /// Whether a node had moved that the topology did not show yet.
     is_behind: bool,
 }
@@ -35,7 +36,7 @@ pub(super) async fn of_leaders(scene: &Scene, log: &Log, met: &[Met], stalls: &S
         let writes = log.received.iter().filter(|it| it.replica == *leader && it.is_of_a_hyper_node() && it.at <= *at);
         let last = writes.map(|it| it.answered).max().unwrap_or(Timestamp::MIN);
         let pause = at.duration_since(last).max(SignedDuration::ZERO) - stalls.between(last, *at);
-        doings.push(Doing { pause, is_behind: stored.is_behind(log.revision(*at))? });
+        doings.push(Doing { pause, is_writing: last > *at, is_behind: stored.is_behind(log.revision(*at))? });
     }
     Ok(Work(doings))
 }
@@ -58,7 +59,7 @@ impl Work {
     }
 
     fn under_way(&self) -> usize {
-        self.0.iter().filter(|it| it.pause.is_zero()).count()
+        self.0.iter().filter(|it| it.is_writing).count()
     }
 }
 

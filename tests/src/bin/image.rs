@@ -76,6 +76,11 @@ async fn image(wanted: &Wanted) -> Result<()> {
         ensure!(*size <= BUDGET, "the image for {platform} has {}, more than {}", mib(*size), mib(BUDGET));
     }
 
+    match others_read(&folder.join("layout"), &about.version)? {
+        Reader::Skopeo => println!("image: skopeo read all of it, and copied it elsewhere"),
+        Reader::Nobody => println!("image: no other tool has read the layout: skopeo is not installed"),
+    }
+
     for (platform, _) in &platforms {
         let emulator = match Emulator::find(*platform) {
             Ok(emulator) => emulator,
@@ -109,6 +114,28 @@ async fn image(wanted: &Wanted) -> Result<()> {
         ensure!(unseen.is_empty(), "not all of it was verified: see above what is missing for {}", names(&unseen));
     }
     Ok(())
+}
+
+/// Who else has read the layout.
+enum Reader {
+    Skopeo,
+    Nobody,
+}
+
+/// Lets a tool of others read every image of the layout, which compares all digests, and write it as it would into a
+/// registry.
+fn others_read(layout: &Path, version: &str) -> Result<Reader> {
+    let copy = tempfile::tempdir()?;
+    let from = format!("oci:{}:{version}", layout.display());
+    let to = format!("dir:{}", copy.path().display());
+    let output = match Command::new("skopeo").args(["copy", "--all", "--quiet", &from, &to]).output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Reader::Nobody),
+        Err(error) => return Err(error).context("skopeo does not start"),
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "skopeo does not read {from}: {}", said.trim());
+    Ok(Reader::Skopeo)
 }
 
 fn names(platforms: &[Platform]) -> String {

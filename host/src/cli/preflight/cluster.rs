@@ -9,12 +9,14 @@ use topoloom_api::{HyperNode, discovery_source, hyper_node};
 
 use super::line::Line;
 use crate::cluster::access::{Extent, Setting};
-use crate::cluster::leases::{self, Standing};
-use crate::cluster::writers;
+use crate::cluster::leases::{self, Held, Standing};
+use crate::cluster::writers::{self, Writer, Writers};
 use crate::cluster::{Reason, Refusal};
 
 /// The HyperNode that is never stored.
 const PROBE: &str = "topoloom-preflight";
+/// What is said about others who write HyperNodes.
+const SECOND_WRITER: &str = "second writer";
 
 /// Whether both resources are served with the version that we speak. Discovery is open to everybody who is authenticated,
 /// and lists only what is established.
@@ -94,7 +96,7 @@ pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Times
 
 /// Whether somebody else writes HyperNodes.
 pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now: Timestamp) -> Vec<Line> {
-    let what = "second writer";
+    let what = SECOND_WRITER;
     let mut lines = Vec::new();
     let (rivals, unseen) = writers::rivals(client, &setting.rivals, now).await;
     lines.extend(rivals.iter().map(|rival| {
@@ -118,13 +120,7 @@ pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now
         }),
     );
     match writers::of_objects(client, now).await {
-        Ok(found) => lines.extend(found.into_iter().map(|writer| {
-            let found = format!(
-                "{} changed {} HyperNodes of ours lately, {} among them",
-                writer.manager, writer.objects, writer.example
-            );
-            Line::warn(what, found, "find out who that is: changes are repaired, and a fight ends our writes")
-        })),
+        Ok(found) => lines.extend(told(&found, &rivals)),
         // There are none to write.
         Err(refusal) if refusal.reason == Reason::NoSuchResource => {}
         Err(refusal) => lines.push(Line::warn(what, format!("HyperNodes could not be listed: {refusal}"), "")),
@@ -132,6 +128,30 @@ pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now
     if lines.is_empty() {
         lines.push(Line::ok(what, "there is none"));
     }
+    lines
+}
+
+/// What the managers of fields tell. Of what Volcano wrote long ago only where nothing else shows that it runs.
+fn told(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec<Line> {
+    let mut lines: Vec<Line> = lately
+        .iter()
+        .map(|Writer { manager, objects, example }| {
+            let found = format!("{manager} changed {objects} HyperNodes of ours lately, {example} among them");
+            let todo = "find out who that is: changes are repaired, and a fight ends our writes";
+            Line::warn(SECOND_WRITER, found, todo)
+        })
+        .collect();
+    let is_shown = |manager: &str| !rivals.is_empty() || lately.iter().any(|writer| writer.manager == manager);
+    let unsure = volcanos.iter().filter(|volcano| !is_shown(&volcano.manager));
+    lines.extend(unsure.map(|Writer { manager, objects, example }| {
+        let found = format!(
+            "{objects} HyperNodes are {manager}'s and were never written by us, {example} among them. Whether Volcano's \
+             HyperNode controller still runs is not known: inside of vc-controller-manager, as by default, it has no lease"
+        );
+        let todo = "before HyperNodes are written here, see that it is off: -hyperNode-controller in the --controllers of \
+                    vc-controller-manager";
+        Line::warn(SECOND_WRITER, found, todo)
+    }));
     lines
 }
 
@@ -166,5 +186,47 @@ pub(super) async fn admission(client: &kube::Client, extent: Extent) -> Line {
         Reason::Forbidden => Line::warn(what, "not tried: whoever calls this may not create HyperNodes", ""),
         Reason::NoSuchResource => Line::warn(what, "not tried: there is no definition of HyperNodes", ""),
         _ => Line::warn(what, format!("could not be tried: {refusal}"), ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::preflight::line::Mark;
+
+    fn writer(manager: &str) -> Writer {
+        Writer { manager: manager.to_owned(), objects: 3, example: "rack".to_owned() }
+    }
+
+    fn held() -> Held {
+        Held {
+            namespace: "v".to_owned(),
+            name: "l".to_owned(),
+            standing: Standing::Fresh,
+            holder: "volcano-0".to_owned(),
+            since: None,
+            renewed_seconds_ago: Some(1),
+            duration_seconds: 15,
+            transitions: 0,
+            released_by: None,
+        }
+    }
+
+    #[test]
+    fn m6_what_volcano_wrote_and_we_never_did_is_worth_a_look_while_nothing_shows_that_it_runs() {
+        let volcano = "vc-controller-manager";
+        let old = Writers { lately: Vec::new(), volcanos: vec![writer(volcano)] };
+        let lines = told(&old, &[]);
+        let [line] = lines.as_slice() else { panic!("{lines:?}") };
+        assert_eq!((line.mark, line.what.as_str()), (Mark::Warn, "second writer"));
+        assert!(line.found.starts_with("3 HyperNodes are vc-controller-manager's"), "{line:?}");
+        assert!(line.found.contains("rack among them") && line.found.contains("is not known"), "{line:?}");
+        assert!(matches!(line.todo.as_slice(), [todo] if todo.contains("-hyperNode-controller")), "{line:?}");
+        // Its lease says it, with what to do.
+        assert_eq!(told(&old, &[held()]), []);
+        // It wrote a moment ago.
+        let lines = told(&Writers { lately: vec![writer(volcano)], ..old }, &[]);
+        assert!(matches!(lines.as_slice(), [line] if line.found.contains("changed 3 HyperNodes of ours lately")));
+        assert_eq!(told(&Writers::default(), &[]), []);
     }
 }

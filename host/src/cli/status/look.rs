@@ -83,8 +83,9 @@ pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
     status.second_writers.leases = held;
     let remark = |refusal: Refusal| format!("leases of Volcano's controller could not be listed: {refusal}");
     status.remarks.extend(unseen.map(remark));
+    status.remarks.extend(rivals.left_out().map(|why| format!("--volcano-leases: {why}")));
     match writers::of_objects(&client, server.now).await {
-        Ok(managers) => status.second_writers.managers = managers,
+        Ok(found) => status.second_writers.managers = found.lately,
         Err(refusal) if refusal.reason == Reason::NoSuchResource => {
             status.remarks.push(format!("there are no HyperNodes: {refusal}"));
         }

@@ -1,5 +1,6 @@
 //! What is written into a Lease, and what is read from one.
 
+mod late;
 mod served;
 
 use std::time::Duration;

@@ -27,8 +27,9 @@ use crate::manager::health::Check;
 /// The leases that the stand-alone process has unless somebody named its release or its lease otherwise: where no chart
 /// named it, and in Volcano's own chart.
 pub const USUAL_NAMES: [&str; 2] = ["vc-hypernode-controller-manager", "volcano-hypernode-controller-manager"];
-/// The lease of Volcano's whole controller manager says nothing: it is held with this controller switched off, too.
-const OF_ALL: &str = "vc-controller-manager";
+/// The lease of Volcano's whole controller manager says nothing: it is held with this controller switched off, too. Whoever
+/// names it is told so, and it is left out.
+pub const OF_ALL: &str = "vc-controller-manager";
 /// What the chart of a release calls it.
 const SUFFIX: &str = "-hypernode-controller-manager";
 /// Where the lease does not say how long it lasts.
@@ -56,7 +57,8 @@ pub fn is_known(rival: &Rival) -> bool {
     rival.as_deref() != Some(UNKNOWN)
 }
 
-/// The names that the lease may have: those that were given, and that of the release whose configuration is read.
+/// The names that the lease may have: those that were given but [`OF_ALL`], and that of the release whose configuration is
+/// read.
 #[must_use]
 pub fn leases(given: &[String], release: Option<&str>) -> Vec<String> {
     let release = release.filter(|release| !release.is_empty()).map(|release| format!("{release}{SUFFIX}"));

@@ -401,3 +401,13 @@ fn m6_the_leases_of_volcano_come_from_every_layer_and_that_of_its_release_is_alw
     let told = words(&["--volcano-leases=a,B"]).mistakes();
     assert!(matches!(told.as_slice(), [told] if told.contains("--volcano-leases")), "{told:?}");
 }
+
+#[test]
+fn m6_the_lease_of_all_of_volcanos_controllers_is_left_out_and_somebody_says_so() {
+    let call = words(&["--volcano-leases=a,vc-controller-manager"]);
+    assert_eq!(call.options().rivals, ["a", "volcano-hypernode-controller-manager"]);
+    let told = call.warnings();
+    let wanted = "--volcano-leases a,vc-controller-manager (command line): vc-controller-manager is left out: ";
+    assert!(matches!(told.as_slice(), [told] if told.starts_with(wanted)), "{told:?}");
+    assert_eq!(words(&["--volcano-leases=a"]).warnings(), [""; 0]);
+}

@@ -19,7 +19,7 @@ use crate::manager::health::Health;
 const S: Duration = Duration::from_secs(1);
 
 /// Nothing happens by itself.
-const SLOW: Timing = Timing {
+pub(super) const SLOW: Timing = Timing {
     duration: Duration::from_secs(3 * 3600),
     renew_deadline: Duration::from_secs(2 * 3600),
     retry_period: Duration::from_secs(3600),
@@ -178,20 +178,20 @@ fn refusal(code: StatusCode, message: &str) -> Response<Body> {
     Response::builder().status(code).body(Body::from(status.to_string().into_bytes())).unwrap()
 }
 
-fn held_by(holder: &str) -> Lease {
+pub(super) fn held_by(holder: &str) -> Lease {
     let wanted = lease::Wanted { name: "l", holder, duration: SLOW.duration, transitions: 0 };
     next(lease::claim(None, &wanted, None))
 }
 
 /// A replica that has not begun, and what the rest of its process sees of it.
-struct Replica {
-    runner: Runner,
+pub(super) struct Replica {
+    pub(super) runner: Runner,
     role: watch::Receiver<Role>,
     release: CancellationToken,
     health: Health,
 }
 
-fn replica(timing: Timing) -> Replica {
+pub(super) fn replica(timing: Timing) -> Replica {
     let (sender, role) = watch::channel(Role::Unknown);
     let (health, release) = (Health::default(), CancellationToken::new());
     let runner = Runner {
@@ -321,6 +321,29 @@ async fn a_claim_that_nobody_confirmed_is_looked_for_and_given_back() {
     run(runner, &server).await;
     assert_eq!(server.asked(), "GET POST GET GET PUT");
     assert_eq!(server.store.says(), (String::new(), Some("me".into()), Vec::new()));
+}
+
+#[tokio::test]
+async fn a_lease_is_given_back_to_the_api_server_that_answers() {
+    // One goes away, and the next one stores it without a word.
+    let Replica { runner, mut role, release, .. } = replica(BUSY);
+    let (stop, tries) = (release.clone(), AtomicU64::new(0));
+    let server = Server::new(move |_, method| match *method {
+        Method::PUT if stop.is_cancelled() => match tries.fetch_add(1, Ordering::SeqCst) {
+            0 => Fate::Refused(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"),
+            1 => Fate::Muted,
+            _ => Fate::Served,
+        },
+        _ => Fate::Served,
+    });
+    let stops = async {
+        role.wait_for(|role| *role == Role::Leader).await.unwrap();
+        release.cancel();
+    };
+    tokio::join!(run(runner, &server), stops);
+    assert_eq!(server.store.says(), (String::new(), Some("me".into()), Vec::new()));
+    let asked = server.asked();
+    assert!(asked.ends_with("PUT PUT PUT GET"), "{asked}");
 }
 
 #[tokio::test]
