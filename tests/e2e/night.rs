@@ -333,6 +333,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     let (_, text) = said(&installed, &admin, &["debug", "log", "--admin", leader.admin(), filter]).await?;
     assert_eq!(text.trim(), filter);
     assert_eq!(leader.get("/debug/log").await?.trim(), filter);
+    said(&installed, &admin, &["debug", "log", "--admin", leader.admin(), "info"]).await?;
 
     // Where the time goes is told by a host that was asked for it at its start.
     let (good, text) = said(&installed, &admin, &["debug", "profile", "--admin", follower.admin()]).await?;

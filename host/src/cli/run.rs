@@ -206,6 +206,7 @@ impl RunArgs {
             plugins: self.plugins.folder(),
             poll: self.plugins.poll(),
             modules: self.plugins.modules(),
+            kept: self.plugins.kept(),
             documents: self.documents,
             cache,
             trust,

@@ -116,6 +116,10 @@ impl Modules {
             // It is part of every host of this version.
             return Ok(());
         }
+        if self.api.is_none() && self.folder.is_none() {
+            // Somebody wants it so.
+            return Ok(());
+        }
         let bytes = Arc::clone(&serving.bytes);
         let packed = tokio::task::spawn_blocking(move || pack(&bytes)).await.map_err(|error| error.to_string())?;
         let cluster = self.store(digest, &packed, serving.signature.as_deref()).await;
@@ -262,4 +266,27 @@ fn checked(packed: &[u8], digest: Digest) -> Result<Arc<[u8]>, String> {
     let bytes = unpack(packed, PACKED, UNPACKED).map_err(|error| error.to_string())?;
     let found = Digest::of(&bytes);
     if found == digest { Ok(bytes.into()) } else { Err(format!("its bytes have digest {found}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_keeps_nothing_loses_nothing_and_a_folder_alone_is_a_place() {
+        let module = Module::plain(Arc::from(*b"bytes"), Origin::File);
+        let (source, digest): (Arc<str>, _) = ("s".into(), module.digest);
+        let nowhere = Modules::new(None, "n", None);
+        assert_eq!(nowhere.keep(&source, &module, [digest]).await, Ok(()), "nobody waits for what nobody wants");
+        assert!(matches!(nowhere.find(digest).await, Ok(None)));
+
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Modules::new(None, "n", Some(folder.path().to_owned()));
+        assert_eq!(kept.keep(&source, &module, [digest]).await, Ok(()));
+        assert_eq!(kept.find(digest).await.unwrap().map(|found| found.digest), Some(digest));
+        // Where there is a place, that it cannot be used is an error.
+        let missing = Modules::new(None, "n", Some("/proc/no-such-folder".into()));
+        let error = missing.keep(&source, &module, [digest]).await.unwrap_err();
+        assert!(error.contains("/proc/no-such-folder"), "{error}");
+    }
 }

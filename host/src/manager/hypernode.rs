@@ -23,6 +23,7 @@ use super::health::{Check, Health};
 use super::options::{Options, Writes};
 use super::tasks::Tasks;
 use super::{admin, config_watch, metrics, sources, verbs};
+use crate::cluster::access::Kept;
 use crate::cluster::client;
 use crate::cluster::gate::Switch;
 use crate::config::{Load, Mode};
@@ -130,7 +131,11 @@ impl Parts {
         let sites = Sites { namespace: beside.clone(), folder: options.plugins.clone(), poll: options.poll };
         let supply = Supply {
             delivery: Delivery::new(Some(reads.clone()), sites, runtime.metrics().clone()),
-            modules: Modules::new(Some(writes.clone()), &options.namespace, options.modules.clone()),
+            modules: Modules::new(
+                (options.kept == Kept::InConfigMaps).then(|| writes.clone()),
+                &options.namespace,
+                options.modules.clone(),
+            ),
         };
         let documents = options.documents.clone().map_or(Documents::None, Documents::In);
         let outside =

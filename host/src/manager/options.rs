@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use topoloom_core::controllers::Selection;
 
+use crate::cluster::access::Kept;
 use crate::config::{Location, Mode};
 use crate::plugin;
 use crate::plugin::cache::CacheOptions;
@@ -62,6 +63,8 @@ pub struct Options {
     pub documents: Option<PathBuf>,
     /// Where modules are kept beside the cluster, which takes no large ones.
     pub modules: Option<PathBuf>,
+    /// Whether they are kept in the cluster at all.
+    pub kept: Kept,
     /// Where compiled plugins are kept, if anywhere.
     pub cache: Option<CacheOptions>,
     /// What plugins have to bring before they are loaded.

@@ -11,6 +11,7 @@ use topoloom_core::controllers::Selection;
 use super::controller::InitError;
 use super::options::Profiling;
 use super::*;
+use crate::cluster::access::Kept;
 use crate::config::Location;
 use crate::plugin;
 use crate::plugin::trust::TrustOptions;
@@ -41,6 +42,7 @@ pub(super) fn options() -> Options {
         poll: Duration::from_secs(30),
         documents: None,
         modules: None,
+        kept: Kept::InConfigMaps,
         cache: None,
         trust: TrustOptions::default(),
         runtime: plugin::Options::default(),

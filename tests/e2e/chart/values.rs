@@ -96,7 +96,7 @@ pub(super) fn each() -> Vec<Case> {
         case("a document as text", json!({"config": {"document": "networkTopologyDiscovery: []\n"}}), &[]),
         case("no cache", json!({"plugins": {"cache": {"enabled": false}}}), &["!--plugin-cache"]),
         case("a cache in memory", json!({"plugins": {"cache": {"medium": "Memory"}}}), &["--plugin-cache-size=256Mi"]),
-        case("nothing is kept", json!({"plugins": {"kept": false}}), &[]),
+        case("nothing is kept", json!({"plugins": {"kept": false}}), &["--modules-kept=false"]),
         case(
             "plugins that are mounted",
             json!({"plugins": {"mounted": [{"name": "acme", "volume": {"configMap": {"name": "acme-plugin"}}}]}}),

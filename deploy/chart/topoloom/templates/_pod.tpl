@@ -103,6 +103,9 @@
 {{- if $v.plugins.mounted }}
 - --plugin-dir=/var/lib/topoloom/plugins
 {{- end }}
+{{- if not $v.plugins.kept }}
+- --modules-kept=false
+{{- end }}
 - --plugin-trust={{ $v.plugins.trust.level }}
 {{- range $index, $key := $v.plugins.trust.keys }}
 - --plugin-trust-key=/etc/topoloom/trust/{{ $index }}.pem

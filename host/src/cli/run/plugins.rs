@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 
 use crate::cli::options::{Given, values};
+use crate::cluster::access::Kept;
 use crate::cluster::client;
 use crate::config::size::{self, ByteSize};
 use crate::plugin::cache::{CacheKey, CacheOptions, DEFAULT_SIZE};
@@ -26,6 +27,9 @@ pub(super) struct PluginArgs {
     /// Where modules that served are kept for the way back, beside ConfigMaps, which take no more than 1 MiB
     #[arg(long, value_name = "DIR", value_parser = values::path)]
     module_dir: Option<PathBuf>,
+    /// Keep modules that served in ConfigMaps, for the way back, which takes a rule; without it only --module-dir keeps any
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
+    modules_kept: bool,
     /// Keep compiled plugins in this folder, so that they are not compiled again; it is created for this user alone
     #[arg(long, value_name = "DIR", value_parser = values::path)]
     plugin_cache: Option<PathBuf>,
@@ -68,6 +72,11 @@ impl PluginArgs {
     /// Where modules are kept.
     pub(super) fn modules(&self) -> Option<PathBuf> {
         self.module_dir.clone()
+    }
+
+    /// Whether they are kept in the cluster as well.
+    pub(super) fn kept(&self) -> Kept {
+        if self.modules_kept { Kept::InConfigMaps } else { Kept::Nowhere }
     }
 
     /// Rules across flags: signatures need somebody who may sign, and a seal needs a folder.
