@@ -66,6 +66,18 @@ impl Received {
         self.resource == "leases" && spec["acquireTime"] == spec["renewTime"]
     }
 
+    /// Which version of an object it made. What changes nothing makes none: the answer has the version that it builds on.
+    pub(super) fn written_version(&self) -> Option<u64> {
+        let base = self.body["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());
+        self.version.filter(|version| base != Some(*version))
+    }
+
+    /// Which version of an object it deletes.
+    pub(super) fn deleted_version(&self) -> Option<u64> {
+        let version = (self.verb == "delete").then(|| &self.body["preconditions"]["resourceVersion"])?;
+        version.as_str()?.parse().ok()
+    }
+
     /// Whether it is about a HyperNode or its status.
     pub(super) fn is_of_a_hyper_node(&self) -> bool {
         matches!(&*self.resource, "hypernodes" | "hypernodes/status")

@@ -1,7 +1,7 @@
 //! What the servers wrote down: the audit log says who asked for what and when it was received, etcd in which order it was
 //! written.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -171,19 +171,22 @@ const HYPER_NODES: &str = "/registry/topology.volcano.sh/hypernodes/";
 /// In etcd's order: when a replica has written a HyperNode or its status, no earlier holder writes it any more.
 async fn in_turns(scene: &Scene, all: &[Received]) -> Result<()> {
     let taken = || all.iter().filter(|request| request.is_of_a_hyper_node() && request.is_taken());
-    let writers: BTreeMap<u64, &Received> = taken().filter_map(|it| Some((it.version?, it))).collect();
-    // The answer to a deletion has no version; those of one object come in one order only.
-    let mut deleters: BTreeMap<&str, VecDeque<&Received>> = BTreeMap::new();
-    for request in taken().filter(|request| request.verb == "delete") {
-        deleters.entry(&request.name).or_default().push_back(request);
-    }
+    let writers: BTreeMap<u64, &Received> = taken().filter_map(|it| Some((it.written_version()?, it))).collect();
+    // The answer to a deletion has no version. It says which one it deletes, and that is the last that was stored.
+    let deleters: BTreeMap<(&str, u64), &Received> =
+        taken().filter_map(|it| Some(((&*it.name, it.deleted_version()?), it))).collect();
+    let mut stored: BTreeMap<String, u64> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();
     let mut last: BTreeMap<&str, usize> = BTreeMap::new();
     let mut known = 0;
     for write in scene.plane.writes_in_order(HYPER_NODES).await? {
         let name = write.key.strip_prefix(HYPER_NODES).unwrap_or_default();
-        let deleted = if write.kind == WriteKind::Delete { deleters.get_mut(name) } else { None };
-        let request = deleted.and_then(VecDeque::pop_front).or_else(|| writers.get(&write.revision).copied());
+        let before = stored.insert(name.to_owned(), write.revision);
+        let request = match write.kind {
+            WriteKind::Put => writers.get(&write.revision),
+            WriteKind::Delete => before.and_then(|before| deleters.get(&(name, before))),
+        };
+        // Somebody else's, or of one who was killed before it was answered.
         let Some(request) = request else { continue };
         known += 1;
         let turn = match order.iter().position(|replica| *replica == request.replica) {
