@@ -153,6 +153,8 @@ words! {
         Swapped,
         /// A new plugin failed, and the one before it serves again.
         RolledBack,
+        /// A task of the host for this source crashed, which is a defect of topoloom; the source was started anew.
+        Crashed,
         /// The plugin failed too often and is left alone for a while.
         Quarantined,
         /// The plugin said that it failed.

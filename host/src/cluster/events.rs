@@ -1,7 +1,9 @@
 //! Kubernetes Events, for what needs a person.
 //!
-//! Publishing is best effort: an Event that cannot be written is logged and forgotten, since the same words stand in the
-//! source's condition. Equal Events in a row become one series (the recorder's own rule).
+//! Publishing is best effort: an Event that cannot be written in time is logged and forgotten, since the same words stand in
+//! the source's condition or in the log. Equal Events in a row become one series (the recorder's own rule).
+
+use std::time::Duration;
 
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use topoloom_api::condition::Reason;
@@ -13,6 +15,9 @@ use crate::text;
 
 /// Longest note that the API server accepts, in bytes.
 const NOTE: usize = 1024;
+
+/// How long an Event may take: nobody waits for an API server that is away.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Publishes Events about sources.
 #[derive(Clone)]
@@ -76,9 +81,16 @@ impl Events {
     ) {
         let note = Some(text::clip(note, NOTE - '…'.len_utf8()));
         let event = Event { type_, reason: reason.into(), note, action: action.into(), secondary: None };
-        if let Err(error) = self.recorder.publish(&event, about).await {
-            let (refusal, about) = (Refusal::of(&error), about.name.as_deref().unwrap_or_default());
-            tracing::debug!(about, reason = refusal.reason.as_str(), error = %refusal, "an Event could not be published");
+        let name = about.name.as_deref().unwrap_or_default();
+        match tokio::time::timeout(PATIENCE, self.recorder.publish(&event, about)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let refusal = Refusal::of(&error);
+                tracing::debug!(
+                    about = name, reason = refusal.reason.as_str(), error = %refusal, "an Event could not be published"
+                );
+            }
+            Err(_) => tracing::debug!(about = name, patience = ?PATIENCE, "an Event was not answered in time"),
         }
     }
 }

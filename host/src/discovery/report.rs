@@ -12,7 +12,6 @@ mod write;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -32,9 +31,6 @@ use crate::work::{Options, WorkQueue, run_workers};
 const REFRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
 /// More sources than one ConfigMap has room for.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
-
-/// How long an Event may take.
-const EVENT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a status is written over.
 enum Base {
@@ -166,9 +162,8 @@ impl Reports {
         let told = async {
             while let Some((source, note)) = dropped.recv().await {
                 let uid = self.uid(&source);
-                let told = events.source(&source, uid.as_deref(), Urgency::Warning, Reason::WriteFailed, &note);
                 // Best effort: what could not be written may well be all that could be told.
-                let _ = tokio::time::timeout(EVENT_PATIENCE, told).await;
+                events.source(&source, uid.as_deref(), Urgency::Warning, Reason::WriteFailed, &note).await;
             }
             std::future::pending().await
         };

@@ -191,9 +191,6 @@ pub enum Left {
 /// How long the process waits for modules that are being stored when it stops.
 const KEEP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long an Event may take.
-const EVENT_PATIENCE: Duration = Duration::from_secs(2);
-
 /// The task of one source.
 pub struct Supervisor {
     shared: Arc<Shared>,
@@ -577,9 +574,7 @@ impl Supervisor {
     async fn tell(&mut self, status: &DiscoverySourceStatus) {
         let uid = self.shared.reports.uid(&self.source);
         for (urgency, reason, note) in self.report.news(status) {
-            let told = self.shared.events.source(&self.source, uid.as_deref(), urgency, reason, &note);
-            // Best effort: a source does not wait for an API server that is away.
-            let _ = tokio::time::timeout(EVENT_PATIENCE, told).await;
+            self.shared.events.source(&self.source, uid.as_deref(), urgency, reason, &note).await;
         }
     }
 }

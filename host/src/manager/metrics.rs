@@ -86,6 +86,7 @@ pub struct RoundMetrics {
     groups: Family<SourceLabels, Gauge>,
     held: Family<SourceLabels, Gauge>,
     drift: Family<SourceLabels, Counter>,
+    crashes: Family<SourceLabels, Counter>,
     name_conflicts: Family<SourceLabels, Gauge>,
     second_writer: Family<SourceLabels, Gauge>,
     interval: Family<SourceLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
@@ -109,6 +110,7 @@ impl RoundMetrics {
             groups: Family::default(),
             held: Family::default(),
             drift: Family::default(),
+            crashes: Family::default(),
             name_conflicts: Family::default(),
             second_writer: Family::default(),
             interval: Family::default(),
@@ -138,6 +140,11 @@ impl RoundMetrics {
         registry.register("groups", "HyperNodes of the applied result", metrics.groups.clone());
         registry.register("held", "1 while a result waits for confirmation", metrics.held.clone());
         registry.register("drift", "Objects of the source that somebody else changed", metrics.drift.clone());
+        registry.register(
+            "source_crashes",
+            "Times that a task of the source crashed, which is a defect of the host, and the source was started anew",
+            metrics.crashes.clone(),
+        );
         registry.register(
             "name_conflicts",
             "Fixed names of the source that objects of others have",
@@ -208,6 +215,16 @@ impl RoundMetrics {
         self.drift.get_or_create(&SourceLabels { source: source.to_owned() }).inc();
     }
 
+    /// A source begins: that it never crashed is a number too, from which a rate can be told.
+    pub fn begins(&self, source: &str) {
+        let _ = self.crashes.get_or_create(&SourceLabels { source: source.to_owned() });
+    }
+
+    /// A task of a source crashed.
+    pub fn crashed(&self, source: &str) {
+        self.crashes.get_or_create(&SourceLabels { source: source.to_owned() }).inc();
+    }
+
     /// Names that objects of others have.
     pub fn name_conflicts(&self, source: &str, conflicts: usize) {
         let labels = SourceLabels { source: source.to_owned() };
@@ -244,6 +261,7 @@ impl RoundMetrics {
         self.in_force(any, 0, 0);
         self.held(any, false);
         self.drift(any);
+        self.begins(any);
         self.name_conflicts(any, 0);
         self.second_writer(any, false);
         self.interval(any, Some(Duration::ZERO));
@@ -263,6 +281,7 @@ impl RoundMetrics {
         self.groups.remove(&labels);
         self.held.remove(&labels);
         self.drift.remove(&labels);
+        self.crashes.remove(&labels);
         self.name_conflicts.remove(&labels);
         self.second_writer.remove(&labels);
         self.interval.remove(&labels);

@@ -16,6 +16,7 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval, State};
 
 use super::hypernode::{Standby, rival};
 use super::verbs::{Said, Serve, Verbs};
+use crate::cluster::events::Urgency;
 use crate::config::{Document, EntryConfig, Load, Mode, Standing};
 use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid, remove};
 
@@ -33,6 +34,9 @@ const FIRST_ANEW: Duration = Duration::from_secs(1);
 const LAST_ANEW: Duration = Duration::from_secs(60);
 /// A source that ran that long without breaking begins with the first pause.
 const CALM: Duration = Duration::from_secs(600);
+/// What its Event says. Not what the panic said: that may hold anything, and stands in the log.
+const BROKE: &str = "a task of this source crashed, which is a defect of topoloom and not of its configuration or plugin; \
+                     the source is started anew, its HyperNodes stay, and the log of the leader says where it was";
 
 /// The running sources.
 pub struct Sources {
@@ -287,6 +291,7 @@ impl Sources {
             },
             go_on: known.verbs.go_on.take(),
         });
+        self.shared.metrics.begins(&source);
         let (mailbox, receiver) = unbounded_channel();
         let supervisor = Supervisor::new(Arc::clone(&self.shared), Arc::clone(&entry), order, memory, receiver);
         let _ = mailbox.send(Command::Entry(Arc::clone(&entry), order, warnings));
@@ -460,6 +465,7 @@ impl Sources {
     fn crashed(&mut self, error: &tokio::task::JoinError) {
         let Some(source) = self.names.remove(&error.id()) else { return };
         let Some(running) = self.running.get_mut(&source) else { return };
+        self.shared.metrics.crashed(&source);
         let (Some(entry), None) = (&running.entry, &running.stopping) else {
             tracing::error!(source, %error, "the task of a source that stops broke");
             // Where it only deleted, that is tried again.
@@ -472,9 +478,15 @@ impl Sources {
         self.crashes.insert(source.clone(), (crashes.saturating_add(1), Instant::now()));
         let pause = FIRST_ANEW.saturating_mul(1_u32.checked_shl(crashes).unwrap_or(u32::MAX)).min(LAST_ANEW);
         tracing::error!(source, %error, ?pause, "a source's task broke; it is started again");
-        let stop = self.stop.clone();
+        let (shared, stop, about) = (Arc::clone(&self.shared), self.stop.clone(), source.clone());
         self.spawn(source, async move {
-            let _ = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
+            let until = Instant::now() + pause;
+            let told = async {
+                let uid = shared.reports.uid(&about);
+                shared.events.source(&about, uid.as_deref(), Urgency::Warning, Reason::Crashed, BROKE).await;
+                tokio::time::sleep_until(until).await;
+            };
+            let _ = stop.run_until_cancelled(told).await;
             Left::AsWanted
         });
     }

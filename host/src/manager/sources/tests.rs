@@ -2,7 +2,7 @@
 //! where it is waited for.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -41,8 +41,13 @@ struct Told {
 struct Scene {
     loads: UnboundedSender<Load>,
     told: UnboundedReceiver<Told>,
+    /// What was told about crashes on the way.
+    crashes: Vec<Told>,
+    registry: Registry,
     /// How many times the task of the source `breaks` still breaks, each time while it tells an Event.
     left: Arc<AtomicU32>,
+    /// Whether the API server leaves what is told about crashes without an answer.
+    silent: Arc<AtomicBool>,
     stop: CancellationToken,
     running: JoinSet<()>,
     _rival: watch::Sender<rival::Rival>,
@@ -52,17 +57,18 @@ impl Scene {
     /// Nothing runs yet, and the first time is over in which a list of Nodes waits for wishes.
     fn new(breaks: u32) -> Self {
         let (tells, told) = unbounded_channel();
-        let left = Arc::new(AtomicU32::new(breaks));
+        let (left, silent) = (Arc::new(AtomicU32::new(breaks)), Arc::new(AtomicBool::new(false)));
         let stop = CancellationToken::new();
         let (rivals, rival) = watch::channel(None);
-        let shared = Arc::new(shared(&server(tells, &left), rival, &stop));
+        let mut registry = Registry::default();
+        let shared = Arc::new(shared(&server(tells, &left, &silent), &mut registry, rival, &stop));
         let (loads, heard) = unbounded_channel();
         let (says, said) = unbounded_channel();
         says.send(Said::Complete).unwrap();
         let sources = Sources::new(Arc::clone(&shared), stop.clone());
         let mut running = JoinSet::new();
         running.spawn(sources.run(Standby::new(shared), heard, said));
-        let scene = Self { loads, told, left, stop, running, _rival: rivals };
+        let scene = Self { loads, told, crashes: Vec::new(), registry, left, silent, stop, running, _rival: rivals };
         scene.configure(&[]);
         scene
     }
@@ -83,20 +89,35 @@ impl Scene {
         loop {
             let told = tokio::time::timeout(PATIENCE, self.told.recv()).await;
             let told = told.unwrap_or_else(|_| panic!("{source} is silent, and others spoke {others} times")).unwrap();
-            if told.about == source {
+            if told.reason == Reason::Crashed.as_str() {
+                self.crashes.push(told);
+            } else if told.about == source {
                 return (told, others);
+            } else {
+                others += 1;
             }
-            others += 1;
         }
     }
 
-    /// Everything that is told in this time.
+    /// Everything that is told in this time, but for crashes.
     async fn told_within(&mut self, time: Duration) -> Vec<String> {
         tokio::time::sleep(time).await;
         let told = std::iter::from_fn(|| self.told.try_recv().ok());
+        let (crashes, told): (Vec<_>, Vec<_>) = told.partition(|told| told.reason == Reason::Crashed.as_str());
+        self.crashes.extend(crashes);
+        let told = told.into_iter();
         let mut told: Vec<_> = told.map(|told| format!("{}: {}", told.about, told.reason)).collect();
         told.sort();
         told
+    }
+
+    /// How often each source crashed, as a scraper sees it.
+    fn counted(&self) -> Vec<String> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let mut series: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("source_crashes_total")).collect();
+        series.sort_unstable();
+        series.into_iter().map(str::to_owned).collect()
     }
 
     async fn end(mut self) {
@@ -105,19 +126,24 @@ impl Scene {
     }
 }
 
-/// An API server that stores every Event. Whoever tells one about `breaks` breaks, as often as is left.
-fn server(tells: UnboundedSender<Told>, left: &Arc<AtomicU32>) -> kube::Client {
-    let left = Arc::clone(left);
+/// An API server that stores every Event. The task of the source `breaks` breaks while it tells one, as often as is left; who
+/// tells that it broke does not.
+fn server(tells: UnboundedSender<Told>, left: &Arc<AtomicU32>, silent: &Arc<AtomicBool>) -> kube::Client {
+    let (left, silent) = (Arc::clone(left), Arc::clone(silent));
     let serve = move |request: Request<Body>| {
-        let (tells, left) = (tells.clone(), Arc::clone(&left));
+        let (tells, left, silent) = (tells.clone(), Arc::clone(&left), Arc::clone(&silent));
         async move {
             let body = request.into_body().collect().await.unwrap().to_bytes();
             let event: Value = serde_json::from_slice(&body).unwrap();
             let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let about = word(&event["regarding"]["name"]);
-            let is_meant = about == "breaks";
             let (reason, note) = (word(&event["reason"]), word(&event["note"]));
+            let is_crash = reason == Reason::Crashed.as_str();
+            let is_meant = about == "breaks" && !is_crash;
             tells.send(Told { about, reason, note, at: Instant::now() }).unwrap();
+            if is_crash && silent.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
             // It is polled by whoever waits for the answer: the task of the source.
             let fewer = |left: u32| left.checked_sub(1).filter(|_| is_meant);
             assert!(left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_err(), "as the test wants it");
@@ -127,9 +153,13 @@ fn server(tells: UnboundedSender<Told>, left: &Arc<AtomicU32>) -> kube::Client {
     kube::Client::new(tower::service_fn(serve), "default")
 }
 
-fn shared(client: &kube::Client, rival: watch::Receiver<rival::Rival>, stop: &CancellationToken) -> Shared {
-    let mut registry = Registry::default();
-    let counted = metrics::Discovery::register(&mut registry);
+fn shared(
+    client: &kube::Client,
+    registry: &mut Registry,
+    rival: watch::Receiver<rival::Rival>,
+    stop: &CancellationToken,
+) -> Shared {
+    let counted = metrics::Discovery::register(registry);
     let hyper_nodes = Arc::new(HyperNodes::default());
     Shared {
         runtime: Runtime::start(Compiler::Child { exe: "/nowhere".into() }).unwrap(),
@@ -168,6 +198,38 @@ async fn a_source_whose_task_breaks_begins_anew_after_longer_and_longer_pauses_a
     assert_eq!(scene.told_within(2 * LAST_ANEW).await, [""; 0]);
     scene.loads.send(Load::NoConfigMap).unwrap();
     assert_eq!(scene.told_within(FIRST_ANEW).await, ["breaks: ConfigMissing", "calm: ConfigMissing"]);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_is_an_event_and_a_number_and_says_nothing_of_what_the_panic_said() {
+    let mut scene = Scene::new(2);
+    scene.configure(&[("calm", "x"), ("breaks", "x")]);
+    for _ in 0..3 {
+        scene.next("breaks").await;
+    }
+    assert_eq!(scene.counted(), [r#"{source="breaks"} 2"#, r#"{source="calm"} 0"#], "from nothing, so that it grows");
+    let told: Vec<_> = scene.crashes.iter().map(|told| told.about.as_str()).collect();
+    assert_eq!(told, ["breaks", "breaks"]);
+    for told in &scene.crashes {
+        assert!(told.note.contains("defect of topoloom") && told.note.contains("the log"), "{}", told.note);
+        assert!(!told.note.contains("as the test wants it"), "{}", told.note);
+    }
+    // It is gone, and its number with it.
+    scene.configure(&[("calm", "x")]);
+    scene.told_within(LAST_ANEW).await;
+    assert_eq!(scene.counted(), [r#"{source="calm"} 0"#]);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_answer_delays_no_beginning_for_long() {
+    let mut scene = Scene::new(1);
+    scene.silent.store(true, Ordering::SeqCst);
+    scene.configure(&[("breaks", "x")]);
+    let (broke, _) = scene.next("breaks").await;
+    let (anew, _) = scene.next("breaks").await;
+    assert_eq!((anew.at - broke.at).as_secs(), 2, "as long as an Event may take, where its pause is shorter");
     scene.end().await;
 }
 
