@@ -13,6 +13,7 @@ mod explain;
 mod fabric;
 mod host_args;
 mod live;
+mod lock;
 mod options;
 mod plan;
 mod plugin;
@@ -69,6 +70,9 @@ enum Verb {
     /// Inspect or sign a plugin file, before it sees a cluster
     #[command(subcommand)]
     Plugin(plugin::PluginVerb),
+    /// Show who holds the locks of nodes, and release one by hand
+    #[command(subcommand)]
+    Lock(lock::LockVerb),
     /// Report on the cabling of fabrics
     #[command(subcommand)]
     Fabric(fabric::FabricVerb),
@@ -284,6 +288,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 Verb::Confirm(args) => source::confirm(args).await,
                 Verb::Source(verb) => source::run(verb).await,
                 Verb::Plugin(verb) => plugin::run(verb).await,
+                Verb::Lock(verb) => lock::run(verb).await,
                 Verb::Fabric(verb) => fabric::run(verb).await,
                 Verb::Preflight(args) => preflight::run(args).await,
                 Verb::Status(args) => status::run(args).await,

@@ -9,6 +9,7 @@
 //! | [`location`] | which ConfigMap and key; the four outcomes of looking there |
 //! | [`document`] | the list of entries, and what stands for a source |
 //! | [`entry`] | one entry, every field typed, with its hashes |
+//! | [`lock_resources`] | which resources of a pod need the lock of its node |
 //! | [`options_file`] | the options file of `run`: flags by name |
 //! | [`sort`] | which of both a file holds, for `config check` |
 //! | [`declaration`] | `plugin.yaml`, which travels beside a module |
@@ -34,6 +35,7 @@ pub mod endpoint;
 pub mod entry;
 mod error;
 pub mod location;
+pub mod lock_resources;
 pub mod options_file;
 pub mod permissions;
 pub mod plugin;

@@ -19,6 +19,7 @@ pub mod debug;
 pub mod election;
 pub mod health;
 pub mod hypernode;
+pub mod locks;
 pub mod metrics;
 pub mod options;
 pub mod profile;
@@ -33,6 +34,7 @@ pub mod verbs;
 
 pub use options::Options;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +43,7 @@ use axum::Router;
 use prometheus_client::registry::Registry as MetricRegistry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use topoloom_core::controllers::OURS;
+use topoloom_core::controllers::{EXTENDER, HYPER_NODE, NODELOCK_SWEEPER, OURS};
 use topoloom_core::queue::Requeue;
 
 use crate::cluster::events::Events;
@@ -55,7 +57,7 @@ use controller::{Context, Controller, Initialized, Registry};
 use debug::Debug;
 use election::{Election, Group, Role};
 use health::Health;
-use metrics::Process;
+use metrics::{Process, SettingMetrics};
 use options::{Election as Elects, OnInitFailure, Writes};
 use running::{Ready, Running};
 use server::Server;
@@ -159,6 +161,7 @@ pub async fn run(
         metrics: &mut registry,
         pages: &mut pages,
         debug: &mut debug,
+        locks: &OnceCell::new(),
     };
     let initialised = initialise(&mut parts, controllers());
     health.register(&mut registry);
@@ -167,7 +170,21 @@ pub async fn run(
     }
     pages.push(admin::debug(debug, log, options.profiling));
     let serving = CancellationToken::new();
+    // Somebody has to hear whether writes are switched off.
+    let runs = |runs: &Vec<Ready>| !runs.is_empty() && !runs.iter().any(|ready| ready.name == HYPER_NODE);
+    let switched = initialised.as_ref().is_ok_and(runs).then(|| {
+        let place = config_watch::Place {
+            location: options.location.clone(),
+            switch: switch.clone(),
+            forced: options.writes == Writes::LeasesOnly,
+            metrics: SettingMetrics::register(&mut registry),
+        };
+        config_watch::watch_switch(reads.client.clone(), place, health.check("config"))
+    });
     let mut served = servers.serve(&health, registry, pages, &serving);
+    if let Some(switched) = switched {
+        served.spawn("read-only switch", switched);
+    }
     if let Some(spans) = spans {
         // As long as the servers: what the last writes were is worth a look, too.
         served.spawn_fallible("traces", spans.send(serving.clone()));
@@ -201,7 +218,7 @@ pub async fn run(
 
 /// The elections that a controller here stands for, and those that none does.
 fn by_need(elections: &[Election], runs: &[Ready]) -> (Vec<Election>, Vec<Election>) {
-    let is_needed = |election: &Election| runs.iter().any(|ready| ready.group == election.group());
+    let is_needed = |election: &Election| runs.iter().any(|ready| ready.group == Some(election.group()));
     elections.iter().cloned().partition(is_needed)
 }
 
@@ -214,8 +231,15 @@ fn queues(options: &Options, metrics: work::Metrics) -> work::Options {
 /// Every controller that this program has.
 fn controllers() -> Registry {
     let mut registry = Registry::default();
-    if let Err(duplicate) = registry.register(Box::new(hypernode::HyperNodeController)) {
-        tracing::error!(%duplicate, "a controller is missing");
+    let all: [Box<dyn Controller>; 3] = [
+        Box::new(hypernode::HyperNodeController),
+        Box::new(locks::ExtenderController),
+        Box::new(locks::SweeperController),
+    ];
+    for controller in all {
+        if let Err(duplicate) = registry.register(controller) {
+            tracing::error!(%duplicate, "a controller is missing");
+        }
     }
     registry
 }
@@ -235,7 +259,7 @@ fn elections(
         .into_controllers()
         .iter()
         .filter(|controller| options.controllers.enables(controller.name()))
-        .map(|controller| controller.group())
+        .filter_map(|controller| controller.group())
         .collect();
     groups.sort_unstable();
     groups.dedup();
@@ -282,6 +306,7 @@ struct Parts<'a> {
     metrics: &'a mut MetricRegistry,
     pages: &'a mut Vec<Router>,
     debug: &'a mut Debug,
+    locks: &'a OnceCell<locks::Shared>,
 }
 
 fn initialise(parts: &mut Parts<'_>, registry: Registry) -> Result<Vec<Ready>, Error> {
@@ -326,22 +351,35 @@ fn initialise(parts: &mut Parts<'_>, registry: Registry) -> Result<Vec<Ready>, E
 
 /// Initialises one controller; the inner result is its own.
 fn start(parts: &mut Parts<'_>, controller: Box<dyn Controller>) -> Result<Result<Initialized, String>, Error> {
-    let group = controller.group();
-    let election = parts.elections.iter().find(|election| election.group() == group);
-    let election = election.cloned().unwrap_or_else(|| Election::off(group, parts.switch));
-    let writes = parts.connection.behind(election.gate(), parts.requests, parts.limit)?;
+    let of_group = |group| parts.elections.iter().find(|election| election.group() == group).cloned();
+    // Who needs no lease works from the beginning.
+    let election = match controller.group() {
+        Some(group) => of_group(group).unwrap_or_else(|| Election::off(group, parts.switch)),
+        None => Election::off(Group::NodeLock, parts.switch),
+    };
+    // What the lock is waited for never waits in a bucket (decision M3).
+    let is_lock = [EXTENDER, NODELOCK_SWEEPER].contains(&controller.name());
+    let unlimited = Limit::default();
+    let limit = if is_lock { &unlimited } else { parts.limit };
+    let writes = parts.connection.behind(election.gate(), parts.requests, limit)?;
+    // An Event of one that leads nothing goes whoever leads.
+    let own = match controller.group() {
+        Some(_) => None,
+        None => Some(Events::new(parts.connection.behind(election.gate(), parts.requests, parts.limit)?)),
+    };
     let context = Context {
         options: parts.options,
         connection: parts.connection,
         writes,
         election,
         switch: parts.switch.clone(),
-        events: parts.events,
+        events: own.as_ref().unwrap_or(parts.events),
         health: parts.health,
         work: parts.work,
         metrics: parts.metrics,
         pages: parts.pages,
         debug: parts.debug,
+        locks: parts.locks,
     };
     Ok(controller.initialize(context).map_err(|error| error.to_string()))
 }

@@ -6,6 +6,7 @@ mod helm;
 mod hyper_nodes;
 mod matrix;
 mod nodes;
+mod pods;
 mod policies;
 mod protection;
 mod refused;

@@ -20,6 +20,7 @@ mod files;
 mod flags;
 mod guard;
 mod harness;
+mod locks;
 mod names;
 mod night;
 mod plugins;

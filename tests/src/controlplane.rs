@@ -21,6 +21,7 @@ mod launch;
 mod objects;
 mod process;
 mod requests;
+mod scheduler;
 mod shared;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +40,7 @@ pub use etcd::{Write, WriteKind};
 pub use eventually::eventually;
 pub use launch::Builder;
 pub use requests::{Request, Requests};
+pub use scheduler::Scheduler;
 
 use etcd::Gateway;
 use launch::Launch;
@@ -106,6 +108,10 @@ impl ControlPlane {
 
     fn servers_mut(&mut self) -> &mut Servers {
         self.servers.as_mut().expect("they are there until the end")
+    }
+
+    fn programs(&self) -> Programs {
+        self.servers().launch.programs.clone()
     }
 
     /// A client with all rights.

@@ -215,6 +215,19 @@ impl Host {
         Ok((answer.status().as_u16(), answer.text().await?))
     }
 
+    /// Where its extender listens, once it does.
+    ///
+    /// # Panics
+    /// When it does not come to that.
+    pub async fn extender(&self) -> String {
+        eventually("the extender serves", READY, async || {
+            let log = self.log();
+            let line = log.iter().rev().find(|line| line.contains("the extender serves"));
+            line.and_then(|line| field(line, "address")).ok_or_else(|| log.last().cloned().unwrap_or_default())
+        })
+        .await
+    }
+
     /// Its process id.
     pub fn id(&self) -> Option<u32> {
         self.child.id()
@@ -251,6 +264,14 @@ impl Host {
     pub async fn kill(mut self) -> Result<()> {
         self.child.kill().await?;
         Ok(())
+    }
+
+    /// Whether it has ended.
+    ///
+    /// # Errors
+    /// When nobody can tell.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
     }
 
     /// Waits for its end, whatever ends it.

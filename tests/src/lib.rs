@@ -11,12 +11,16 @@
 pub mod chart;
 pub mod collector;
 pub mod controlplane;
+pub mod device_plugin;
+pub mod faults;
 mod gomodule;
 pub mod guest;
+pub mod hami;
 pub mod helm;
 pub mod host;
 pub mod image;
 pub mod limits;
+pub mod lock_order;
 pub mod once;
 pub mod scene;
 pub mod soak;

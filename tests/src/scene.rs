@@ -68,7 +68,7 @@ impl Scene {
     /// When a server does not start.
     pub async fn new() -> Result<Self> {
         // What they say of our ServiceAccount is the same in all tests.
-        let policies = ["nodes", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME));
+        let policies = ["nodes", "pods", "configmaps"].map(|name| format!("{}.{name}", chart::CLUSTER_NAME));
         let plane = ControlPlane::shared(Self::prepare, &policies).await?;
         Ok(Self { plane, rights: tokio::sync::Mutex::default() })
     }

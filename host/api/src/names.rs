@@ -59,3 +59,16 @@ pub const RELEASED_ANNOTATION: &str = "topoloom.dev/released-by";
 
 /// On the ConfigMap of the configuration: `"true"` ends all writes but those of leases, on every replica.
 pub const READ_ONLY_ANNOTATION: &str = "topoloom.dev/read-only";
+
+/// Annotation on a Node: our notes about the locks beside it, with the UID of the pod that each is for. Each counts only
+/// while its value is the lock's, byte for byte.
+pub const NODE_LOCK_ANNOTATION: &str = "topoloom.dev/node-lock";
+
+/// Annotation on a Pod that is not bound: the value of a lock that was taken from it.
+pub const LOCK_REVOKED_ANNOTATION: &str = "topoloom.dev/lock-revoked";
+
+/// Annotation on a Pod, HAMi's: `allocating`, `success` or `failed`.
+pub const BIND_PHASE_ANNOTATION: &str = "hami.io/bind-phase";
+
+/// Annotation on a Pod, HAMi's: when it was bound, in seconds since 1970.
+pub const BIND_TIME_ANNOTATION: &str = "hami.io/bind-time";

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`controllers`] | which controllers of the process run |
 //! | [`election`] | who of several replicas writes, and until when |
+//! | [`nodelock`] | whose a node is between a Binding and the device plugin's answer |
 //! | [`topology`] | what a discoverer answered, what the cluster holds, and the plan that leads from one to the other |
 //! | [`snapshot`] | the nodes of the cluster as dictionary-coded columns |
 //! | [`status`] | how many existing Nodes are below each HyperNode |
@@ -15,6 +16,7 @@
 
 pub mod controllers;
 pub mod election;
+pub mod nodelock;
 pub mod plugin;
 pub mod queue;
 pub mod snapshot;

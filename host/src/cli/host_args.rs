@@ -1,11 +1,13 @@
-//! What verbs about a running or future host are told beside the cluster: where its leases are, and those of others.
+//! What verbs about a running or future host are told beside the cluster: where its leases are, and those of others, and
+//! what it does about locks of nodes.
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 
 use super::ClusterArgs;
 use super::options::values;
 use crate::config::Location;
 use crate::manager::hypernode::rival;
+use crate::manager::options::SweepMode;
 
 /// The name of the lease where nobody gives another.
 const LEASE: &str = "topoloom-hypernode";
@@ -31,6 +33,24 @@ pub(super) struct RivalArgs {
     /// which all of Volcano's controllers share, does not
     #[arg(long, env = "TOPOLOOM_VOLCANO_LEASES", value_name = "NAMES", value_delimiter = ',', default_values = rival::USUAL_NAMES, action = ArgAction::Append, value_parser = values::lease)]
     volcano_leases: Vec<String>,
+}
+
+/// What the sweeper does about locks that nobody holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum SweepWord {
+    /// It says so
+    Report,
+    /// It removes them
+    Repair,
+}
+
+impl From<SweepWord> for SweepMode {
+    fn from(word: SweepWord) -> Self {
+        match word {
+            SweepWord::Report => Self::Report,
+            SweepWord::Repair => Self::Repair,
+        }
+    }
 }
 
 impl RivalArgs {

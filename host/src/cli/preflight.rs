@@ -9,19 +9,21 @@ mod config;
 mod line;
 mod wishes;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{ArgAction, Args};
 use topoloom_core::controllers::{HYPER_NODE, OURS, Selection};
 
-use super::host_args::{HostArgs, RivalArgs};
+use super::host_args::{HostArgs, RivalArgs, SweepWord};
 use super::options::values;
 use super::print;
-use crate::cluster::access::{Extent, Kept, Setting};
+use crate::cluster::access::{Extent, Kept, Locks, Setting};
 use crate::cluster::{Reason, leases};
 use crate::config::{Location, References};
 use crate::endpoints::Outside;
+use crate::manager::options::SweepMode;
 use access::Subject;
 use line::{Line, Mark};
 
@@ -47,6 +49,12 @@ pub(super) struct PreflightArgs {
     /// Modules that served are kept in ConfigMaps, which takes a rule: `plugins.kept` of the chart
     #[arg(long, env = "TOPOLOOM_MODULES_KEPT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
     modules_kept: bool,
+    /// What the sweeper does about locks that nobody holds, as `run` has it
+    #[arg(long, env = "TOPOLOOM_NODELOCK_SWEEP", value_enum)]
+    nodelock_sweep: Option<SweepWord>,
+    /// Where the extender listens, as `run` has it; it is not asked there
+    #[arg(long, env = "TOPOLOOM_EXTENDER_ADDRESS", value_name = "[IP]:PORT", value_parser = values::listener)]
+    extender_address: Option<SocketAddr>,
     /// Ask for the rights of this ServiceAccount in place of our own
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
     service_account: Option<Subject>,
@@ -72,6 +80,7 @@ impl PreflightArgs {
             kept: if self.modules_kept { Kept::InConfigMaps } else { Kept::Nowhere },
             rivals: self.rivals.leases(location),
             references,
+            locks: Locks::new(self.nodelock_sweep.map(SweepMode::from), self.extender_address.is_some()),
         }
     }
 }
@@ -106,12 +115,16 @@ pub(super) async fn run(args: PreflightArgs) -> anyhow::Result<ExitCode> {
     let outside = Outside::cluster(&client, &location.namespace, &connection.server);
     let (configuration, references) = config::look(&client, &outside, &location).await;
     let setting = args.setting(&location, controllers, references);
-    lines.extend(cluster::definitions(&client).await);
+    let has_sources = setting.controllers.enables(HYPER_NODE);
+    if has_sources {
+        lines.extend(cluster::definitions(&client).await);
+    }
     let subject = args.service_account.unwrap_or(Subject::Caller);
     lines.extend(access::ask(&client, &subject, &setting).await);
-    lines.extend(configuration);
+    // Where nothing is discovered, all that counts of it is the switch of all writes.
+    lines.extend(configuration.into_iter().filter(|line| has_sources || line.what == config::WRITES));
     lines.extend(cluster::leaders(&client, &setting, server.now).await);
-    if setting.controllers.enables(HYPER_NODE) {
+    if has_sources {
         lines.extend(args.rivals.left_out().map(|why| Line::warn("--volcano-leases", why, "leave it away")));
         lines.extend(cluster::second_writers(&client, &setting, server.now).await);
         lines.push(cluster::admission(&client, setting.extent).await);
@@ -136,12 +149,22 @@ mod tests {
         preflight: PreflightArgs,
     }
 
-    /// Whether it asks for the right to keep modules.
-    fn asks(words: &[&str]) -> bool {
+    fn setting(words: &[&str]) -> Setting {
         let words = [&["preflight"][..], words].concat();
         let args = Command::try_parse_from(words).unwrap().preflight;
-        let setting = args.setting(&Location::new("conf", "map"), Selection::all(), References::default());
-        setting.rights().iter().any(|right| right.resource == "configmaps" && right.verbs.contains(&"create"))
+        args.setting(&Location::new("conf", "map"), Selection::all(), References::default())
+    }
+
+    /// Whether it asks for the right to keep modules.
+    fn asks(words: &[&str]) -> bool {
+        setting(words).rights().iter().any(|right| right.resource == "configmaps" && right.verbs.contains(&"create"))
+    }
+
+    /// The variable by which the chart gives a flag.
+    fn variable(flag: &str) -> Option<String> {
+        let command = Command::command();
+        let flag = command.get_arguments().find(|arg| arg.get_long() == Some(flag))?;
+        flag.get_env().and_then(std::ffi::OsStr::to_str).map(str::to_owned)
     }
 
     #[test]
@@ -149,8 +172,16 @@ mod tests {
         assert!(asks(&[]) && asks(&["--modules-kept"]) && asks(&["--modules-kept=true"]));
         assert!(!asks(&["--modules-kept=false"]));
         // The chart says it by this variable where it leaves the rule out.
-        let command = Command::command();
-        let flag = command.get_arguments().find(|arg| arg.get_long() == Some("modules-kept")).unwrap();
-        assert_eq!(flag.get_env().and_then(std::ffi::OsStr::to_str), Some("TOPOLOOM_MODULES_KEPT"));
+        assert_eq!(variable("modules-kept").as_deref(), Some("TOPOLOOM_MODULES_KEPT"));
+    }
+
+    #[test]
+    fn what_the_node_lock_takes_is_asked_for_where_it_is_configured() {
+        let locks = |words: &[&str]| setting(words).locks;
+        assert_eq!(locks(&[]), Locks::default());
+        assert_eq!(locks(&["--nodelock-sweep=report"]), Locks { sweep: Some(SweepMode::Report), extender: false });
+        assert_eq!(locks(&["--extender-address=:8888"]), Locks { sweep: Some(SweepMode::Repair), extender: true });
+        assert_eq!(variable("nodelock-sweep").as_deref(), Some("TOPOLOOM_NODELOCK_SWEEP"));
+        assert_eq!(variable("extender-address").as_deref(), Some("TOPOLOOM_EXTENDER_ADDRESS"));
     }
 }

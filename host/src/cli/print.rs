@@ -48,3 +48,37 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
     }
     text
 }
+
+/// The two largest units of a time in seconds; one that is below zero is in the future of whoever looks.
+pub(super) fn span(seconds: i64) -> String {
+    let sign = if seconds < 0 { "-" } else { "" };
+    let seconds = seconds.unsigned_abs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{sign}{seconds}s"),
+        (0, 0, _) => format!("{sign}{minutes}m{}s", seconds % 60),
+        (0, ..) => format!("{sign}{hours}h{}m", minutes % 60),
+        _ => format!("{sign}{days}d{}h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_their_two_largest_units() {
+        for (seconds, said) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m0s"),
+            (3_599, "59m59s"),
+            (3_600, "1h0m"),
+            (86_399, "23h59m"),
+            (90_061, "1d1h"),
+            (-300, "-5m0s"),
+        ] {
+            assert_eq!(span(seconds), said);
+        }
+    }
+}

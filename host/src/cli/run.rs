@@ -4,6 +4,7 @@ mod accepted;
 mod access;
 mod election;
 mod listeners;
+mod node_lock;
 mod plugins;
 mod traces;
 
@@ -83,6 +84,8 @@ pub(super) struct RunArgs {
     plugin_calls: u64,
     #[command(flatten)]
     traces: traces::TraceArgs,
+    #[command(flatten)]
+    locks: node_lock::NodeLockArgs,
     // Those with a heading of their own come last: it holds for what follows.
     #[command(flatten)]
     election: election::ElectionArgs,
@@ -176,6 +179,7 @@ impl RunArgs {
             (cache, trust) = (self.plugins.cache(given), self.plugins.trust(given));
         }
         let traces = self.traces.settings(depth, given);
+        let locks = self.locks.locks(depth, given);
         let location = self.cluster.location();
         let options = Options {
             rivals: self.rivals.leases(&location),
@@ -214,6 +218,7 @@ impl RunArgs {
                 stack: self.plugin_stack.as_usize(),
                 calls: usize::try_from(self.plugin_calls).unwrap_or(usize::MAX),
             },
+            locks,
         };
         Told { cluster: self.cluster, traces, options }
     }

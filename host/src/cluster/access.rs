@@ -5,13 +5,17 @@
 
 use std::fmt;
 
-use topoloom_core::controllers::{HYPER_NODE, NODELOCK_SWEEPER, Selection};
+use topoloom_core::controllers::{EXTENDER, HYPER_NODE, NODELOCK_SWEEPER, Selection};
 
 use crate::config::References;
 use crate::manager::election::Group;
+use crate::manager::options::SweepMode;
 
 /// Where Events about objects of the whole cluster live.
 const EVENTS_NAMESPACE: &str = "default";
+
+/// What is needed for more than one controller of the node lock.
+const NODE_LOCK: &str = "node lock";
 
 /// One rule that the host needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +78,23 @@ pub enum Kept {
     Nowhere,
 }
 
+/// What the controllers of the node lock were told to do. One that runs and was told nothing waits, and needs nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Locks {
+    /// What the sweeper does; nothing: it waits.
+    pub sweep: Option<SweepMode>,
+    /// Whether the extender is served.
+    pub extender: bool,
+}
+
+impl Locks {
+    /// As `run` has it: where the extender is served, the sweeper repairs unless it was told something else.
+    #[must_use]
+    pub fn new(sweep: Option<SweepMode>, extender: bool) -> Self {
+        Self { sweep: sweep.or(extender.then_some(SweepMode::Repair)), extender }
+    }
+}
+
 /// What the rights depend on.
 #[derive(Debug, Clone)]
 pub struct Setting {
@@ -93,6 +114,8 @@ pub struct Setting {
     pub rivals: Vec<String>,
     /// What entries refer to.
     pub references: References,
+    /// What is done about the node lock.
+    pub locks: Locks,
 }
 
 impl Setting {
@@ -114,8 +137,35 @@ impl Setting {
             self.discovery_sources(&mut rights);
             self.config_maps(&mut rights);
             self.references(&mut rights);
+        } else if self.has_locks() {
+            self.switch(&mut rights);
+        }
+        if let Some(mode) = self.sweeps() {
+            self.node_locks(NODELOCK_SWEEPER, mode, &mut rights);
+        }
+        if self.extends() {
+            self.node_locks(EXTENDER, SweepMode::Repair, &mut rights);
+            if self.extent != Extent::LeasesOnly {
+                let bind = cluster("", "pods/binding", &["create"], "what kube-scheduler asks the extender for");
+                rights.push(Right { part: EXTENDER, ..bind });
+            }
         }
         rights
+    }
+
+    /// What the sweeper does, where it runs.
+    fn sweeps(&self) -> Option<SweepMode> {
+        self.locks.sweep.filter(|_| self.controllers.enables(NODELOCK_SWEEPER))
+    }
+
+    /// Whether the extender runs.
+    fn extends(&self) -> bool {
+        self.locks.extender && self.controllers.enables(EXTENDER)
+    }
+
+    /// Whether a controller of the node lock runs.
+    fn has_locks(&self) -> bool {
+        self.sweeps().is_some() || self.extends()
     }
 
     fn leases(&self, rights: &mut Vec<Right>) {
@@ -137,10 +187,10 @@ impl Setting {
         };
         rights.push(needed(Need::Required, Vec::new(), &["create"], "the first replica makes the lease"));
         for group in groups {
-            let need = if group == Group::HyperNode { Need::Required } else { Need::Useful };
-            let why = match group {
-                Group::HyperNode => "who leads, and so writes HyperNodes",
-                Group::NodeLock => "who leads the sweeper of node locks, once it runs",
+            let (need, why) = match group {
+                Group::HyperNode => (Need::Required, "who leads, and so writes HyperNodes"),
+                Group::NodeLock if self.sweeps().is_some() => (Need::Required, "who leads the sweeper of node locks"),
+                Group::NodeLock => (Need::Useful, "who leads the sweeper of node locks, once it runs"),
             };
             rights.push(needed(need, vec![group.lease(name)], &["get", "list", "watch", "update"], why));
         }
@@ -150,12 +200,18 @@ impl Setting {
         if self.extent == Extent::LeasesOnly {
             return;
         }
-        let mut places = vec![EVENTS_NAMESPACE.to_owned()];
-        places
-            .extend(self.leases.iter().map(|(namespace, _)| namespace.clone()).filter(|name| name != EVENTS_NAMESPACE));
-        for namespace in places {
+        let places = if self.has_locks() {
+            // Those about Pods live where the Pods do.
+            vec![Place::Cluster]
+        } else {
+            let leases = self.leases.iter().map(|(namespace, _)| namespace.as_str());
+            let leases = leases.filter(|namespace| *namespace != EVENTS_NAMESPACE);
+            let namespaces = std::iter::once(EVENTS_NAMESPACE).chain(leases);
+            namespaces.map(|namespace| Place::Namespace(namespace.to_owned())).collect()
+        };
+        for place in places {
             rights.push(Right {
-                place: Place::Namespace(namespace),
+                place,
                 group: "events.k8s.io",
                 resource: "events",
                 names: Vec::new(),
@@ -226,6 +282,34 @@ impl Setting {
                 need: Need::Useful,
                 ..within(&self.own, "configmaps", &["create", "get", "delete"], why)
             });
+        }
+    }
+
+    /// Where nobody reads the configuration, its ConfigMap still says whether anything is written at all.
+    fn switch(&self, rights: &mut Vec<Right>) {
+        let (namespace, name) = &self.config;
+        let config = |verbs: &[&'static str], why, need| Right {
+            names: vec![name.clone()],
+            part: NODE_LOCK,
+            need,
+            ..within(namespace, "configmaps", verbs, why)
+        };
+        rights.push(config(&["list", "watch"], "whether writes are switched off", Need::Required));
+        let why = "the command line inside the pod reads whether writes are switched off: preflight, status";
+        rights.push(config(&["get"], why, Need::Useful));
+    }
+
+    /// What a controller needs that keeps locks of nodes, or only reports them.
+    fn node_locks(&self, part: &'static str, mode: SweepMode, rights: &mut Vec<Right>) {
+        let mut needs = |resource, verbs: &[&'static str], why| {
+            rights.push(Right { part, ..cluster("", resource, verbs, why) });
+        };
+        let reads = ["list", "watch", "get"];
+        needs("nodes", &reads, "the locks, which are annotations; live before somebody loses one");
+        needs("pods", &reads, "who holds a lock, and whether that pod may still be served");
+        if mode == SweepMode::Repair && self.extent != Extent::LeasesOnly {
+            needs("nodes", &["patch"], "locks are taken and given back");
+            needs("pods", &["patch"], "the mark of a pod that loses its lock, so that it is not bound under it");
         }
     }
 
@@ -333,7 +417,14 @@ mod tests {
             kept: Kept::InConfigMaps,
             rivals: vec!["theirs".into()],
             references: References { secrets: vec![("conf".into(), "ufm".into())], ..References::default() },
+            locks: Locks::default(),
         }
+    }
+
+    /// The same with these controllers alone.
+    fn only(list: &[&str], locks: Locks) -> Setting {
+        let controllers = Selection::parse(list.iter().copied(), &topoloom_core::controllers::OURS).unwrap().selection;
+        Setting { controllers, locks, ..setting() }
     }
 
     fn printed(setting: &Setting) -> Vec<String> {
@@ -374,15 +465,89 @@ mod tests {
 
     #[test]
     fn controllers_that_do_not_run_need_nothing() {
-        let only = |list: &str| {
-            let controllers = Selection::parse([list], &topoloom_core::controllers::OURS).unwrap().selection;
-            Setting { controllers, ..setting() }
-        };
-        let sweeper = only("nodelock-sweeper");
+        let waits = Locks::default();
+        let sweeper = only(&["nodelock-sweeper"], waits);
         let resources: Vec<_> = sweeper.rights().iter().map(|right| (right.resource, right.names.clone())).collect();
         assert!(resources.contains(&("leases", vec!["l-nodelock".to_owned()])), "{resources:?}");
         assert!(resources.iter().all(|(resource, _)| ["leases", "events"].contains(resource)), "{resources:?}");
-        assert_eq!(printed(&Setting { leases: None, extent: Extent::LeasesOnly, ..only("extender") }), [""; 0]);
+        let extender = only(&["extender"], waits);
+        assert_eq!(printed(&Setting { leases: None, extent: Extent::LeasesOnly, ..extender }), [""; 0]);
+        // What is configured and does not run needs nothing either.
+        let served = only(&["hyperNode-controller"], Locks::new(None, true));
+        assert_eq!(printed(&served), printed(&only(&["hyperNode-controller"], waits)));
+    }
+
+    #[test]
+    fn n9_where_the_extender_is_served_the_sweeper_repairs_unless_it_was_told_something_else() {
+        let told = |sweep, extender| Locks::new(sweep, extender).sweep;
+        assert_eq!(told(None, false), None);
+        assert_eq!(told(None, true), Some(SweepMode::Repair));
+        assert_eq!(told(Some(SweepMode::Report), true), Some(SweepMode::Report));
+        assert_eq!(told(Some(SweepMode::Report), false), Some(SweepMode::Report));
+    }
+
+    /// Verb and resource of every write among the rights.
+    fn writes(setting: &Setting) -> Vec<String> {
+        let rights = setting.rights();
+        let of = |right: &Right| -> Vec<String> {
+            let verbs = right.verbs.iter().filter(|verb| !["get", "list", "watch"].contains(verb));
+            verbs.map(|verb| format!("{verb} {}", right.resource)).collect()
+        };
+        let mut all: Vec<String> = rights.iter().flat_map(of).filter(|write| !write.ends_with("leases")).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    #[test]
+    fn a_sweeper_that_reports_writes_events_and_one_that_repairs_marks_nodes_and_pods() {
+        let sweeper = |mode| only(&["nodelock-sweeper"], Locks::new(Some(mode), false));
+        let events = ["create events", "patch events"];
+        assert_eq!(writes(&sweeper(SweepMode::Report)), events);
+        let repairs = [&events[..], &["patch nodes", "patch pods"]].concat();
+        assert_eq!(writes(&sweeper(SweepMode::Repair)), repairs);
+        assert_eq!(writes(&Setting { extent: Extent::LeasesOnly, ..sweeper(SweepMode::Repair) }), [""; 0]);
+        // A trial is about HyperNodes.
+        assert_eq!(writes(&Setting { extent: Extent::NoHyperNodes, ..sweeper(SweepMode::Repair) }), repairs);
+        let lease = sweeper(SweepMode::Report).rights().into_iter().find(|right| right.names == ["l-nodelock"]);
+        assert_eq!(lease.unwrap().need, Need::Required);
+    }
+
+    #[test]
+    fn the_extender_binds_and_nobody_else_does() {
+        let binds = |setting: &Setting| writes(setting).contains(&"create pods/binding".to_owned());
+        let locks = Locks::new(None, true);
+        assert!(binds(&only(&["extender"], locks)) && binds(&only(&["*"], locks)));
+        assert!(!binds(&only(&["nodelock-sweeper"], locks)) && !binds(&setting()));
+        let extender = Setting { extent: Extent::LeasesOnly, ..only(&["extender"], locks) };
+        assert_eq!(writes(&extender), [""; 0]);
+        // Even then it answers from what it watches.
+        let rights = extender.rights();
+        let watched = rights.iter().filter(|right| right.verbs.contains(&"watch")).map(|right| right.resource);
+        assert_eq!(watched.collect::<Vec<_>>(), ["configmaps", "nodes", "pods"]);
+    }
+
+    #[test]
+    fn events_about_pods_go_wherever_pods_are() {
+        let places = |setting: &Setting| -> Vec<Place> {
+            setting.rights().into_iter().filter(|right| right.resource == "events").map(|right| right.place).collect()
+        };
+        let within = |name: &str| Place::Namespace(name.to_owned());
+        assert_eq!(places(&setting()), [within("default"), within("own")]);
+        assert_eq!(places(&only(&["*"], Locks::new(None, true))), [Place::Cluster]);
+        assert_eq!(places(&only(&["nodelock-sweeper"], Locks::new(Some(SweepMode::Report), false))), [Place::Cluster]);
+    }
+
+    #[test]
+    fn somebody_hears_the_switch_of_all_writes_where_nobody_reads_the_configuration() {
+        let verbs = |setting: &Setting| -> Vec<&'static str> {
+            let rights = setting.rights();
+            rights.iter().filter(|right| right.names == ["map"]).flat_map(|right| right.verbs.clone()).collect()
+        };
+        let locks = Locks::new(None, true);
+        assert_eq!(verbs(&only(&["extender"], locks)), ["list", "watch", "get"]);
+        assert_eq!(verbs(&only(&["*"], locks)), verbs(&setting()));
+        assert_eq!(verbs(&only(&["extender"], Locks::default())), [""; 0]);
     }
 
     #[test]

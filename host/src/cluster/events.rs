@@ -9,6 +9,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use topoloom_api::condition::Reason;
 use topoloom_api::names::EVENT_COMPONENT;
 use topoloom_api::{discovery_source, object_name};
+use topoloom_core::nodelock::PodKey;
 
 use super::Refusal;
 use crate::text;
@@ -32,6 +33,26 @@ pub enum Urgency {
     Normal,
     /// Somebody has to do something.
     Warning,
+}
+
+impl From<Urgency> for EventType {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Normal => Self::Normal,
+            Urgency::Warning => Self::Warning,
+        }
+    }
+}
+
+/// What is said.
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'a> {
+    /// In one word.
+    pub reason: &'a str,
+    /// What was done.
+    pub action: &'a str,
+    /// In a sentence.
+    pub note: &'a str,
 }
 
 impl Events {
@@ -64,11 +85,32 @@ impl Events {
             uid: uid.map(str::to_owned),
             ..Default::default()
         };
-        let kind = match urgency {
-            Urgency::Normal => EventType::Normal,
-            Urgency::Warning => EventType::Warning,
+        self.publish(&reference, urgency.into(), reason.as_str(), note.to_owned(), "Discover").await;
+    }
+
+    /// Says something about a pod.
+    pub async fn pod(&self, pod: &PodKey, urgency: Urgency, told: Told<'_>) {
+        let reference = k8s_openapi::api::core::v1::ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Pod".into()),
+            namespace: Some(pod.namespace.to_string()),
+            name: Some(pod.name.to_string()),
+            uid: pod.uid.as_deref().map(str::to_owned),
+            ..Default::default()
         };
-        self.publish(&reference, kind, reason.as_str(), note.to_owned(), "Discover").await;
+        self.publish(&reference, urgency.into(), told.reason, told.note.to_owned(), told.action).await;
+    }
+
+    /// Says something about a node.
+    pub async fn node(&self, name: &str, uid: Option<&str>, urgency: Urgency, told: Told<'_>) {
+        let reference = k8s_openapi::api::core::v1::ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Node".into()),
+            name: Some(name.into()),
+            uid: uid.map(str::to_owned),
+            ..Default::default()
+        };
+        self.publish(&reference, urgency.into(), told.reason, told.note.to_owned(), told.action).await;
     }
 
     async fn publish(

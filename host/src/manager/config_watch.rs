@@ -30,6 +30,13 @@ pub struct Place {
     pub metrics: SettingMetrics,
 }
 
+/// Hears the switch of all writes where nobody needs the configuration.
+pub async fn watch_switch(client: kube::Client, place: Place, check: Check) {
+    let (loads, mut read) = tokio::sync::mpsc::unbounded_channel();
+    let unread = async { while read.recv().await.is_some() {} };
+    tokio::join!(watch(client, place, loads, check), unread);
+}
+
 /// Reads the ConfigMap whenever it changes, until dropped. Equal contents in a row are sent once.
 pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Load>, check: Check) {
     let Place { location, switch, forced, metrics } = place;

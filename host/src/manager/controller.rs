@@ -4,6 +4,7 @@
 //! They are initialised in the order of their names and stopped the other way round (requirement R2), so that two starts
 //! are alike.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::debug::Debug;
 use super::election::{Election, Group};
 use super::health::Health;
+use super::locks;
 use super::options::Options;
 use crate::cluster::Connection;
 use crate::cluster::events::Events;
@@ -27,10 +29,12 @@ pub struct Context<'a> {
     pub options: &'a Options,
     /// The API server. Its client reads and watches; it must not write.
     pub connection: &'a Connection,
-    /// For writes of the controller's group: a client behind the gate of its lease.
+    /// For writes of the controller: a client behind the gate of its group's lease, if it has one.
     pub writes: kube::Client,
-    /// The lease of the controller's group.
+    /// The lease of the controller's group; for one without a group, one that is granted from the beginning.
     pub election: Election,
+    /// What the controllers of the node lock share, once one of them was initialised.
+    pub locks: &'a OnceCell<locks::Shared>,
     /// The switch of all writes.
     pub switch: Switch,
     /// The recorder of Events: one for the process, so that equal Events of all controllers are one series (requirement R12).
@@ -52,8 +56,8 @@ pub trait Controller: Send {
     /// Its name: constant and unique, as `--controllers` has it.
     fn name(&self) -> &'static str;
 
-    /// Under whose lease it writes.
-    fn group(&self) -> Group;
+    /// Under whose lease it writes; `None` where every replica does its work.
+    fn group(&self) -> Option<Group>;
 
     /// Makes what it runs with. Does not block and talks to nobody.
     ///
@@ -133,8 +137,8 @@ mod tests {
             self.0
         }
 
-        fn group(&self) -> Group {
-            Group::HyperNode
+        fn group(&self) -> Option<Group> {
+            Some(Group::HyperNode)
         }
 
         fn initialize(self: Box<Self>, _: Context<'_>) -> Result<Initialized, InitError> {

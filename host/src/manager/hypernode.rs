@@ -51,8 +51,8 @@ impl Controller for HyperNodeController {
         HYPER_NODE
     }
 
-    fn group(&self) -> Group {
-        Group::HyperNode
+    fn group(&self) -> Option<Group> {
+        Some(Group::HyperNode)
     }
 
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
@@ -106,6 +106,7 @@ impl Parts {
             writes,
             election,
             switch,
+            locks: _,
             events,
             health,
             work,

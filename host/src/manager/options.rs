@@ -4,12 +4,15 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use topoloom_core::controllers::Selection;
+use topoloom_core::nodelock::needs::Backend;
 
 use crate::cluster::access::Kept;
 use crate::config::{Location, Mode};
+use crate::nodelock::lock;
 use crate::plugin;
 use crate::plugin::cache::CacheOptions;
 use crate::plugin::trust::TrustOptions;
@@ -71,6 +74,75 @@ pub struct Options {
     pub trust: TrustOptions,
     /// What all plugins together may use.
     pub runtime: plugin::Options,
+    /// The lock of nodes.
+    pub locks: LockOptions,
+}
+
+/// The lock of nodes, and who works with it.
+#[derive(Debug, Clone)]
+pub struct LockOptions {
+    /// How it is kept.
+    pub lock: lock::Options,
+    /// Which resources need which key.
+    pub backends: Arc<[Backend]>,
+    /// What the sweeper does; nothing: it waits.
+    pub sweep: Option<SweepMode>,
+    /// Where the extender listens, and to whom; nothing: it waits.
+    pub extender: Option<ExtenderOptions>,
+}
+
+/// What the sweeper does about locks that nobody holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SweepMode {
+    /// It says so.
+    Report,
+    /// It removes them.
+    Repair,
+}
+
+/// The extender. Validated: it listens on loopback, or asks clients for a certificate, or somebody allowed strangers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtenderOptions {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// HTTPS, where its files are given.
+    pub tls: Option<ServingFiles>,
+    /// How long kube-scheduler waits for an answer.
+    pub http_timeout: Duration,
+    /// Which nodes are left out.
+    pub filter: Filter,
+}
+
+impl ExtenderOptions {
+    /// How long a Bind may take, all waiting included: so that its answer is there in time (decision N8).
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        const LONGEST: Duration = Duration::from_secs(28);
+        const MARGIN: Duration = Duration::from_secs(2);
+        LONGEST.min(self.http_timeout.saturating_sub(MARGIN))
+    }
+}
+
+/// PEM files of a server that may ask its clients for a certificate. They are read again when they change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServingFiles {
+    /// The certificate and its chain.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Authorities of clients, where they need a certificate.
+    pub clients: Option<PathBuf>,
+}
+
+/// Which nodes the filter of the extender leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filter {
+    /// None.
+    Off,
+    /// Those whose pod has waited for its device plugin for longer than a lock lasts: nobody gets them soon.
+    Stuck,
+    /// Those that somebody holds.
+    Locked,
 }
 
 /// What becomes of the process when an enabled controller cannot be initialised.

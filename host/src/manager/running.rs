@@ -17,13 +17,13 @@ use super::tasks::Tasks;
 /// A controller that was initialised.
 pub(super) struct Ready {
     pub(super) name: &'static str,
-    pub(super) group: Group,
+    pub(super) group: Option<Group>,
     pub(super) run: Run,
 }
 
 /// The controllers that run, in the order of their names.
 pub(super) struct Running {
-    tasks: BTreeMap<&'static str, (Group, CancellationToken, Tasks)>,
+    tasks: BTreeMap<&'static str, (Option<Group>, CancellationToken, Tasks)>,
 }
 
 type BoxedLoss<'a> = Pin<Box<dyn Future<Output = (Group, Lost)> + Send + 'a>>;
@@ -59,6 +59,8 @@ impl Running {
             ((group, why), ..) = lost => {
                 // Others may hold the lease after its duration: until then what is under way may finish.
                 let drain = match &options.election {
+                    // Who works without a lease finishes in its own time; the others' writes stop by themselves.
+                    Elects::On(_) if self.has_unelected() => options.drain,
                     Elects::On(lease) => lease.duration - lease.renew_deadline,
                     Elects::Off => options.drain,
                 };
@@ -69,6 +71,10 @@ impl Running {
         };
         self.stop(drain).await;
         ended
+    }
+
+    fn has_unelected(&self) -> bool {
+        self.tasks.values().any(|(group, ..)| group.is_none())
     }
 
     /// The next controller that ends, and what it left.
@@ -99,7 +105,7 @@ impl Running {
             stop.cancel();
             let share = left() / to_stop;
             if timeout(share, tasks.finish()).await.is_ok() {
-                tracing::debug!(controller = name, group = group.as_str(), "stopped");
+                tracing::debug!(controller = name, group = group.map(Group::as_str), "stopped");
             } else if to_stop > 1 {
                 tracing::warn!(controller = name, ?share, "takes longer to stop; the others stop meanwhile");
             }

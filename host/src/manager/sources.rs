@@ -449,6 +449,8 @@ impl Sources {
         if let Some((entry, order, warnings)) = stopping.next {
             return self.start(entry, order, warnings);
         }
+        // One that ended well has done so itself; one that broke has not.
+        self.shared.metrics.forget(source);
         let known = self.known.entry(source.to_owned()).or_default();
         known.status.source = source.to_owned();
         known.status.state = Some(State::Disabled);

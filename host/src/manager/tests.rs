@@ -7,12 +7,15 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use topoloom_core::controllers::Selection;
+use topoloom_core::nodelock::needs::Backend;
+use topoloom_core::nodelock::{Retry, Takeover};
 
 use super::controller::InitError;
-use super::options::Profiling;
+use super::options::{LockOptions, Profiling};
 use super::*;
 use crate::cluster::access::Kept;
 use crate::config::Location;
+use crate::nodelock::lock;
 use crate::plugin;
 use crate::plugin::trust::TrustOptions;
 use crate::topology::status::Scope;
@@ -46,6 +49,12 @@ pub(super) fn options() -> Options {
         cache: None,
         trust: TrustOptions::default(),
         runtime: plugin::Options::default(),
+        locks: LockOptions {
+            lock: lock::Options { ttl: Duration::from_secs(300), takeover: Takeover::State, retry: Retry::CLASSIC },
+            backends: Backend::known().into(),
+            sweep: None,
+            extender: None,
+        },
     }
 }
 
@@ -111,6 +120,7 @@ impl Process {
             metrics: &mut self.metrics,
             pages: &mut Vec::new(),
             debug: &mut Debug::default(),
+            locks: &OnceCell::new(),
         };
         initialise(&mut parts, registry)
     }
@@ -142,8 +152,8 @@ impl Controller for Fake {
         self.name
     }
 
-    fn group(&self) -> Group {
-        Group::HyperNode
+    fn group(&self) -> Option<Group> {
+        Some(Group::HyperNode)
     }
 
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {

@@ -1,4 +1,4 @@
-//! The certificate of the health server, from three PEM files (`node-lock-and-bind.md` B5 and B10).
+//! The certificate of the health server, from three PEM files (`node-lock-and-bind.md` B5 and B10), and how PEM files are read.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ pub struct TlsError {
 }
 
 impl TlsError {
-    fn new(flag: &'static str, path: &Path, why: impl ToString) -> Self {
+    /// Says what is wrong with a file.
+    pub(crate) fn new(flag: &'static str, path: &Path, why: impl ToString) -> Self {
         Self { flag, path: path.display().to_string(), why: why.to_string() }
     }
 }
@@ -32,7 +33,7 @@ pub fn server(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, TlsError> {
     certificates("ca-cert-file", &files.authorities)?;
     let chain = certificates("tls-cert-file", &files.certificate)?;
     let refused = |why: String| TlsError::new("tls-private-key-file", &files.key, why);
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| refused(error.to_string()))?;
+    let key = key_file("tls-private-key-file", &files.key)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -43,7 +44,13 @@ pub fn server(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
-fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// The key in a file.
+pub(crate) fn key_file(flag: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| TlsError::new(flag, path, error))
+}
+
+/// The certificates in a file: one at least.
+pub(crate) fn certificates(flag: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = CertificateDer::pem_file_iter(path).map_err(|error| TlsError::new(flag, path, error))?;
     let all: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| TlsError::new(flag, path, error))?;
     if all.is_empty() {

@@ -16,6 +16,7 @@ mod discovery;
 mod fabric;
 mod files;
 mod live;
+mod locks;
 mod options;
 mod plugins;
 mod process;
@@ -26,7 +27,7 @@ mod table;
 use options::Options;
 use table::Table;
 
-const PARTS: [&str; 17] = [
+const PARTS: [&str; 21] = [
     "bombs",
     "overhead",
     "discovery",
@@ -44,6 +45,10 @@ const PARTS: [&str; 17] = [
     "gaps",
     "crowd",
     "marathon",
+    "binds",
+    "throughput",
+    "waiters",
+    "sweep",
 ];
 
 fn main() {
@@ -85,5 +90,6 @@ async fn measure(options: &Options, table: &mut Table) -> anyhow::Result<()> {
     if ["pushes", "gaps", "crowd", "marathon"].iter().any(|part| options.wants(part)) {
         swaps::measure(options, table).await?;
     }
+    locks::measure(options, table).await?;
     Ok(())
 }

@@ -36,7 +36,16 @@ pub(crate) fn peak_mib(id: u32) -> Result<f64> {
 
 /// Processor time that this process has used, its children's left out: whole hundredths of a second.
 pub(crate) fn own_cpu() -> Result<Duration> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    used("self")
+}
+
+/// The same of another process.
+pub(crate) fn cpu(id: u32) -> Result<Duration> {
+    used(&id.to_string())
+}
+
+fn used(process: &str) -> Result<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     let (_, fields) = stat.rsplit_once(')').context("the kernel says something else")?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
     Ok(Duration::from_millis(ticks * 10))

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use topoloom::cluster::access::{Extent, Kept, Place, Right, Setting};
+use topoloom::cluster::access::{Extent, Kept, Locks, Place, Right, Setting};
 use topoloom::config::{Location, References};
 use topoloom::manager::hypernode::rival;
+use topoloom::manager::options::SweepMode;
 use topoloom_core::controllers::{OURS, Selection};
 use topoloom_tests::chart::{Container, RELEASE, Rendering, object, rules};
 
@@ -77,6 +78,15 @@ fn setting(values: &Value, container: &Container) -> Result<Setting> {
         None => rival::USUAL_NAMES.map(str::to_owned).to_vec(),
     };
     let lease = flag("--leader-elect-resource-namespace").zip(flag("--leader-elect-resource-name"));
+    let sweep = match flag("--nodelock-sweep") {
+        Some("report") => Some(SweepMode::Report),
+        Some(_) => Some(SweepMode::Repair),
+        None => None,
+    };
+    let extender = flag("--extender-address");
+    // What `preflight` reads in the pod.
+    assert_eq!(container.env.get("TOPOLOOM_NODELOCK_SWEEP").map(String::as_str), flag("--nodelock-sweep"));
+    assert_eq!(container.env.get("TOPOLOOM_EXTENDER_ADDRESS").map(String::as_str), extender);
     Ok(Setting {
         own,
         controllers,
@@ -94,12 +104,15 @@ fn setting(values: &Value, container: &Container) -> Result<Setting> {
             plugins: pairs(&values["plugins"]["watched"], &config.namespace),
         },
         config: (config.namespace, config.name),
+        locks: Locks::new(sweep, extender.is_some()),
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_chart_allows_is_what_the_table_of_rights_asks_for() -> Result<()> {
     let ufm = json!([{"name": "ufm"}, {"name": "ufm", "namespace": "fabric"}]);
+    let extender = json!({"enabled": true, "tls": {"secret": "extender"}});
+    let existing = json!({"existing": {"namespace": "theirs", "name": "volcano-controller-configmap"}});
     let rows = [
         json!({}),
         json!({"observe": true}),
@@ -111,8 +124,20 @@ async fn what_the_chart_allows_is_what_the_table_of_rights_asks_for() -> Result<
         json!({"controllers": ["*", "-hyperNode-controller"]}),
         json!({"fullnameOverride": "rows.of-racks", "nameOverride": "rows"}),
         json!({"config": {"document": {"networkTopologyDiscovery": []}}}),
-        json!({"config": {"existing": {"namespace": "theirs", "name": "volcano-controller-configmap"}}, "access": {"secrets": ufm, "configMaps": ufm}}),
+        json!({"config": existing, "access": {"secrets": ufm, "configMaps": ufm}}),
         json!({"plugins": {"watched": [{"name": "acme"}, {"name": "other", "namespace": "elsewhere"}]}, "access": {"configMaps": [{"name": "cables"}]}}),
+        json!({"nodeLock": {"sweep": "report"}}),
+        json!({"nodeLock": {"sweep": "repair"}, "observe": true}),
+        json!({"nodeLock": {"sweep": "repair"}, "readOnly": true}),
+        json!({"nodeLock": {"sweep": "repair"}, "controllers": ["nodelock-sweeper"], "config": existing}),
+        json!({"nodeLock": {"sweep": "report"}, "controllers": ["nodelock-sweeper"]}),
+        json!({"nodeLock": {"sweep": "report"}, "controllers": ["hyperNode-controller"]}),
+        json!({"extender": extender}),
+        json!({"extender": extender, "nodeLock": {"sweep": "report"}}),
+        json!({"extender": extender, "readOnly": true}),
+        json!({"extender": extender, "controllers": ["extender"], "config": existing}),
+        json!({"extender": extender, "controllers": ["*", "-nodelock-sweeper"]}),
+        json!({"extender": extender, "controllers": ["*", "-hyperNode-controller"], "replicas": 1, "leaderElection": {"enabled": false}}),
     ];
     for values in rows {
         // Names of objects come from the release, too.

@@ -1,6 +1,7 @@
 //! What is rendered, value by value; no cluster.
 
 mod leaves;
+mod locks;
 mod placing;
 
 use std::collections::BTreeSet;
@@ -62,6 +63,21 @@ async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
             "ValidatingAdmissionPolicyBinding /topoloom.volcano-system.nodes",
             json!({}),
             json!({"admission": {"nodes": {"enabled": false}}}),
+        ),
+        (
+            "ValidatingAdmissionPolicyBinding /topoloom.volcano-system.pods",
+            json!({"admission": {"pods": null}}),
+            json!({"admission": {"pods": {"enabled": false}}}),
+        ),
+        (
+            "Service volcano-system/topoloom-extender",
+            json!({"extender": {"enabled": true, "tls": {"secret": "extender"}}}),
+            json!({"extender": {"tls": {"secret": "extender"}}}),
+        ),
+        (
+            "ConfigMap volcano-system/topoloom-lock-resources",
+            json!({"nodeLock": {"resources": [{"resource": "ex.io/gpu"}]}}),
+            json!({}),
         ),
         (
             "ValidatingAdmissionPolicyBinding /topoloom.volcano-system.configmaps",

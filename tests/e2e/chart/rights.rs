@@ -104,7 +104,7 @@ async fn without_any_one_verb_of_a_rule_the_host_names_the_one_that_is_missing()
     for rule in &rules {
         each_verb(&scene, &installed, rule).await?;
     }
-    preflight_names_each(&scene, &installed, &rules).await?;
+    preflight_names_each(&scene, &installed, &rules, later).await?;
     let others: Vec<_> = rules.into_iter().map(|rule| rule.rule).collect();
     let installed = chart::install(&scene, values(Kept::Yes)).await?;
     let more: Vec<_> =
@@ -113,14 +113,37 @@ async fn without_any_one_verb_of_a_rule_the_host_names_the_one_that_is_missing()
     for rule in &more {
         each_verb(&scene, &installed, rule).await?;
     }
-    preflight_names_each(&scene, &installed, &more).await
+    preflight_names_each(&scene, &installed, &more, later).await
 }
 
-/// Takes away each verb that a host does not miss at its start, and nothing else, and asks `preflight`: it finds that one.
-async fn preflight_names_each(scene: &Scene, installed: &Installed, rules: &[Rule]) -> Result<()> {
+/// One of the two at a time, so that each verb is wanted for one reason. What a host misses of it at its start is asked where
+/// locks are kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn preflight_names_each_verb_that_the_node_lock_needs() -> Result<()> {
+    let scene = Scene::new().await?;
+    let extender = json!({"controllers": ["extender"], "extender": {"enabled": true, "allowAnonymous": true}});
+    let sweeper = json!({"controllers": ["nodelock-sweeper"], "nodeLock": {"sweep": "repair"}});
+    for (values, resources) in [(extender, 5), (sweeper, 4)] {
+        let installed = chart::install(&scene, values).await?;
+        let mut rules = chart::rules(&installed.objects);
+        rules.retain(|rule| rule.rule["resources"] != json!(["leases"]));
+        // Nodes, Pods, Events, the ConfigMap; the Binding.
+        assert_eq!(rules.len(), resources, "{rules:#?}");
+        preflight_names_each(&scene, &installed, &rules, Rule::verbs).await?;
+    }
+    Ok(())
+}
+
+/// Takes away each of these verbs, and nothing else, and asks `preflight`: it finds that one.
+async fn preflight_names_each(
+    scene: &Scene,
+    installed: &Installed,
+    rules: &[Rule],
+    verbs: impl Fn(&Rule) -> Vec<&str>,
+) -> Result<()> {
     let before = found(installed).await?;
     for rule in rules {
-        for verb in later(rule) {
+        for verb in verbs(rule) {
             chart::apply(scene, &[rule.without(&[verb], &installed.objects)?]).await?;
             eventually(&format!("preflight names {verb} of {:?}, and nothing else", rule.rule), PATIENCE, async || {
                 let now = found(installed).await.map_err(|error| error.to_string())?;

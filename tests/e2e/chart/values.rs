@@ -130,11 +130,81 @@ pub(super) fn each() -> Vec<Case> {
             json!({"ports": {"health": 9001, "metrics": 9002}}),
             &["--healthz-address=:9001", "--listen-address=:9002"],
         ),
+        case(
+            "the node lock as it is",
+            json!({}),
+            &[
+                "--node-lock-timeout=5m",
+                "--node-lock-takeover=state",
+                "--node-lock-retry=classic",
+                "!--node-lock-resources",
+                "!--nodelock-sweep",
+                "!--extender-address",
+                "!--extender-http-timeout",
+                "!--extender-filter",
+            ],
+        ),
+        case(
+            "a node lock as HAMi's",
+            json!({"nodeLock": {"timeout": "1h30m", "takeover": "age", "retry": "hami-2.10", "sweep": "report"}}),
+            &[
+                "--node-lock-timeout=1h30m",
+                "--node-lock-takeover=age",
+                "--node-lock-retry=hami-2.10",
+                "--nodelock-sweep=report",
+            ],
+        ),
+        case(
+            "another table of resources",
+            json!({"nodeLock": {"resources": [{"resource": "ex.io/gpu"}]}}),
+            &["--node-lock-resources=/etc/topoloom/node-lock/resources.yaml"],
+        ),
+        case(
+            "an extender",
+            json!({"extender": {"enabled": true, "tls": {"secret": "extender"}}}),
+            &[
+                "--extender-address=:8888",
+                "--extender-tls-cert-file=/etc/topoloom/extender/tls.crt",
+                "--extender-tls-private-key-file=/etc/topoloom/extender/tls.key",
+                "--extender-client-ca-file=/etc/topoloom/extender/ca.crt",
+                "--extender-http-timeout=30s",
+                "--extender-filter=stuck",
+                "!--extender-allow-anonymous",
+                "!--nodelock-sweep",
+            ],
+        ),
+        case(
+            "an extender for everybody",
+            json!({"extender": {"enabled": true, "allowAnonymous": true, "port": 9999, "filter": "off"}}),
+            &[
+                "--extender-address=:9999",
+                "--extender-allow-anonymous",
+                "--extender-filter=off",
+                "!--extender-tls-cert-file",
+                "!--extender-tls-private-key-file",
+                "!--extender-client-ca-file",
+            ],
+        ),
+        case(
+            "an extender for everybody, over TLS",
+            json!({"extender": {"enabled": true, "allowAnonymous": true, "tls": {"secret": "extender"}}}),
+            &[
+                "--extender-allow-anonymous",
+                "--extender-tls-cert-file=/etc/topoloom/extender/tls.crt",
+                "!--extender-client-ca-file",
+            ],
+        ),
+        case(
+            "values of a chart without the node lock",
+            json!({"nodeLock": null, "extender": null}),
+            &["!--node-lock-timeout", "!--nodelock-sweep", "!--extender-address"],
+        ),
         case("no network policy", json!({"networkPolicy": {"enabled": false}}), &[]),
         case("DNS on another port", json!({"networkPolicy": {"dnsPorts": [53, 5353]}}), &[]),
         case("another lease", json!({"volcanoLeases": ["batch-hypernode"]}), &["--volcano-leases=batch-hypernode"]),
         case("no flow", json!({"flowSchema": {"enabled": false}}), &[]),
         case("no policy for nodes", json!({"admission": {"nodes": {"enabled": false}}}), &[]),
+        case("no policy for Pods", json!({"admission": {"pods": {"enabled": false}}}), &[]),
         case("no policy for ConfigMaps", json!({"admission": {"configMaps": {"enabled": false}}}), &[]),
         case("a definition of the release", json!({"crds": {"hyperNode": "always"}}), &[]),
         case("a policy for HyperNodes", json!({"admission": {"hyperNodes": {"enabled": true}}}), &[]),
@@ -147,7 +217,7 @@ pub(super) fn each() -> Vec<Case> {
 /// Everything that can be on together, as far as the API server knows the kinds.
 pub(super) fn all() -> Value {
     json!({
-        "controllers": ["hyperNode-controller", "-extender", "*", "-job-controller"],
+        "controllers": ["hyperNode-controller", "-bottomup-syncer", "*", "-job-controller"],
         "replicas": 3,
         "image": {"digest": format!("sha256:{}", "0".repeat(64))},
         "imagePullSecrets": [{"name": "pull"}],
@@ -165,6 +235,17 @@ pub(super) fn all() -> Value {
         },
         "documents": [{"name": "fabric", "volume": {"configMap": {"name": "fabric-documents"}}}],
         "traces": {"endpoint": "https://collector.example.com", "headersSecret": "token", "authoritiesConfigMap": "authorities"},
+        "nodeLock": {
+            "timeout": "10m",
+            "takeover": "age",
+            "retry": "hami-2.10",
+            "resources": [
+                {"name": "NVIDIA", "resource": "nvidia.com/gpu", "ranges": [{"resource": "nvidia.com/gpumem", "max": 2_147_483_647}]},
+                {"resource": "cambricon.com/vmlu", "lock": "cambricon", "limitsOnly": true, "maxCount": 8},
+            ],
+            "sweep": "repair",
+        },
+        "extender": {"enabled": true, "tls": {"secret": "extender"}, "httpTimeoutSeconds": 60, "filter": "locked"},
         "access": {
             "secrets": [{"name": "ufm"}, {"name": "more", "namespace": "kube-system"}],
             "configMaps": [{"name": "authorities"}],
@@ -172,6 +253,7 @@ pub(super) fn all() -> Value {
         "metrics": {"dashboard": {"enabled": true}},
         "networkPolicy": {
             "metricsFrom": [{"namespaceSelector": {"matchLabels": {"metrics": "yes"}}}],
+            "extenderFrom": [{"ipBlock": {"cidr": "192.0.2.10/32"}}],
             "dnsTo": [{"ipBlock": {"cidr": "10.96.0.10/32"}}],
             "collectorTo": [{"namespaceSelector": {"matchLabels": {"collector": "yes"}}}],
             "apiServer": {"cidrs": ["10.96.0.1/32"]},

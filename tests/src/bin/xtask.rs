@@ -48,6 +48,7 @@ fn files() -> Result<Vec<(PathBuf, String)>> {
     let mut files = definitions()?;
     files.push((root()?.join("docs/operators/flags.md"), topoloom::cli::reference()));
     files.push((root()?.join("docs/operators/metrics.md"), topoloom::manager::metrics::catalogue::page()));
+    files.push(lock_states()?);
     for (name, reader) in [("docs/operators/plugins.md", Reader::Operator), ("wit/README.md", Reader::Author)] {
         let path = root()?.join(name);
         let text = std::fs::read_to_string(&path).with_context(|| name.to_owned())?;
@@ -56,6 +57,18 @@ fn files() -> Result<Vec<(PathBuf, String)>> {
         files.push((path, text));
     }
     Ok(files)
+}
+
+/// The page about the node lock, with the table of its states between two marks.
+fn lock_states() -> Result<(PathBuf, String)> {
+    const MARKS: [&str; 2] = ["<!-- states: written by `xtask generate` -->\n", "<!-- end of states -->\n"];
+    let path = root()?.join("docs/operators/node-lock.md");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let [begin, end] = MARKS;
+    let (before, rest) = text.split_once(begin).with_context(|| format!("{} has no {begin}", path.display()))?;
+    let (_, after) = rest.split_once(end).with_context(|| format!("{} has no {end}", path.display()))?;
+    let table = topoloom_core::nodelock::table::table();
+    Ok((path, format!("{before}{begin}{table}{end}{after}")))
 }
 
 /// What stands under deploy/crds, and again in the chart, which has to be whole by itself; by file name.

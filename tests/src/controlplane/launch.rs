@@ -230,7 +230,7 @@ impl Launch {
 }
 
 /// Polls until `probe` succeeds, the server ends or the time is over.
-async fn ready<T>(
+pub(super) async fn ready<T>(
     name: &str,
     server: &mut Server,
     timeout: Duration,
@@ -254,7 +254,7 @@ async fn ready<T>(
 }
 
 /// Different ports of 127.0.0.1 that nobody listens on.
-fn free_ports<const N: usize>() -> Result<[u16; N]> {
+pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     // All are held until the last is found, so that they differ.
     let mut held = Vec::with_capacity(N);
     let mut ports = [0; N];

@@ -35,6 +35,8 @@ pub(super) struct Access {
     secrets: BTreeSet<(String, String)>,
     config_maps: BTreeSet<(String, String)>,
     plugins: BTreeSet<(String, String)>,
+    /// The extender and the sweeper run.
+    locks: bool,
 }
 
 impl Access {
@@ -75,6 +77,7 @@ impl Access {
             "crds": {"discoverySource": "never", "hyperNode": "never"},
             "access": {"secrets": list(&self.secrets), "configMaps": list(&self.config_maps)},
             "plugins": {"watched": list(&self.plugins)},
+            "extender": {"enabled": self.locks, "allowAnonymous": self.locks},
         })
     }
 }
@@ -104,6 +107,16 @@ impl Scene {
         let kubeconfig = self.plane.kubeconfig_for(NAMESPACE, chart::NAME).await?;
         rights.kubeconfig = Some(kubeconfig.clone());
         Ok(kubeconfig)
+    }
+
+    /// The host binds pods and sweeps locks: it gets the rights of those, too.
+    ///
+    /// # Errors
+    /// When Helm or the API server refuses something.
+    pub async fn binds(&self) -> Result<()> {
+        let mut rights = self.rights.lock().await;
+        rights.access.locks = true;
+        if rights.kubeconfig.is_some() { self.grant(&rights.access).await } else { Ok(()) }
     }
 
     /// A document is about to be written: what it names may be read from then on.

@@ -15,6 +15,25 @@
 {{- if eq $answer "true" -}}true{{- end -}}
 {{- end -}}
 
+{{/* Whether the extender is served: it runs and is switched on. "true" or nothing. Values that an upgrade took over from an
+     earlier chart do not have it. */}}
+{{- define "topoloom.extends" -}}
+{{- if (default dict .Values.extender).enabled -}}
+{{- include "topoloom.runs" (dict "root" . "name" "extender") -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the sweeper of node locks does: `report`, `repair`, or nothing where it waits or does not run. */}}
+{{- define "topoloom.sweeps" -}}
+{{- if include "topoloom.runs" (dict "root" . "name" "nodelock-sweeper") -}}
+{{- with (default dict .Values.nodeLock).sweep -}}
+{{- . -}}
+{{- else -}}
+{{- if include "topoloom.extends" . -}}repair{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Those with rules of their own: each has a template topoloom.rules.NAME.cluster and one topoloom.rules.NAME.namespaced. */}}
 {{- define "topoloom.controllers" -}}
 [hyperNode-controller, nodelock-sweeper, extender, bottomup-syncer]

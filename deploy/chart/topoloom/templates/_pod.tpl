@@ -30,6 +30,31 @@
 {{- if eq (int $v.ports.health) (int $v.ports.metrics) -}}
 {{- fail (printf "ports.health and ports.metrics are both %v" $v.ports.health) -}}
 {{- end -}}
+{{- with $v.nodeLock -}}
+{{- $lasts := float64 (include "topoloom.seconds" .timeout) -}}
+{{- if or (lt $lasts 10.0) (gt $lasts 86400.0) -}}
+{{- fail (printf "nodeLock.timeout is %s and has to be 10s to 24h" .timeout) -}}
+{{- end -}}
+{{- if include "topoloom.extends" $ -}}
+{{- $least := mul 2 (min 28 (sub (int $v.extender.httpTimeoutSeconds) 2)) -}}
+{{- if lt $lasts (float64 $least) -}}
+{{- fail (printf "nodeLock.timeout is %s and has to be at least %ds: twice as long as a Bind may take, which extender.httpTimeoutSeconds says" .timeout $least) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $v.extender -}}
+{{- if .enabled -}}
+{{- if not (or .tls.secret .allowAnonymous) -}}
+{{- fail "extender.enabled needs extender.tls.secret: whoever reaches the extender binds any pod to any node, so it asks for certificates. extender.allowAnonymous lets strangers in" -}}
+{{- end -}}
+{{- if not (include "topoloom.extends" $) -}}
+{{- fail (printf "extender.enabled is true and controllers is %v, so that the extender does not run" $v.controllers) -}}
+{{- end -}}
+{{- if has (int .port) (list (int $v.ports.health) (int $v.ports.metrics)) -}}
+{{- fail (printf "extender.port is %v, which is ports.health or ports.metrics" .port) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and (eq $v.plugins.trust.level "signature") (not $v.plugins.trust.keys) -}}
 {{- fail "plugins.trust.level signature needs plugins.trust.keys: the keys that may sign" -}}
 {{- end -}}
@@ -55,6 +80,17 @@
 {{- if and $tokens (not $on) -}}
 {{- fail (printf "controllers is %v, so that none runs: add \"*\"" $tokens) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The seconds of a duration such as 1h30m or 90s, whose form the schema has checked. */}}
+{{- define "topoloom.seconds" -}}
+{{- $units := dict "h" 3600 "m" 60 "s" 1 -}}
+{{- $seconds := 0.0 -}}
+{{- range regexFindAll "[0-9.]+[hms]" . -1 -}}
+{{- $unit := trimAll ".0123456789" . -}}
+{{- $seconds = addf $seconds (mulf (float64 (trimSuffix $unit .)) (get $units $unit)) -}}
+{{- end -}}
+{{- $seconds -}}
 {{- end -}}
 
 {{- define "topoloom.args" -}}
@@ -113,6 +149,33 @@
 {{- if $v.documents }}
 - --documents=/var/lib/topoloom/documents
 {{- end }}
+{{- with $v.nodeLock }}
+- --node-lock-timeout={{ .timeout }}
+- --node-lock-takeover={{ .takeover }}
+- --node-lock-retry={{ .retry }}
+{{- if .resources }}
+- --node-lock-resources=/etc/topoloom/node-lock/resources.yaml
+{{- end }}
+{{- with .sweep }}
+- --nodelock-sweep={{ . }}
+{{- end }}
+{{- end }}
+{{- if include "topoloom.extends" . }}
+{{- with $v.extender }}
+- --extender-address=:{{ int .port }}
+{{- if .tls.secret }}
+- --extender-tls-cert-file=/etc/topoloom/extender/tls.crt
+- --extender-tls-private-key-file=/etc/topoloom/extender/tls.key
+{{- end }}
+{{- if .allowAnonymous }}
+- --extender-allow-anonymous
+{{- else }}
+- --extender-client-ca-file=/etc/topoloom/extender/ca.crt
+{{- end }}
+- --extender-http-timeout={{ int .httpTimeoutSeconds }}s
+- --extender-filter={{ .filter }}
+{{- end }}
+{{- end }}
 - {{ printf "--log=%s" $v.log.level | quote }}
 - --log-format={{ $v.log.format }}
 {{- with $v.traces }}
@@ -156,6 +219,18 @@
 {{- define "topoloom.traceFiles" -}}
 {{- with .Values.traces -}}
 {{- if and .endpoint (or .headersSecret .authoritiesConfigMap) -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret of the extender; none where it is not served, or without TLS. */}}
+{{- define "topoloom.extenderSecret" -}}
+{{- if include "topoloom.extends" . -}}{{- .Values.extender.tls.secret -}}{{- end -}}
+{{- end -}}
+
+{{/* The file of --node-lock-resources; none where the built-in table holds. */}}
+{{- define "topoloom.lockResources" -}}
+{{- with (default dict .Values.nodeLock).resources -}}
+{{- toYaml (dict "backends" .) -}}
 {{- end -}}
 {{- end -}}
 
@@ -203,6 +278,22 @@
           path: ca.crt
     {{- end }}
 {{- end }}
+{{- if include "topoloom.lockResources" . }}
+- name: node-lock
+  configMap:
+    name: {{ include "topoloom.fullname" . }}-lock-resources
+{{- end }}
+{{- with include "topoloom.extenderSecret" . }}
+- name: extender
+  secret:
+    secretName: {{ . | quote }}
+    defaultMode: 292
+    items:
+    {{- range ternary (list "tls.crt" "tls.key") (list "tls.crt" "tls.key" "ca.crt") $.Values.extender.allowAnonymous }}
+    - key: {{ . }}
+      path: {{ . }}
+    {{- end }}
+{{- end }}
 {{- range $plugins.mounted }}
 - name: plugin-{{ .name }}
   {{- include "topoloom.optionalVolume" .volume | nindent 2 }}
@@ -231,6 +322,16 @@
 {{- if include "topoloom.traceFiles" . }}
 - name: traces
   mountPath: /etc/topoloom/traces
+  readOnly: true
+{{- end }}
+{{- if include "topoloom.lockResources" . }}
+- name: node-lock
+  mountPath: /etc/topoloom/node-lock
+  readOnly: true
+{{- end }}
+{{- if include "topoloom.extenderSecret" . }}
+- name: extender
+  mountPath: /etc/topoloom/extender
   readOnly: true
 {{- end }}
 {{- range $plugins.mounted }}

@@ -67,12 +67,21 @@
   verbs: [get, list, watch, update]
 {{- end }}
 {{- end }}
-{{- if and (not $v.readOnly) (or (eq .namespace "default") (and $v.leaderElection.enabled (eq .namespace .root.Release.Namespace))) }}
+{{- $locks := or (include "topoloom.extends" .root) (include "topoloom.sweeps" .root) -}}
+{{- if and (not $v.readOnly) (not $locks) (or (eq .namespace "default") (and $v.leaderElection.enabled (eq .namespace .root.Release.Namespace))) }}
 # Events about objects of the whole cluster, which DiscoverySources are, live in the namespace default; those about leases
 # beside the lease. patch counts an Event that happens again. Without this everything works and nobody is told by Event.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
+{{- end }}
+{{- if and $locks (not (include "topoloom.runs" (dict "root" .root "name" "hyperNode-controller"))) (eq .namespace (include "topoloom.configNamespace" .root)) }}
+# Nobody reads the configuration here, but an annotation of its ConfigMap switches all writes off. get is for the command line
+# inside the pod (preflight, status).
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [{{ include "topoloom.configMap" .root }}]
+  verbs: [list, watch, get]
 {{- end }}
 {{- end -}}
 
@@ -170,11 +179,60 @@
 {{- end }}
 {{- end -}}
 
+{{/* ------------------------------------------------------------- extender and nodelock-sweeper, where they are configured */}}
+
+{{/* What both need, once. Locks are annotations of Nodes, so nothing here can be restricted by name, and what may be written is
+     narrowed by admission.nodes and admission.pods. */}}
+{{- define "topoloom.rules.locks.cluster" }}
+{{- $repairs := and (not .Values.readOnly) (or (include "topoloom.extends" .) (eq "repair" (include "topoloom.sweeps" .))) }}
+{{- $watched := include "topoloom.runs" (dict "root" . "name" "hyperNode-controller") }}
+# The locks. Nodes are watched as metadata, where the hyperNode-controller runs by its rule. get: nobody loses a lock by what a
+# watch said last.
+{{- if $repairs }}
+# patch: locks are taken and given back, in exactly the version that was judged.
+{{- end }}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [{{ if not $watched }}list, watch, {{ end }}get{{ if $repairs }}, patch{{ end }}]
+# Who holds a lock, and whether that pod may still be bound or served: pods of every namespace. get: as above.
+{{- if $repairs }}
+# patch: the mark of a pod that loses its lock, so that it is not bound under it.
+{{- end }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch, get{{ if $repairs }}, patch{{ end }}]
+{{- if not .Values.readOnly }}
+# Events about Pods live in the namespaces of the Pods, so these are for all of them. patch counts an Event that happens again.
+# Without this everything works and nobody is told by Event.
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+{{- end -}}
+
+{{- define "topoloom.rules.nodelock-sweeper.cluster" }}
+{{- if include "topoloom.sweeps" . }}
+{{- include "topoloom.rules.locks.cluster" . }}
+{{- end }}
+{{- end -}}
+{{- define "topoloom.rules.nodelock-sweeper.namespaced" }}{{ end -}}
+
+{{- define "topoloom.rules.extender.cluster" }}
+{{- if include "topoloom.extends" . }}
+{{- if not (include "topoloom.sweeps" .) }}
+{{- include "topoloom.rules.locks.cluster" . }}
+{{- end }}
+{{- if not .Values.readOnly }}
+# Binding pods is what kube-scheduler asks the extender for. A Binding names UID and version of the pod that was judged.
+- apiGroups: [""]
+  resources: [pods/binding]
+  verbs: [create]
+{{- end }}
+{{- end }}
+{{- end -}}
+{{- define "topoloom.rules.extender.namespaced" }}{{ end -}}
+
 {{/* --------------------------------------------------------- controllers that wait until they are configured: no calls */}}
 
-{{- define "topoloom.rules.nodelock-sweeper.cluster" }}{{ end -}}
-{{- define "topoloom.rules.nodelock-sweeper.namespaced" }}{{ end -}}
-{{- define "topoloom.rules.extender.cluster" }}{{ end -}}
-{{- define "topoloom.rules.extender.namespaced" }}{{ end -}}
 {{- define "topoloom.rules.bottomup-syncer.cluster" }}{{ end -}}
 {{- define "topoloom.rules.bottomup-syncer.namespaced" }}{{ end -}}

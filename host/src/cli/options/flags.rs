@@ -11,8 +11,11 @@ pub(in crate::cli) const VERB: &str = "run";
 pub(super) const FILE: &str = "options";
 
 /// Variables that had their names before ours did.
-const ORIGINAL: [(&str, &str); 2] =
-    [("namespace", location::NAMESPACE_VARIABLE), ("release", location::RELEASE_VARIABLE)];
+const ORIGINAL: [(&str, &str); 3] = [
+    ("namespace", location::NAMESPACE_VARIABLE),
+    ("release", location::RELEASE_VARIABLE),
+    ("node-lock-timeout", "HAMI_NODELOCK_EXPIRE"),
+];
 
 /// Flags for which an empty text is a mistake, though they have no default of their own to begin with: Volcano's have one.
 const NEVER_EMPTY: [&str; 1] = ["leader-elect-resource-namespace"];

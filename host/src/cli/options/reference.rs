@@ -20,8 +20,8 @@ is checked at once before the process does anything; what is wrong is printed wi
 value and what may be there, and the exit code is 1 (2 for flags that do not exist). `topoloom config check FILE` does the
 same for a file, where no cluster is.
 
-- An empty variable is none. Of the original names, `KUBE_POD_NAMESPACE` and `HELM_RELEASE_NAME` are read where
-  `TOPOLOOM_NAMESPACE` and `TOPOLOOM_RELEASE` are not set.
+- An empty variable is none. Of the original names, `KUBE_POD_NAMESPACE`, `HELM_RELEASE_NAME` and `HAMI_NODELOCK_EXPIRE`
+  are read where `TOPOLOOM_NAMESPACE`, `TOPOLOOM_RELEASE` and `TOPOLOOM_NODE_LOCK_TIMEOUT` are not set.
 - Booleans are `--flag`, `--flag=true` or `--flag=false`, not `--flag false`, as in Go. Durations have units: `90s`, `1m30s`.
 - A flag with one value that is given twice has the last one. A flag that may be repeated has all of them; a layer that wins
   replaces the whole list.

@@ -1,6 +1,7 @@
 //! Every flag of `run`, as a table (`node-lock-and-bind.md` part B, `hypernode.md` 13).
 
 mod layers;
+mod locks;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -100,6 +101,8 @@ fn sample(flag: &Flag) -> String {
         "NAME" | "RELEASE" => "some-name",
         "[NAMESPACE/]NAME" => "space/name",
         "URL" => "https://10.0.0.1:6443",
+        "[IP]:PORT" => ":8888",
+        "NODELOCK_SWEEP" => "report",
         "NUMBER" | "COUNT" | "LEVEL" => "5",
         "LEVELS" => "file=5",
         "GATES" => "PriorityClass=true",

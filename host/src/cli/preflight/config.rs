@@ -10,6 +10,9 @@ use crate::cluster::{Refusal, client};
 use crate::config::{Document, Load, Location, References};
 use crate::endpoints::Outside;
 
+/// What is said about the switch of all writes.
+pub(super) const WRITES: &str = "writes";
+
 /// Mistakes and warnings that are shown; the rest is counted.
 const SHOWN: usize = 50;
 
@@ -29,7 +32,7 @@ pub(super) async fn look(client: &kube::Client, outside: &Outside, location: &Lo
     let annotation = map.as_ref().and_then(|map| map.annotations().get(READ_ONLY_ANNOTATION));
     if crate::text::says_yes(annotation.map(String::as_str)) {
         let found = format!("{READ_ONLY_ANNOTATION} on {location} ends all writes but those of leases");
-        lines.push(Line::warn("writes", found, "topoloom read-only off"));
+        lines.push(Line::warn(WRITES, found, "topoloom read-only off"));
     }
     let references = match Load::from_data(map.map(|map| map.data.unwrap_or_default()).as_ref(), &location.key) {
         Load::NoConfigMap => {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Lease, Replica, Source, Status};
-use crate::cli::print::table;
+use crate::cli::print::{span, table};
 use crate::cluster::leases::Standing;
 
 /// Everything, the most urgent first.
@@ -145,28 +145,11 @@ fn ago(seconds: i64) -> String {
     format!("{} ago", span(seconds))
 }
 
-/// The two largest units of a time.
-fn span(seconds: i64) -> String {
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, _) => format!("{minutes}m{}s", seconds % 60),
-        (0, ..) => format!("{hours}h{}m", minutes % 60),
-        _ => format!("{days}d{}h", hours % 24),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::status::waits::Waiting;
     use crate::cluster::leases::Held;
-
-    #[test]
-    fn a_time_is_shown_by_its_two_largest_units() {
-        let spans = [0, 59, 60, 3599, 3600, 86_399, 90_061].map(span);
-        assert_eq!(spans, ["0s", "59s", "1m0s", "59m59s", "1h0m", "23h59m", "1d1h"]);
-    }
 
     #[test]
     fn what_waits_stands_below_the_tables_with_its_command() {

@@ -223,6 +223,17 @@ async fn a_crash_is_an_event_and_a_number_and_says_nothing_of_what_the_panic_sai
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_source_that_is_taken_away_while_it_rests_from_a_crash_leaves_no_number() {
+    let mut scene = Scene::new(1);
+    scene.configure(&[("breaks", "x"), ("calm", "x")]);
+    scene.next("breaks").await;
+    scene.configure(&[("calm", "x")]);
+    scene.told_within(LAST_ANEW).await;
+    assert_eq!(scene.counted(), [r#"{source="calm"} 0"#]);
+    scene.end().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_api_server_that_does_not_answer_delays_no_beginning_for_long() {
     let mut scene = Scene::new(1);
     scene.silent.store(true, Ordering::SeqCst);

@@ -75,7 +75,7 @@ async fn r3_a_lease_is_left_to_others_where_no_controller_of_its_group_runs() {
     let elections = staged.each_ref().map(|staged| staged.election.clone());
     // One works for its group, and one failed.
     let mut ready = process.initialise(three()).unwrap();
-    ready.iter_mut().for_each(|ready| ready.group = Group::HyperNode);
+    ready.iter_mut().for_each(|ready| ready.group = Some(Group::HyperNode));
     let (needed, idle) = by_need(&elections, &ready);
     let groups = |elections: &[Election]| elections.iter().map(Election::group).collect::<Vec<_>>();
     assert_eq!((groups(&needed), groups(&idle)), (vec![Group::HyperNode], vec![Group::NodeLock]));

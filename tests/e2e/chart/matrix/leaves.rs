@@ -13,11 +13,20 @@ use super::values;
 fn beside() -> BTreeMap<&'static str, Value> {
     let existing = json!({"config": {"existing": {"namespace": "one", "name": "conf"}}});
     let collector = json!({"traces": {"endpoint": "http://collector:4318"}});
+    let served = json!({"extender": {"enabled": true, "tls": {"secret": "extender"}}});
+    let anonymous = json!({"extender": {"enabled": true, "allowAnonymous": true}});
     BTreeMap::from([
         ("/config/existing/name", existing.clone()),
         ("/config/existing/namespace", existing),
+        ("/extender/allowAnonymous", served.clone()),
+        ("/extender/enabled", json!({"extender": {"tls": {"secret": "extender"}}})),
+        ("/extender/filter", served.clone()),
+        ("/extender/httpTimeoutSeconds", served.clone()),
+        ("/extender/port", served.clone()),
+        ("/extender/tls/secret", anonymous),
         ("/leaderElection/enabled", json!({"replicas": 1})),
         ("/networkPolicy/collectorTo", collector.clone()),
+        ("/networkPolicy/extenderFrom", served),
         ("/serviceAccount/create", json!({"serviceAccount": {"name": "theirs"}})),
         ("/traces/authoritiesConfigMap", collector.clone()),
         ("/traces/headersSecret", collector),

@@ -89,6 +89,18 @@ impl Authority {
         Ok(ClientCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
+    /// Issues a certificate for a server of these names, for servers that are no simulator.
+    ///
+    /// # Errors
+    /// A name is neither a DNS name nor an address.
+    pub fn serving(&self, names: &[&str]) -> Result<ClientCertificate, Error> {
+        let name = names.first().copied().unwrap_or_default();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let issued = self.issue(name, &names, Validity::Current, ExtendedKeyUsagePurpose::ServerAuth);
+        let (certificate, key) = issued.map_err(|source| Error::Certificate { name: name.into(), source })?;
+        Ok(ClientCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+
     /// The name that a client certificate was issued for.
     fn name_of(&self, certificate: &CertificateDer<'_>) -> Option<String> {
         let clients = self.0.clients.lock().unwrap_or_else(PoisonError::into_inner);

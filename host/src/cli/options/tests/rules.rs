@@ -4,7 +4,7 @@ use super::*;
 use crate::manager::options::{Election, Rate, TlsFiles};
 
 /// One flag with values that it takes and values that it refuses, with words of the refusal.
-fn check(flag: &str, good: &[&str], bad: &[&str], wanted: &str) {
+pub(super) fn check(flag: &str, good: &[&str], bad: &[&str], wanted: &str) {
     for value in good {
         let word = format!("--{flag}={value}");
         assert_eq!(words(&[&word]).mistakes(), [] as [String; 0], "{word}");

@@ -1,0 +1,28 @@
+//! Whose a node is between a Binding and the device plugin's answer (`node-lock-and-bind.md` part A, decisions N1 to N9).
+//!
+//! A kubelet asks a device plugin for devices without saying for which pod. So only one pod at a time may be on its way to
+//! a node, and an annotation on the Node names it: a lock, and the way to tell the plugin whom it serves.
+
+pub mod attempt;
+mod decide;
+pub mod go_duration;
+mod holder;
+#[cfg(test)]
+mod model;
+pub mod needs;
+mod record;
+mod retry;
+pub mod sweep;
+pub mod table;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use decide::{Decision, Release, decide, release, unconfirmed};
+pub use holder::{
+    Clock, Facts, GRACE, Held, Holder, Pod, Reason, SKEW, Standing, Takeover, Why, confirm, is_owner, judge,
+    judge_absent,
+};
+pub use record::{Lock, Named, Note, PodKey};
+pub use retry::Retry;
+pub use value::{Value, ValueError, bare};

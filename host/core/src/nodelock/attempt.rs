@@ -1,0 +1,845 @@
+//! One attempt to bind a pod, from the first look to the answer: what to ask, what to write, and what to believe.
+//!
+//! Talks to nobody. It gives one [`Order`] at a time and is told what became of it. Whoever carries orders out may be
+//! slow, may be frozen in between, and may not know whether a write was applied ([`Answer::Unknown`]); the attempt never
+//! takes silence for a no.
+//!
+//! ```text
+//!            look ──held──► wait                       ┌── conflict, unknown: pod, then node, read live ──┐
+//!             │ ▲ conflict, unknown                    ▼                                                  │
+//!  pod ─────► │ └───────────── claim ──confirmed──► bind ────────────────────────────────────────────────┘
+//!             └─expired─► revoke ─┘                    │ done              │ refused, lost, too late
+//!                                                      ▼                   ▼
+//!                                                   bound        fence ──confirmed──► release ──► failed
+//!                                                                  └─unconfirmed─────────────────► failed, lock kept
+//! ```
+//!
+//! # Why nobody is bound under a lock that is somebody else's
+//!
+//! * The pod's version that a Binding carries was read *before* the node was seen to hold exactly the value of this
+//!   attempt. Whoever takes that value away without the pod being dead has changed the pod first (revoke, fence), and
+//!   later than that read if the node still held the value after it. So the Binding is refused.
+//! * That holds for several attempts of one pod, too: the later one replaces the value before it can fence.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::decide::{Decision, Release, decide, release, unconfirmed};
+use super::go_duration::Go;
+use super::holder::{Clock, Facts, GRACE, Held, Holder, Pod, Reason, Standing, Takeover, Why, judge, judge_absent};
+use super::record::{Lock, PodKey};
+use super::retry::Retry;
+
+/// How one key stands, as it was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    /// What stands there.
+    pub lock: Option<Lock>,
+    /// The pod that it names.
+    pub holder: Holder,
+    /// Whether the API server was asked for that pod.
+    pub confirmed: bool,
+    /// Pods bound here that need this key and wait for their device plugin.
+    pub waiting: Vec<Pod>,
+    /// Whether the API server was asked for those.
+    pub listed: bool,
+    /// When exactly this value was first seen.
+    pub first_seen: Duration,
+}
+
+impl Sight {
+    /// What a judgement of it rests on.
+    #[must_use]
+    pub fn facts<'a>(&'a self, node: &'a str, clock: Clock, ttl: Duration, takeover: Takeover) -> Facts<'a> {
+        Facts {
+            node,
+            holder: &self.holder,
+            confirmed: self.confirmed,
+            waiting: &self.waiting,
+            listed: self.listed,
+            first_seen: self.first_seen,
+            clock,
+            ttl,
+            takeover,
+        }
+    }
+
+    /// How it stands; `None` where it is free.
+    #[must_use]
+    pub fn standing(&self, node: &str, clock: Clock, ttl: Duration, takeover: Takeover) -> Option<Standing> {
+        let facts = self.facts(node, clock, ttl, takeover);
+        match &self.lock {
+            Some(lock) => Some(judge(lock, &facts)),
+            None => judge_absent(&facts).map(Standing::Held),
+        }
+    }
+}
+
+/// A node, as it was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// The version that this was read from.
+    pub version: Arc<str>,
+    /// The keys of the attempt, in their order.
+    pub keys: Vec<Sight>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Look at the node: at the API server if `live`, otherwise at what a watch told last.
+    Look {
+        /// Whether it has to be the present.
+        live: bool,
+    },
+    /// Ask the API server for the pod of this attempt.
+    AskPod,
+    /// Ask the API server for the pod that a lock names. That it was found counts for the looks until the next wait or the
+    /// end; that it was not found, and since when, counts for as long as that value stands.
+    AskHolder {
+        /// The pod.
+        pod: PodKey,
+        /// The value that names it.
+        value: Arc<str>,
+    },
+    /// Ask the API server for the pods that are bound to the node. It counts for the looks until the next wait or the end.
+    AskWaiting,
+    /// Wait until the node or the holder changes, and no longer than this.
+    Wait {
+        /// Who holds it.
+        held: Held,
+        /// By the steady clock.
+        until: Duration,
+    },
+    /// Take the lock from a pod that is not bound: it can then no longer be bound under that value.
+    Revoke {
+        /// The pod, in the version that this was decided on.
+        pod: Pod,
+        /// The value.
+        value: Arc<str>,
+    },
+    /// Write a lock for a pod that is bound there and has none, if the node still is that version.
+    Restore {
+        /// The version.
+        version: Arc<str>,
+        /// The position of the key.
+        key: usize,
+        /// The pod.
+        pod: PodKey,
+    },
+    /// Write the values of this attempt onto the node, if it still is that version.
+    Claim {
+        /// The version.
+        version: Arc<str>,
+    },
+    /// Bind the pod, if it still is that version.
+    Bind {
+        /// The version.
+        version: Arc<str>,
+    },
+    /// Mark the pod so that this attempt can no longer bind it, if it still is that version.
+    Fence {
+        /// The version.
+        version: Arc<str>,
+    },
+    /// Remove these keys from the node, if it still is that version.
+    Release {
+        /// The version.
+        version: Arc<str>,
+        /// Positions in the keys of the attempt.
+        keys: Vec<usize>,
+    },
+    /// Wait this long before the next try.
+    Pause(Duration),
+    /// It is over.
+    End(Outcome),
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It was applied; with the new version of what was written.
+    Done(Arc<str>),
+    /// It was refused, because what it names is not that version, or not in that state.
+    Conflict,
+    /// It was refused, because what it names is not there.
+    Absent,
+    /// It was refused for another reason, which trying again does not change.
+    Refused(Arc<str>),
+    /// Nobody knows. It may be applied later, too.
+    Unknown(Arc<str>),
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether the pod is bound to the node.
+    pub result: Result<Bound, Failure>,
+    /// A lock of this attempt may be left on the node: it could not be proved that the pod will not be bound under it, or
+    /// it could not be removed. The sweeper resolves it.
+    pub kept: bool,
+}
+
+/// How a pod came to be bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// By this attempt, or by another one meanwhile.
+    Now,
+    /// It was bound to this node before.
+    Before,
+}
+
+/// Why a pod is not bound.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// There is no pod of that name.
+    #[error("the pod is gone")]
+    PodGone,
+    /// The pod of that name is another one.
+    #[error("a pod of that name has the UID {0} now")]
+    PodReplaced(Arc<str>),
+    /// It is bound to another node.
+    #[error("the pod is bound to node {0}")]
+    PodElsewhere(Arc<str>),
+    /// It has a deletionTimestamp.
+    #[error("the pod is being deleted")]
+    PodTerminating,
+    /// It has succeeded or failed.
+    #[error("the pod has already finished")]
+    PodFinished,
+    /// There is no node of that name.
+    #[error("the node is gone")]
+    NodeGone,
+    /// Somebody else holds the lock, and did until the end.
+    #[error("node lock contention: node {node} has been locked within {}, {}{}", Go(*ttl), Whose(held), held.why)]
+    Held {
+        /// The node.
+        node: Arc<str>,
+        /// How long locks last.
+        ttl: Duration,
+        /// Who holds it.
+        held: Held,
+    },
+    /// Others of this process that came earlier wait for the same node, and did until the end.
+    #[error("node lock contention: node {0} has been wanted by others that came before, until there was no time left")]
+    Behind(Arc<str>),
+    /// The lock was taken away before the pod was bound.
+    #[error("the lock was taken from this attempt before the pod was bound")]
+    Lost,
+    /// The caller does not wait any more.
+    #[error("the caller gave up")]
+    GaveUp,
+    /// There was no time left.
+    #[error("there was not enough time")]
+    TooLate,
+    /// The API server refuses something.
+    #[error("{0} was refused: {1}")]
+    Refused(What, Arc<str>),
+    /// The API server did not answer, or took too many tries.
+    #[error("{0} did not succeed in {1} tries, the last one: {2}")]
+    Unanswered(What, u32, Arc<str>),
+}
+
+impl Failure {
+    /// The word of metrics.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::PodGone => "pod-gone",
+            Self::PodReplaced(_) => "pod-replaced",
+            Self::PodElsewhere(_) => "pod-elsewhere",
+            Self::PodTerminating => "pod-terminating",
+            Self::PodFinished => "pod-finished",
+            Self::NodeGone => "node-gone",
+            Self::Held { .. } | Self::Behind(_) => "contention",
+            Self::Lost => "lost",
+            Self::GaveUp => "gave-up",
+            Self::TooLate => "too-late",
+            Self::Refused(..) => "refused",
+            Self::Unanswered(..) => "unanswered",
+        }
+    }
+
+    /// Every word there is.
+    pub const WORDS: [&str; 12] = [
+        "pod-gone",
+        "pod-replaced",
+        "pod-elsewhere",
+        "pod-terminating",
+        "pod-finished",
+        "node-gone",
+        "contention",
+        "lost",
+        "gave-up",
+        "too-late",
+        "refused",
+        "unanswered",
+    ];
+}
+
+/// What was asked of the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The lock on the node.
+    Claim,
+    /// The mark on a pod that loses its lock.
+    Revoke,
+    /// The Binding.
+    Bind,
+    /// The mark on the pod of this attempt.
+    Fence,
+    /// The removal of the lock.
+    Release,
+    /// The lock of a pod that had lost it.
+    Restore,
+    /// A read.
+    Read,
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Claim => "writing the lock onto the node",
+            Self::Revoke => "taking the lock from the pod that held it",
+            Self::Bind => "the Binding",
+            Self::Fence => "marking the pod as not bound",
+            Self::Release => "removing the lock from the node",
+            Self::Restore => "writing the lock of the pod that is bound there and has none",
+            Self::Read => "reading",
+        })
+    }
+}
+
+struct Whose<'a>(&'a Held);
+
+impl std::fmt::Display for Whose<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0.holder {
+            Some(pod) => write!(f, "by {pod}: "),
+            None => f.write_str("by nobody that it names: "),
+        }
+    }
+}
+
+/// What an attempt is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The pod, with its UID.
+    pub pod: PodKey,
+    /// The node.
+    pub node: Arc<str>,
+    /// The values of this attempt, one for each key; none where the pod needs no lock.
+    pub values: Vec<Arc<str>>,
+    /// When it gives up, by the steady clock.
+    pub deadline: Duration,
+    /// When locks of others expire.
+    pub ttl: Duration,
+    /// Whom age alone robs.
+    pub takeover: Takeover,
+    /// How API errors are tried again.
+    pub retry: Retry,
+}
+
+/// One attempt.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    request: Request,
+    /// The claimant's pod, as it was judged last.
+    pod: Option<Pod>,
+    step: Step,
+    /// Why it is undone.
+    failure: Option<Failure>,
+    /// The values may stand on the node.
+    written: bool,
+    /// A Binding was sent.
+    bound: bool,
+    /// One was not answered, so that the pod may have been bound by this attempt before it vanished.
+    unsure: bool,
+    /// The lock was that of an earlier attempt, which may have bound the pod before it vanished.
+    adopts: bool,
+    /// The version of a claim that may be applied late.
+    late: Option<Arc<str>>,
+    /// Tries of the present kind that did not succeed.
+    tries: u32,
+    pause: bool,
+    given_up: Option<Failure>,
+    /// A value of a foreign scheduler that has the name of this attempt's pod, and whether the API server was asked for the pod
+    /// after it was seen: only then is it this pod that it means, and not a younger one of that name.
+    vouched: Option<(Arc<str>, bool)>,
+    /// A pod that is bound here without a lock, the position of its key, and since when that is known.
+    unrecorded: Option<(PodKey, usize, Duration)>,
+    took: Vec<Reason>,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    AskPod,
+    Look {
+        live: bool,
+    },
+    AskHolder {
+        pod: PodKey,
+        value: Arc<str>,
+    },
+    AskWaiting,
+    Wait {
+        held: Held,
+        until: Duration,
+    },
+    /// From the last to the first; then the node is claimed in that version.
+    Revoke {
+        from: Vec<(Pod, Arc<str>)>,
+        node: Arc<str>,
+    },
+    Restore {
+        version: Arc<str>,
+        key: usize,
+        pod: PodKey,
+    },
+    Claim {
+        version: Arc<str>,
+    },
+    Bind {
+        version: Arc<str>,
+    },
+    Fence {
+        version: Arc<str>,
+    },
+    Release {
+        version: Arc<str>,
+        keys: Vec<usize>,
+    },
+    End(Outcome),
+}
+
+impl Attempt {
+    /// An attempt for a pod as a cache has it, or not at all.
+    #[must_use]
+    pub fn new(request: Request, cached: Option<Pod>) -> Self {
+        let mut attempt = Self {
+            request,
+            pod: None,
+            step: Step::AskPod,
+            failure: None,
+            written: false,
+            bound: false,
+            unsure: false,
+            adopts: false,
+            late: None,
+            tries: 0,
+            pause: false,
+            given_up: None,
+            vouched: None,
+            unrecorded: None,
+            took: Vec::new(),
+        };
+        // A cache without it, or with another pod of that name, may be behind: that is asked. What it says of the end of
+        // the right one is for good.
+        if let Some(pod) = cached.filter(|pod| pod.key == attempt.request.pod) {
+            attempt.asked(Some(pod));
+        }
+        attempt
+    }
+
+    /// What to do now. `random` is from 0 up to 1 and spreads pauses.
+    pub fn next(&mut self, now: Duration, random: f64) -> Order {
+        if std::mem::take(&mut self.pause)
+            && let Some(pause) = self.request.retry.pause(self.tries, random)
+        {
+            return Order::Pause(pause);
+        }
+        let over = self.given_up.clone().or_else(|| (now >= self.request.deadline).then_some(Failure::TooLate));
+        if let (Some(over), None) = (over, &self.failure) {
+            self.stop(over);
+        }
+        match self.step.clone() {
+            Step::AskPod => Order::AskPod,
+            Step::Look { live } => Order::Look { live },
+            Step::AskHolder { pod, value } => Order::AskHolder { pod, value },
+            Step::AskWaiting => Order::AskWaiting,
+            Step::Wait { held, until } => Order::Wait { held, until: until.min(self.request.deadline) },
+            Step::Revoke { mut from, node } => match from.pop() {
+                Some((pod, value)) => Order::Revoke { pod, value },
+                None => Order::Claim { version: node },
+            },
+            Step::Restore { version, key, pod } => Order::Restore { version, key, pod },
+            Step::Claim { version } => Order::Claim { version },
+            Step::Bind { version } => Order::Bind { version },
+            Step::Fence { version } => Order::Fence { version },
+            Step::Release { version, keys } => Order::Release { version, keys },
+            Step::End(outcome) => Order::End(outcome),
+        }
+    }
+
+    /// The caller does not wait any more. What is under way is brought to its end.
+    pub fn give_up(&mut self) {
+        self.given_up.get_or_insert(Failure::GaveUp);
+    }
+
+    /// Its pod and its values.
+    #[cfg(test)]
+    pub(super) fn identity(&self) -> (&PodKey, &[Arc<str>]) {
+        (&self.request.pod, &self.request.values)
+    }
+
+    /// Why locks of others were taken.
+    #[must_use]
+    pub fn took(&self) -> &[Reason] {
+        &self.took
+    }
+
+    /// The answer to [`Order::AskPod`].
+    pub fn asked(&mut self, pod: Option<Pod>) {
+        let judged = judge_own(&self.request, pod.as_ref());
+        match (judged, &self.failure) {
+            // It is bound here, whatever was to be undone: the device plugin needs the lock.
+            (Own::Here, _) => self.end(Ok(if self.bound { Bound::Now } else { Bound::Before })),
+            // A kubelet may know it as bound, and ask for its devices for some time yet: the lock stays.
+            (Own::Over(failure @ (Failure::PodGone | Failure::PodReplaced(_))), _) if self.unsure || self.adopts => {
+                let failure = self.failure.take().unwrap_or(failure);
+                self.end(Err(failure));
+            }
+            (Own::Over(failure), None) => self.undo(failure, false),
+            (Own::Over(_) | Own::Free, Some(_)) if self.is_keyless() => self.fail(),
+            (Own::Over(_), Some(_)) => self.release_after(),
+            (Own::Free, None) => {
+                self.pod = pod;
+                if let Some((_, asked)) = &mut self.vouched {
+                    *asked = true;
+                }
+                self.step = Step::Look { live: self.written };
+            }
+            (Own::Free, Some(_)) => {
+                let fenced = pod.as_ref().is_some_and(|pod| self.is_fenced(pod));
+                self.pod = pod;
+                if fenced { self.release_after() } else { self.fence() }
+            }
+        }
+    }
+
+    /// The answer to [`Order::Look`]; `pod` is this attempt's, where a cache has a later version of it.
+    pub fn looked(&mut self, clock: Clock, node: Option<Node>, pod: Option<Pod>) {
+        let Some(node) = node else {
+            self.written = false;
+            return match self.failure.take() {
+                Some(failure) => self.end(Err(failure)),
+                None if self.bound => self.undo(Failure::NodeGone, true),
+                None => self.end(Err(Failure::NodeGone)),
+            };
+        };
+        let values = self.request.values.iter();
+        let mine: Vec<bool> = node
+            .keys
+            .iter()
+            .zip(values)
+            .map(|(key, value)| release(key.lock.as_ref(), value) == Release::Remove)
+            .collect();
+        if self.failure.is_some() {
+            let keys: Vec<usize> = mine.iter().enumerate().filter_map(|(at, mine)| mine.then_some(at)).collect();
+            if keys.is_empty() {
+                // A claim that was decided on this very version may still be applied.
+                self.written &= self.late.as_ref() == Some(&node.version);
+                self.fail();
+            } else {
+                self.step = Step::Release { version: node.version, keys };
+            }
+            return;
+        }
+        // A pod that needs no key is bound without one.
+        if mine.iter().all(|mine| *mine) {
+            self.written = !self.is_keyless();
+            return self.bind();
+        }
+        if self.bound {
+            return self.undo(Failure::Lost, true);
+        }
+        // The lock is not ours yet, so a later version of the pod is as good as the one before.
+        if let Some(pod) = pod.filter(|pod| pod.key == self.request.pod) {
+            match judge_own(&self.request, Some(&pod)) {
+                Own::Free => self.pod = Some(pod),
+                Own::Here => return self.end(Ok(Bound::Before)),
+                Own::Over(failure) => return self.undo(failure, false),
+            }
+        }
+        self.claim(clock, node);
+    }
+
+    fn claim(&mut self, clock: Clock, node: Node) {
+        let Some(claimant) = self.pod.clone() else {
+            self.step = Step::AskPod;
+            return;
+        };
+        let mut adopts = false;
+        let mut revokes = Vec::new();
+        let mut reasons = Vec::new();
+        for (at, sight) in node.keys.iter().enumerate() {
+            let facts = sight.facts(&self.request.node, clock, self.request.ttl, self.request.takeover);
+            match decide(sight.lock.as_ref(), &claimant, &facts) {
+                Decision::Acquire => {}
+                Decision::AlreadyMine { noted: false } if !self.vouches(sight.lock.as_ref()) => {
+                    return self.step = Step::AskPod;
+                }
+                Decision::AlreadyMine { .. } => adopts = true,
+                Decision::HeldBy(Held { why: Why::Unlisted, .. }) => return self.step = Step::AskWaiting,
+                Decision::HeldBy(held) => {
+                    self.step = match unconfirmed(&held).zip(sight.lock.as_ref()) {
+                        Some((pod, lock)) => Step::AskHolder { pod: pod.clone(), value: Arc::clone(&lock.value) },
+                        None => self.held(clock, held, at, node.version),
+                    };
+                    return;
+                }
+                Decision::TakeOver { reason, revoke: from } => {
+                    reasons.push(reason);
+                    if let (Some(_), Holder::Seen(pod), Some(lock)) = (from, &sight.holder, &sight.lock) {
+                        revokes.push((pod.clone(), Arc::clone(&lock.value)));
+                    }
+                }
+            }
+        }
+        self.took = reasons;
+        self.adopts = adopts;
+        self.step = if revokes.is_empty() {
+            Step::Claim { version: node.version }
+        } else {
+            Step::Revoke { from: revokes, node: node.version }
+        };
+    }
+
+    /// Whether a value without a note means this pod; if that is not known yet, it is to be asked for.
+    fn vouches(&mut self, lock: Option<&Lock>) -> bool {
+        let value = lock.map(|lock| Arc::clone(&lock.value)).unwrap_or_default();
+        match &self.vouched {
+            Some((known, asked)) if *known == value => *asked,
+            _ => {
+                self.vouched = Some((value, false));
+                false
+            }
+        }
+    }
+
+    /// Waits for whoever holds a key. A pod that is bound there without a lock has its own restored, so that everybody else
+    /// sees it, too (decision N6); not at once, since a device plugin that has just answered gives the lock back a moment
+    /// before the kubelet says so.
+    fn held(&mut self, clock: Clock, held: Held, at: usize, version: Arc<str>) -> Step {
+        let until = held.left.map_or(Duration::MAX, |left| clock.steady.saturating_add(left));
+        let (Why::Unrecorded, Some(pod)) = (held.why, held.holder.clone()) else {
+            self.unrecorded = None;
+            return Step::Wait { held, until };
+        };
+        let since = match self.unrecorded.take() {
+            Some((known, key, since)) if known == pod && key == at => since,
+            _ => clock.steady,
+        };
+        if clock.steady.saturating_sub(since) >= GRACE {
+            return Step::Restore { version, key: at, pod };
+        }
+        self.unrecorded = Some((pod, at, since));
+        Step::Wait { held, until: until.min(since + GRACE) }
+    }
+
+    /// The pod that a lock names, or the pods of the node, were asked for: the next look knows.
+    pub fn holder_asked(&mut self) {
+        self.step = Step::Look { live: false };
+    }
+
+    /// Something changed, or the time to wait is over.
+    pub fn woken(&mut self) {
+        if matches!(self.step, Step::Wait { .. }) {
+            self.step = Step::Look { live: false };
+        }
+    }
+
+    /// A read had no answer.
+    pub fn unread(&mut self, why: Arc<str>) {
+        self.again(What::Read, why, None);
+    }
+
+    /// The answer to a write.
+    pub fn answered(&mut self, answer: Answer) {
+        match (self.step.clone(), answer) {
+            (Step::Claim { .. }, Answer::Done(_)) => {
+                self.written = true;
+                self.late = None;
+                self.tries = 0;
+                self.bind();
+            }
+            (Step::Claim { .. }, Answer::Conflict) => {
+                self.again(What::Claim, "the node changed".into(), Some(Step::Look { live: true }))
+            }
+            (Step::Claim { .. }, Answer::Absent) => self.end(Err(Failure::NodeGone)),
+            (Step::Claim { .. }, Answer::Refused(why)) => self.undo(Failure::Refused(What::Claim, why), false),
+            (Step::Claim { version }, Answer::Unknown(why)) => {
+                self.written = true;
+                self.late = Some(version);
+                self.again(What::Claim, why, Some(Step::Look { live: true }));
+            }
+
+            // The node is still to be that version, on which all of this was decided.
+            (Step::Revoke { mut from, node }, Answer::Done(_)) => {
+                from.pop();
+                self.step = if from.is_empty() { Step::Claim { version: node } } else { Step::Revoke { from, node } };
+            }
+            (Step::Revoke { .. }, Answer::Refused(why)) => self.undo(Failure::Refused(What::Revoke, why), false),
+            (Step::Revoke { mut from, .. }, answer) => {
+                let why = match answer {
+                    Answer::Unknown(why) => why,
+                    _ => "the pod changed".into(),
+                };
+                self.again(What::Revoke, why, from.pop().map(|(pod, value)| Step::AskHolder { pod: pod.key, value }));
+            }
+
+            // Whatever became of it: the next look shows it.
+            (Step::Restore { .. }, Answer::Done(_)) => self.step = Step::Look { live: true },
+            (Step::Restore { .. }, Answer::Refused(why)) => self.undo(Failure::Refused(What::Restore, why), false),
+            (Step::Restore { .. }, answer) => {
+                let why = match answer {
+                    Answer::Unknown(why) => why,
+                    _ => "the node changed".into(),
+                };
+                self.again(What::Restore, why, Some(Step::Look { live: true }));
+            }
+
+            (Step::Bind { .. }, Answer::Done(_)) => self.end(Ok(Bound::Now)),
+            (Step::Bind { .. }, Answer::Conflict) => {
+                self.again(What::Bind, "the pod changed".into(), Some(Step::AskPod))
+            }
+            (Step::Bind { .. }, Answer::Absent) => self.asked(None),
+            (Step::Bind { .. }, Answer::Refused(why)) => self.undo(Failure::Refused(What::Bind, why), true),
+            (Step::Bind { .. }, Answer::Unknown(why)) => {
+                self.unsure = true;
+                self.again(What::Bind, why, Some(Step::AskPod));
+            }
+
+            (Step::Fence { .. }, Answer::Done(_)) => self.release_after(),
+            (Step::Fence { .. }, Answer::Absent) => self.asked(None),
+            (Step::Fence { .. }, Answer::Conflict) => {
+                self.again(What::Fence, "the pod changed".into(), Some(Step::AskPod))
+            }
+            (Step::Fence { .. }, Answer::Unknown(why)) => self.again(What::Fence, why, Some(Step::AskPod)),
+            (Step::Fence { .. }, Answer::Refused(_)) => self.fail(),
+
+            (Step::Release { .. }, Answer::Done(_) | Answer::Absent) => {
+                self.written = false;
+                self.fail();
+            }
+            (Step::Release { .. }, Answer::Conflict) => {
+                self.again(What::Release, "the node changed".into(), Some(Step::Look { live: true }))
+            }
+            (Step::Release { .. }, Answer::Unknown(why)) => {
+                self.again(What::Release, why, Some(Step::Look { live: true }))
+            }
+            (Step::Release { .. }, Answer::Refused(_)) => self.fail(),
+
+            // Nothing was asked.
+            (_, _) => {}
+        }
+    }
+
+    /// The next try, or the end of trying.
+    fn again(&mut self, what: What, why: Arc<str>, step: Option<Step>) {
+        self.tries += 1;
+        if self.tries < self.request.retry.tries {
+            self.pause = true;
+            if let Some(step) = step {
+                self.step = step;
+            }
+        } else if self.failure.is_some() {
+            self.fail();
+        } else {
+            self.undo(Failure::Unanswered(what, self.tries, why), true);
+        }
+    }
+
+    /// The lock is ours: bind what was judged before.
+    fn bind(&mut self) {
+        self.step = match (&self.pod, &self.given_up) {
+            (Some(pod), None) => {
+                self.bound = true;
+                Step::Bind { version: Arc::clone(&pod.version) }
+            }
+            _ => Step::AskPod,
+        };
+    }
+
+    /// It is over before its time: what was written is undone.
+    fn stop(&mut self, over: Failure) {
+        let failure = match (&self.step, over) {
+            (Step::End(_), _) => return,
+            (Step::Wait { held, .. }, Failure::TooLate) => {
+                let (node, ttl) = (Arc::clone(&self.request.node), self.request.ttl);
+                Failure::Held { node, ttl, held: held.clone() }
+            }
+            (_, over) => over,
+        };
+        self.undo(failure, true);
+    }
+
+    /// `fence`: the pod might still be bound by this attempt.
+    fn undo(&mut self, failure: Failure, fence: bool) {
+        let keyless = self.is_keyless();
+        if !self.written && !self.bound || keyless && !self.unsure {
+            return self.end(Err(failure));
+        }
+        self.failure = Some(failure);
+        self.tries = 0;
+        self.pause = false;
+        match (keyless, fence) {
+            // Nothing to take back; one more look at whether it is bound after all.
+            (true, _) => self.step = Step::AskPod,
+            (false, true) => self.fence(),
+            (false, false) => self.release_after(),
+        }
+    }
+
+    fn fence(&mut self) {
+        self.step = match self.pod.take() {
+            Some(pod) => Step::Fence { version: pod.version },
+            None => Step::AskPod,
+        };
+    }
+
+    fn release_after(&mut self) {
+        self.tries = 0;
+        self.step = Step::Look { live: true };
+    }
+
+    fn is_keyless(&self) -> bool {
+        self.request.values.is_empty()
+    }
+
+    fn is_fenced(&self, pod: &Pod) -> bool {
+        pod.revoked.as_ref().is_some_and(|revoked| self.request.values.contains(revoked))
+    }
+
+    fn fail(&mut self) {
+        if let Some(failure) = self.failure.take() {
+            self.end(Err(failure));
+        }
+    }
+
+    fn end(&mut self, result: Result<Bound, Failure>) {
+        let kept = result.is_err() && self.written;
+        self.step = Step::End(Outcome { result, kept });
+    }
+}
+
+enum Own {
+    /// It can be bound.
+    Free,
+    /// It is bound to this node.
+    Here,
+    /// It cannot be bound to this node any more.
+    Over(Failure),
+}
+
+fn judge_own(request: &Request, pod: Option<&Pod>) -> Own {
+    let Some(pod) = pod else { return Own::Over(Failure::PodGone) };
+    match pod.node.as_ref() {
+        _ if pod.key != request.pod => Own::Over(Failure::PodReplaced(pod.key.uid.clone().unwrap_or_default())),
+        Some(node) if *node == request.node => Own::Here,
+        Some(node) => Own::Over(Failure::PodElsewhere(Arc::clone(node))),
+        None if pod.deleting => Own::Over(Failure::PodTerminating),
+        None if pod.finished => Own::Over(Failure::PodFinished),
+        None => Own::Free,
+    }
+}

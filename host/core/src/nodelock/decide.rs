@@ -1,0 +1,73 @@
+//! Whether a claimant takes a lock, and what it has to do before.
+
+use super::holder::{Facts, Held, Pod, Reason, Standing, Why, is_owner, judge, judge_absent};
+use super::record::{Lock, Named, PodKey};
+
+/// What a claimant does about one key of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// Nobody holds it: it is written.
+    Acquire,
+    /// It names the claimant already, by an earlier attempt: it is replaced by the value of this one.
+    AlreadyMine {
+        /// By its UID. A name alone may be that of a younger pod, which only the API server knows yet.
+        noted: bool,
+    },
+    /// Somebody else holds it.
+    HeldBy(Held),
+    /// Nobody holds what stands there: it is replaced, in one write that names exactly that.
+    TakeOver {
+        /// Why nobody does.
+        reason: Reason,
+        /// From whom it is taken first, so that it can no longer be bound under it.
+        revoke: Option<PodKey>,
+    },
+}
+
+/// Decides for a claimant whose pod was judged to be unbound, alive and the one that was asked for.
+#[must_use]
+pub fn decide(lock: Option<&Lock>, claimant: &Pod, facts: &Facts<'_>) -> Decision {
+    let Some(lock) = lock else {
+        return judge_absent(facts).map_or(Decision::Acquire, Decision::HeldBy);
+    };
+    if let Named::Pod { pod, time, note } = &lock.named {
+        let noted = note.is_some();
+        if is_owner(pod, *time, noted, claimant) {
+            return judge_absent(facts).map_or(Decision::AlreadyMine { noted }, Decision::HeldBy);
+        }
+    }
+    match judge(lock, facts) {
+        Standing::Held(held) => Decision::HeldBy(held),
+        Standing::Over(reason) => {
+            let revoke = lock.pod().filter(|_| reason.revokes()).cloned();
+            Decision::TakeOver { reason, revoke }
+        }
+    }
+}
+
+/// What whoever may only give back does about a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// It is exactly the value that was written: it is removed.
+    Remove,
+    /// It is another one's, or was replaced by a later attempt: nothing is left to do.
+    NotMine,
+    /// It is not there: nothing is left to do.
+    Absent,
+}
+
+/// Decides for a holder of exactly this value. Never by the name in it.
+#[must_use]
+pub fn release(lock: Option<&Lock>, value: &str) -> Release {
+    match lock {
+        None => Release::Absent,
+        Some(lock) if *lock.value == *value => Release::Remove,
+        Some(_) => Release::NotMine,
+    }
+}
+
+/// Whether a lock waits for a live look at its pod and nothing else.
+#[must_use]
+pub fn unconfirmed(held: &Held) -> Option<&PodKey> {
+    held.holder.as_ref().filter(|_| held.why == Why::Unconfirmed)
+}

@@ -1,0 +1,393 @@
+//! Whether the pod that a lock names still holds it: by its state, never by its phase annotation, and by age only where
+//! nothing else can tell (decision N6).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::record::{Lock, Named, PodKey};
+
+/// How long a pod that vanished keeps its lock: a kubelet may be in the middle of asking for its devices. That it was being
+/// deleted says nothing, since whoever deletes it by force after that does not wait for its kubelet either.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// How much later than the lock a pod may be created, by another clock, and still be the one that a foreign value names.
+pub const SKEW: Duration = Duration::from_secs(5);
+
+/// What matters of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// Who it is, with its UID.
+    pub key: PodKey,
+    /// The version that this was read from.
+    pub version: Arc<str>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// The node it is bound to.
+    pub node: Option<Arc<str>>,
+    /// It succeeded or failed.
+    pub finished: bool,
+    /// A kubelet has set `status.startTime`, which it does after it has asked for devices.
+    pub started: bool,
+    /// It has a deletionTimestamp.
+    pub deleting: bool,
+    /// The value of a lock that was taken from it.
+    pub revoked: Option<Arc<str>>,
+}
+
+impl Pod {
+    /// Whether a device plugin of this node may still be asked for its devices.
+    #[must_use]
+    pub fn waits_on(&self, node: &str) -> bool {
+        self.node.as_deref() == Some(node) && !self.finished && !self.started
+    }
+}
+
+/// What is known of the pod that a lock names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Holder {
+    /// Nothing that counts: a cache without it proves nothing.
+    Unconfirmed,
+    /// A live read found none of that identity.
+    Gone {
+        /// Since when this is known here.
+        since: Duration,
+    },
+    /// It was seen like this. What is said of its end is for good, however old the sight.
+    Seen(Pod),
+}
+
+/// Time, for a judgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Clock {
+    /// The time of the day, which others write into locks.
+    pub wall: Timestamp,
+    /// A clock that never goes back, since an origin of this process.
+    pub steady: Duration,
+}
+
+/// What a judgement rests on.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// The pod that the lock names.
+    pub holder: &'a Holder,
+    /// Whether the API server was asked for that pod, after the lock was seen.
+    pub confirmed: bool,
+    /// Pods bound to this node that need this key and that no device plugin has certainly answered for.
+    pub waiting: &'a [Pod],
+    /// Whether the API server was asked for those, after the lock was seen.
+    pub listed: bool,
+    /// When this process first saw exactly this value.
+    pub first_seen: Duration,
+    /// Now.
+    pub clock: Clock,
+    /// When a lock expires.
+    pub ttl: Duration,
+    /// Whom age alone robs.
+    pub takeover: Takeover,
+}
+
+/// Whom age alone robs of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Takeover {
+    /// Nobody who is bound: a device plugin would serve the wrong pod.
+    #[default]
+    State,
+    /// Everybody, as the original protocol does.
+    Age,
+}
+
+/// How a lock stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// Somebody holds it.
+    Held(Held),
+    /// Nobody does, although it stands there.
+    Over(Reason),
+}
+
+/// Who holds a lock, and until when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// The pod; `None` where the lock names none.
+    pub holder: Option<PodKey>,
+    /// After what time it is judged otherwise if nothing happens; `None` where only others change it.
+    pub left: Option<Duration>,
+    /// Why it counts as held.
+    pub why: Why,
+}
+
+/// Why a lock counts as held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Why {
+    /// Its pod is being bound.
+    Binding,
+    /// Its pod is bound here and its device plugin has not answered.
+    Allocating,
+    /// The same, and for longer than a lock lasts. It is not robbed; somebody should look at the device plugin.
+    Stuck,
+    /// Its pod vanished a moment ago, and a kubelet may be in the middle of asking for its devices.
+    Vanished,
+    /// It names no pod, and its time is not over.
+    Nameless,
+    /// It is not understood, and its time is not over.
+    Unparsable,
+    /// The lock names nobody who holds it, but this pod is bound here and its device plugin has not answered.
+    Unrecorded,
+    /// Its pod has to be asked for first.
+    Unconfirmed,
+    /// It names no pod and its time is over; the pods that are bound here have to be asked for first.
+    Unlisted,
+}
+
+/// Why a lock that stands there is nobody's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// Its pod is gone.
+    Gone,
+    /// Its pod has succeeded or failed.
+    Finished,
+    /// Its pod is bound to another node.
+    Elsewhere,
+    /// Its pod has started: the device plugin has answered, and did not release.
+    Started,
+    /// Its pod ends and was never bound.
+    Terminating,
+    /// It was taken from its pod, which has not been bound under it.
+    Revoked,
+    /// Its pod was not bound in time. It may still be, so the lock is taken from the pod first.
+    Expired,
+    /// It names no pod, and its time is over.
+    Nameless,
+    /// It is not understood, and its time is over.
+    Unparsable,
+    /// Its bound pod is robbed for age, because the operator wants that.
+    Age,
+}
+
+impl Reason {
+    /// Whether the pod may still be bound under this lock, so that the lock has to be taken from the pod before it is
+    /// replaced (decision N5).
+    #[must_use]
+    pub fn revokes(self) -> bool {
+        self == Self::Expired
+    }
+}
+
+/// How a lock stands, given what is known.
+#[must_use]
+pub fn judge(lock: &Lock, facts: &Facts<'_>) -> Standing {
+    let standing = named(lock, facts);
+    let waiting = facts.waiting.iter().find(|pod| pod.waits_on(facts.node));
+    let robbed = facts.takeover == Takeover::Age && expired(lock, facts).is_none();
+    match (&standing, waiting) {
+        (Standing::Over(_), Some(_)) if robbed => standing,
+        (Standing::Over(_) | Standing::Held(Held { why: Why::Unlisted, .. }), Some(pod)) => unrecorded(pod),
+        _ => standing,
+    }
+}
+
+/// Who holds a node under a key that is not there.
+#[must_use]
+pub fn judge_absent(facts: &Facts<'_>) -> Option<Held> {
+    let waiting = facts.waiting.iter().find(|pod| pod.waits_on(facts.node))?;
+    match unrecorded(waiting) {
+        Standing::Held(held) => Some(held),
+        Standing::Over(_) => None,
+    }
+}
+
+fn unrecorded(pod: &Pod) -> Standing {
+    Standing::Held(Held { holder: Some(pod.key.clone()), left: None, why: Why::Unrecorded })
+}
+
+fn named(lock: &Lock, facts: &Facts<'_>) -> Standing {
+    let left = expired(lock, facts);
+    let standing = seen(lock, facts, left);
+    match (&lock.named, &standing, facts.holder) {
+        // A name alone may be that of an earlier pod, which a cache still has.
+        (Named::Pod { pod, note: None, .. }, Standing::Over(_), Holder::Seen(_)) if !facts.confirmed => {
+            Standing::Held(Held { holder: Some(pod.clone()), left: None, why: Why::Unconfirmed })
+        }
+        _ => standing,
+    }
+}
+
+fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
+    let nameless = |why, reason| match left {
+        Some(left) => Standing::Held(Held { holder: None, left: Some(left), why }),
+        // Whom it was written for may be bound here, and a watch that was not listened to for a while does not know it.
+        None if !facts.listed && facts.takeover == Takeover::State => {
+            Standing::Held(Held { holder: None, left: None, why: Why::Unlisted })
+        }
+        None => Standing::Over(reason),
+    };
+    let (pod, time, noted) = match &lock.named {
+        Named::Unparsable(_) => return nameless(Why::Unparsable, Reason::Unparsable),
+        Named::Nobody { .. } => return nameless(Why::Nameless, Reason::Nameless),
+        Named::Pod { pod, time, note } => (pod, *time, note.is_some()),
+    };
+    let held = |left, why| Standing::Held(Held { holder: Some(pod.clone()), left, why });
+    match facts.holder {
+        Holder::Unconfirmed => held(None, Why::Unconfirmed),
+        Holder::Gone { since } => {
+            let left = (*since + GRACE).saturating_sub(facts.clock.steady);
+            if left.is_zero() { Standing::Over(Reason::Gone) } else { held(Some(left), Why::Vanished) }
+        }
+        // Whoever read it did not look at who it is; what a lock says of one pod is never judged by another.
+        Holder::Seen(seen) if !is_owner(pod, time, noted, seen) => held(None, Why::Unconfirmed),
+        Holder::Seen(seen) => match seen.node.as_deref() {
+            _ if seen.finished => Standing::Over(Reason::Finished),
+            Some(node) if node != facts.node => Standing::Over(Reason::Elsewhere),
+            Some(_) if seen.started => Standing::Over(Reason::Started),
+            Some(_) => match left {
+                Some(left) => held(Some(left), Why::Allocating),
+                None if facts.takeover == Takeover::Age => Standing::Over(Reason::Age),
+                None => held(None, Why::Stuck),
+            },
+            None if seen.deleting => Standing::Over(Reason::Terminating),
+            None if seen.revoked.as_deref() == Some(&lock.value) => Standing::Over(Reason::Revoked),
+            None => match left {
+                Some(left) => held(Some(left), Why::Binding),
+                None => Standing::Over(Reason::Expired),
+            },
+        },
+    }
+}
+
+/// What a live read of the pod that a value names tells. Since when it is gone is kept from what was known before.
+#[must_use]
+pub fn confirm(named: &PodKey, value: &str, read: Option<Pod>, before: Option<&Holder>, now: Duration) -> Holder {
+    let time = Lock::read(value, None).time().unwrap_or(Timestamp::MAX);
+    match (read.filter(|pod| is_owner(named, time, named.uid.is_some(), pod)), before) {
+        (Some(pod), _) => Holder::Seen(pod),
+        (None, Some(gone @ Holder::Gone { .. })) => gone.clone(),
+        (None, _) => Holder::Gone { since: now },
+    }
+}
+
+/// Whether a pod that was read is the one that a value names: by UID where a note tells it, otherwise by name, unless it
+/// is younger than the value.
+#[must_use]
+pub fn is_owner(named: &PodKey, time: Timestamp, noted: bool, seen: &Pod) -> bool {
+    let young = || seen.created.duration_since(time) > jiff::SignedDuration::try_from(SKEW).unwrap_or_default();
+    named.may_be(&seen.key) && (noted || !young())
+}
+
+/// How long it lasts; `None` when it has expired. The greater of two ages counts: that by the clocks of the day, and the
+/// time since the value was first seen here (requirements R11, R12).
+fn expired(lock: &Lock, facts: &Facts<'_>) -> Option<Duration> {
+    let seen = facts.clock.steady.saturating_sub(facts.first_seen);
+    let written = lock.time().and_then(|time| Duration::try_from(facts.clock.wall.duration_since(time)).ok());
+    let age = written.unwrap_or_default().max(seen);
+    (age <= facts.ttl).then(|| facts.ttl - age)
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Binding => "its pod is being bound",
+            Self::Allocating => "its pod is bound here and waits for its device plugin",
+            Self::Stuck => "its pod is bound here and has waited for its device plugin for longer than a lock lasts",
+            Self::Vanished => "its pod vanished a moment ago, and its devices may still be asked for",
+            Self::Nameless => "it names no pod, and its time is not over",
+            Self::Unparsable => "it cannot be read, and its time is not over",
+            Self::Unrecorded => {
+                "this pod is bound here and waits for its device plugin, although the lock does not name it"
+            }
+            Self::Unconfirmed => "its pod has to be asked for first",
+            Self::Unlisted => "it names no pod, and the pods of this node have to be asked for first",
+        })
+    }
+}
+
+impl Why {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Binding,
+        Self::Allocating,
+        Self::Stuck,
+        Self::Vanished,
+        Self::Nameless,
+        Self::Unparsable,
+        Self::Unrecorded,
+        Self::Unconfirmed,
+        Self::Unlisted,
+    ];
+
+    /// The word of metrics, Events and the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Binding => "binding",
+            Self::Allocating => "allocating",
+            Self::Stuck => "stuck",
+            Self::Vanished => "vanished",
+            Self::Nameless => "nameless",
+            Self::Unparsable => "unparsable",
+            Self::Unrecorded => "unrecorded",
+            Self::Unconfirmed => "unconfirmed",
+            Self::Unlisted => "unlisted",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => "its pod is gone",
+            Self::Finished => "its pod has finished",
+            Self::Elsewhere => "its pod is bound to another node",
+            Self::Started => "its pod has started, so its device plugin has answered",
+            Self::Terminating => "its pod is being deleted and is bound nowhere",
+            Self::Revoked => "it was taken from its pod, which is bound nowhere",
+            Self::Expired => "its pod is bound nowhere, and its time is over",
+            Self::Nameless => "it names no pod, and its time is over",
+            Self::Unparsable => "it cannot be read, and its time is over",
+            Self::Age => "its time is over",
+        })
+    }
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Gone,
+        Self::Finished,
+        Self::Elsewhere,
+        Self::Started,
+        Self::Terminating,
+        Self::Revoked,
+        Self::Expired,
+        Self::Nameless,
+        Self::Unparsable,
+        Self::Age,
+    ];
+
+    /// Whether a device plugin that has done its work may be about to give the lock back itself.
+    #[must_use]
+    pub fn may_be_given_back(self) -> bool {
+        matches!(self, Self::Finished | Self::Elsewhere | Self::Started)
+    }
+
+    /// The word of metrics, Events and the command line.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Finished => "finished",
+            Self::Elsewhere => "elsewhere",
+            Self::Started => "started",
+            Self::Terminating => "terminating",
+            Self::Revoked => "revoked",
+            Self::Expired => "expired",
+            Self::Nameless => "nameless",
+            Self::Unparsable => "unparsable",
+            Self::Age => "age",
+        }
+    }
+}

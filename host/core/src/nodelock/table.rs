@@ -1,0 +1,215 @@
+//! The state table of the lock (`node-lock-and-bind.md` A10, as decisions N5 and N6 change it), made by asking
+//! [`decide`] itself: the documentation cannot say anything else than the code does.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::decide::{Decision, decide};
+use super::holder::{Clock, Facts, Holder, Pod, Takeover};
+use super::record::{Lock, Note, PodKey};
+
+const NODE: &str = "gpu-1";
+const TTL: Duration = Duration::from_secs(300);
+const STEADY: Duration = Duration::from_secs(100_000);
+
+/// What a row begins with.
+struct Row {
+    /// What stands on the node, in words.
+    stands: &'static str,
+    /// What is known of the pod that it names, in words.
+    known: &'static str,
+    value: Option<String>,
+    /// With our note.
+    noted: bool,
+    holder: Holder,
+    /// The API server was asked for the pod.
+    confirmed: bool,
+    /// The API server was asked for the pods of the node.
+    listed: bool,
+    /// A pod that is bound here and waits for its device plugin.
+    waiting: Option<Pod>,
+}
+
+/// The moment of the table.
+fn now() -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_hours(490_000)
+}
+
+fn pod(name: &str, uid: &str) -> Pod {
+    Pod {
+        key: PodKey { namespace: "default".into(), name: name.into(), uid: Some(uid.into()) },
+        version: "1".into(),
+        created: Timestamp::UNIX_EPOCH,
+        node: None,
+        finished: false,
+        started: false,
+        deleting: false,
+        revoked: None,
+    }
+}
+
+fn seen(change: impl FnOnce(&mut Pod)) -> Holder {
+    let mut holder = pod("b", "uid-b");
+    change(&mut holder);
+    Holder::Seen(holder)
+}
+
+fn bound(change: impl FnOnce(&mut Pod)) -> Holder {
+    seen(|pod| {
+        pod.node = Some(NODE.into());
+        change(pod);
+    })
+}
+
+fn rows() -> Vec<Row> {
+    let aged = |seconds: i64| now() - SignedDuration::from_secs(seconds);
+    let of_b = |seconds: i64| Some(format!("{},default,b", aged(seconds)));
+    let (fresh, old) = (60, 600);
+    let b = "a lock of pod B";
+    let row = |stands, known, value, holder| Row {
+        stands,
+        known,
+        value,
+        noted: true,
+        holder,
+        confirmed: true,
+        listed: true,
+        waiting: None,
+    };
+    let gone = |seconds: u64| Holder::Gone { since: STEADY - Duration::from_secs(seconds) };
+    let waits = || {
+        let mut waits = pod("c", "uid-c");
+        waits.node = Some(NODE.into());
+        Some(waits)
+    };
+    let legacy = |seconds: i64| Some(aged(seconds).to_string());
+    let value = of_b(fresh).map(Arc::<str>::from);
+    vec![
+        row("nothing", "-", None, Holder::Unconfirmed),
+        Row {
+            waiting: waits(),
+            ..row("nothing", "pod C is bound here and has not started", None, Holder::Unconfirmed)
+        },
+        row(b, "not bound", of_b(fresh), seen(|_| {})),
+        row("the same, expired", "not bound", of_b(old), seen(|_| {})),
+        row(b, "not bound, this lock was taken from it", of_b(fresh), seen(|pod| pod.revoked = value.clone())),
+        row(b, "not bound, being deleted", of_b(fresh), seen(|pod| pod.deleting = true)),
+        row(b, "bound here, not started", of_b(fresh), bound(|_| {})),
+        row(b, "bound here, not started, being deleted", of_b(fresh), bound(|pod| pod.deleting = true)),
+        row("the same, expired", "bound here, not started", of_b(old), bound(|_| {})),
+        row(b, "bound here, started", of_b(fresh), bound(|pod| pod.started = true)),
+        row(b, "bound elsewhere", of_b(fresh), bound(|pod| pod.node = Some("gpu-2".into()))),
+        row(b, "finished", of_b(fresh), bound(|pod| pod.finished = true)),
+        row(b, "gone since 2 s", of_b(fresh), gone(2)),
+        row(b, "gone since 5 s", of_b(fresh), gone(5)),
+        row(b, "not in the cache", of_b(fresh), Holder::Unconfirmed),
+        Row { waiting: waits(), ..row(b, "gone, but pod C is bound here and has not started", of_b(fresh), gone(60)) },
+        Row {
+            noted: false,
+            confirmed: false,
+            ..row(
+                "a lock of pod B without our note",
+                "started, as the cache has it",
+                of_b(fresh),
+                bound(|pod| pod.started = true),
+            )
+        },
+        row("a bare time", "-", legacy(fresh), Holder::Unconfirmed),
+        Row {
+            listed: false,
+            ..row("a bare time, expired", "the pods of the node were not asked for", legacy(old), Holder::Unconfirmed)
+        },
+        row("a bare time, expired", "no pod of the node waits", legacy(old), Holder::Unconfirmed),
+        row("a time in the future", "-", legacy(-600), Holder::Unconfirmed),
+        row("what cannot be read", "first seen now", Some("lock".to_owned()), Holder::Unconfirmed),
+    ]
+}
+
+fn decided(row: &Row, claimant: &Pod) -> Decision {
+    let note = |value: &str| Note {
+        value: value.into(),
+        uid: "uid-b".into(),
+        pod: None,
+        attempt: "1".into(),
+        instance: "x".into(),
+        deadline: now(),
+    };
+    let lock = row.value.as_deref().map(|value| Lock::read(value, row.noted.then(|| note(value))));
+    let waiting: Vec<Pod> = row.waiting.iter().cloned().collect();
+    let facts = Facts {
+        node: NODE,
+        holder: &row.holder,
+        confirmed: row.confirmed,
+        waiting: &waiting,
+        listed: row.listed,
+        first_seen: STEADY,
+        clock: Clock { wall: now(), steady: STEADY },
+        ttl: TTL,
+        takeover: Takeover::State,
+    };
+    decide(lock.as_ref(), claimant, &facts)
+}
+
+fn words(decision: &Decision) -> String {
+    match decision {
+        Decision::Acquire => "takes it".to_owned(),
+        Decision::AlreadyMine { noted: true } => "takes it with a value of its own".to_owned(),
+        Decision::AlreadyMine { noted: false } => {
+            "asks the API server for its own pod, then takes it with a value of its own".to_owned()
+        }
+        Decision::HeldBy(held) => format!("waits: {} (`{}`)", held.why, held.why.word()),
+        Decision::TakeOver { reason, revoke: None } => format!("takes it: {reason} (`{}`)", reason.word()),
+        Decision::TakeOver { reason, revoke: Some(_) } => {
+            format!("marks B, then takes it: {reason} (`{}`)", reason.word())
+        }
+    }
+}
+
+/// The table, as Markdown: what stands there, what is known, what another pod does, and what pod B itself does.
+#[must_use]
+pub fn table() -> String {
+    let mut text = String::from(
+        "| on the node | what is known of its pod | another pod | pod B itself |\n| --- | --- | --- | --- |\n",
+    );
+    for row in rows() {
+        let other = words(&decided(&row, &pod("a", "uid-a")));
+        // Who is bound or gone asks for nothing.
+        let asks = !matches!(&row.holder, Holder::Seen(pod) if pod.node.is_some() || pod.deleting)
+            && !matches!(row.holder, Holder::Gone { .. });
+        let own = if asks { words(&decided(&row, &pod("b", "uid-b"))) } else { "-".to_owned() };
+        // A string takes whatever is written.
+        let _ = writeln!(text, "| {} | {} | {other} | {own} |", row.stands, row.known);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a10_the_table_has_a_row_for_every_reason_to_wait_and_to_take() {
+        let table = table();
+        for word in [
+            "binding",
+            "allocating",
+            "stuck",
+            "vanished",
+            "nameless",
+            "unparsable",
+            "unrecorded",
+            "unconfirmed",
+            "unlisted",
+        ] {
+            assert!(table.contains(&format!("(`{word}`)")), "{word}: {table}");
+        }
+        for word in ["gone", "finished", "elsewhere", "started", "terminating", "revoked", "expired"] {
+            let taken = |line: &str| line.contains("takes it: ") && line.contains(&format!("(`{word}`)"));
+            assert!(table.lines().any(taken), "{word}: {table}");
+        }
+        assert_eq!(table.lines().count(), 2 + rows().len());
+    }
+}

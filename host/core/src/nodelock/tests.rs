@@ -1,0 +1,319 @@
+//! The state table of A10 as decisions N5 and N6 change it, the examples of AX that are decisions, and what is no evidence.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(300);
+const NODE: &str = "gpu-1";
+const NOW: &str = "2026-08-01T06:10:00Z";
+
+fn time(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn key(name: &str, uid: &str) -> PodKey {
+    PodKey { namespace: "default".into(), name: name.into(), uid: Some(uid.into()) }
+}
+
+/// A pod that was created long ago and is not bound.
+fn pod(name: &str, uid: &str) -> Pod {
+    Pod {
+        key: key(name, uid),
+        version: "7".into(),
+        created: time("2026-08-01T05:00:00Z"),
+        node: None,
+        finished: false,
+        started: false,
+        deleting: false,
+        revoked: None,
+    }
+}
+
+fn bound(name: &str, uid: &str, node: &str) -> Pod {
+    Pod { node: Some(node.into()), ..pod(name, uid) }
+}
+
+fn note(value: &str, uid: &str) -> Note {
+    Note {
+        value: value.into(),
+        uid: uid.into(),
+        pod: None,
+        attempt: "a1".into(),
+        instance: "replica-1".into(),
+        deadline: time(NOW),
+    }
+}
+
+/// What is known, with the value first seen now.
+struct World {
+    holder: Holder,
+    confirmed: bool,
+    waiting: Vec<Pod>,
+    listed: bool,
+    seen_for: Duration,
+    now: Timestamp,
+    takeover: Takeover,
+}
+
+impl World {
+    fn new(holder: Holder) -> Self {
+        Self {
+            holder,
+            confirmed: true,
+            waiting: Vec::new(),
+            listed: true,
+            seen_for: Duration::ZERO,
+            now: time(NOW),
+            takeover: Takeover::State,
+        }
+    }
+
+    fn decide(&self, lock: Option<&Lock>, claimant: &Pod) -> Decision {
+        let steady = Duration::from_secs(100_000);
+        let facts = Facts {
+            node: NODE,
+            holder: &self.holder,
+            confirmed: self.confirmed,
+            waiting: &self.waiting,
+            listed: self.listed,
+            first_seen: steady - self.seen_for,
+            clock: Clock { wall: self.now, steady },
+            ttl: TTL,
+            takeover: self.takeover,
+        };
+        decide(lock, claimant, &facts)
+    }
+}
+
+fn held(decision: &Decision) -> Option<(Why, Option<Duration>)> {
+    match decision {
+        Decision::HeldBy(held) => Some((held.why, held.left)),
+        _ => None,
+    }
+}
+
+fn taken(decision: &Decision) -> Option<(Reason, bool)> {
+    match decision {
+        Decision::TakeOver { reason, revoke } => Some((*reason, revoke.is_some())),
+        _ => None,
+    }
+}
+
+const FRESH: &str = "2026-08-01T06:08:00Z,default,p1";
+const OLD: &str = "2026-08-01T06:00:00Z,default,p1";
+
+fn gone(for_seconds: u64) -> Holder {
+    Holder::Gone { since: Duration::from_secs(100_000 - for_seconds) }
+}
+
+/// The table of A10: what stands there, what is known of its pod, what another claimant does.
+#[test]
+fn a10_every_row_for_another_claimant() {
+    let other = pod("p2", "u2");
+    let held_for = |why, left: Option<u64>| (Some((why, left.map(Duration::from_secs))), None);
+    let taken_for = |reason, revokes| (None, Some((reason, revokes)));
+    let ended = |end: fn(&mut Pod)| {
+        let mut pod = bound("p1", "u1", NODE);
+        end(&mut pod);
+        Holder::Seen(pod)
+    };
+    let unbound = |end: fn(&mut Pod)| {
+        let mut pod = pod("p1", "u1");
+        end(&mut pod);
+        Holder::Seen(pod)
+    };
+    let rows = [
+        // A pod that is being bound.
+        (FRESH, unbound(|_| {}), held_for(Why::Binding, Some(180))),
+        (OLD, unbound(|_| {}), taken_for(Reason::Expired, true)),
+        (FRESH, unbound(|pod| pod.deleting = true), taken_for(Reason::Terminating, false)),
+        (FRESH, unbound(|pod| pod.finished = true), taken_for(Reason::Finished, false)),
+        (FRESH, unbound(|pod| pod.revoked = Some(FRESH.into())), taken_for(Reason::Revoked, false)),
+        (FRESH, unbound(|pod| pod.revoked = Some(OLD.into())), held_for(Why::Binding, Some(180))),
+        (FRESH, unbound(|pod| pod.started = true), held_for(Why::Binding, Some(180))),
+        // A pod that waits for its device plugin.
+        (FRESH, ended(|_| {}), held_for(Why::Allocating, Some(180))),
+        (OLD, ended(|_| {}), held_for(Why::Stuck, None)),
+        (FRESH, ended(|pod| pod.deleting = true), held_for(Why::Allocating, Some(180))),
+        (FRESH, ended(|pod| pod.started = true), taken_for(Reason::Started, false)),
+        (FRESH, ended(|pod| pod.finished = true), taken_for(Reason::Finished, false)),
+        (FRESH, ended(|pod| pod.node = Some("gpu-2".into())), taken_for(Reason::Elsewhere, false)),
+        // A pod that is not there.
+        (FRESH, Holder::Unconfirmed, held_for(Why::Unconfirmed, None)),
+        (OLD, Holder::Unconfirmed, held_for(Why::Unconfirmed, None)),
+        (FRESH, gone(0), held_for(Why::Vanished, Some(5))),
+        (FRESH, gone(5), taken_for(Reason::Gone, false)),
+        // A value without a pod.
+        ("2026-08-01T06:08:00Z", Holder::Unconfirmed, held_for(Why::Nameless, Some(180))),
+        ("2026-08-01T06:08:00Z,,", Holder::Unconfirmed, held_for(Why::Nameless, Some(180))),
+        ("2026-08-01T06:00:00Z", Holder::Unconfirmed, taken_for(Reason::Nameless, false)),
+        // A value that cannot be read.
+        ("lock", Holder::Unconfirmed, held_for(Why::Unparsable, Some(300))),
+        ("", Holder::Unconfirmed, held_for(Why::Unparsable, Some(300))),
+    ];
+    for (value, holder, wanted) in rows {
+        let decision = World::new(holder.clone()).decide(Some(&Lock::read(value, None)), &other);
+        assert_eq!((held(&decision), taken(&decision)), wanted, "{value} {holder:?}");
+    }
+    assert_eq!(World::new(Holder::Unconfirmed).decide(None, &other), Decision::Acquire);
+}
+
+#[test]
+fn a10_the_pod_that_it_names_takes_it_whatever_its_age_and_replaces_the_value() {
+    let mine = pod("p1", "u1");
+    for (value, noted) in [(FRESH, true), (OLD, true), (FRESH, false)] {
+        let lock = Lock::read(value, noted.then(|| note(value, "u1")));
+        for holder in [Holder::Unconfirmed, Holder::Seen(mine.clone())] {
+            assert_eq!(World::new(holder).decide(Some(&lock), &mine), Decision::AlreadyMine { noted }, "{value}");
+        }
+    }
+}
+
+#[test]
+fn r4_a_pod_of_the_same_name_is_another_one() {
+    let again = pod("p1", "u9");
+    // With a note the UID says so.
+    let lock = Lock::read(FRESH, Some(note(FRESH, "u1")));
+    assert_eq!(
+        held(&World::new(Holder::Seen(again.clone())).decide(Some(&lock), &again)),
+        Some((Why::Unconfirmed, None))
+    );
+    assert_eq!(taken(&World::new(gone(5)).decide(Some(&lock), &again)), Some((Reason::Gone, false)));
+    // Without one it is too young to be meant.
+    let young = Pod { created: time("2026-08-01T06:08:06Z"), ..again.clone() };
+    let foreign = Lock::read(FRESH, None);
+    assert_eq!(
+        held(&World::new(Holder::Seen(young.clone())).decide(Some(&foreign), &young)),
+        Some((Why::Unconfirmed, None))
+    );
+    let skewed = Pod { created: time("2026-08-01T06:08:05Z"), ..again };
+    assert_eq!(World::new(Holder::Unconfirmed).decide(Some(&foreign), &skewed), Decision::AlreadyMine { noted: false });
+    // A note about another value is void.
+    let stale = Lock::read(FRESH, Some(note(OLD, "u1")));
+    assert_eq!(stale.pod().unwrap().uid, None);
+}
+
+#[test]
+fn ax_2_a_live_holder_is_named_in_the_refusal() {
+    let decision = World::new(Holder::Seen(pod("p1", "u1"))).decide(Some(&Lock::read(FRESH, None)), &pod("p2", "u2"));
+    let Decision::HeldBy(held) = decision else { panic!("{decision:?}") };
+    let refusal = attempt::Failure::Held { node: NODE.into(), ttl: TTL, held }.to_string();
+    assert!(
+        refusal.starts_with("node lock contention: node gpu-1 has been locked within 5m0s, by default/p1: "),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn ax_3_a_lock_expires_when_it_is_older_than_the_timeout_and_not_at_it() {
+    let lock = Lock::read("2026-08-01T06:05:00Z", None);
+    let at =
+        |now: &str| World { now: time(now), ..World::new(Holder::Unconfirmed) }.decide(Some(&lock), &pod("p2", "u2"));
+    assert_eq!(held(&at("2026-08-01T06:10:00Z")), Some((Why::Nameless, Some(Duration::ZERO))));
+    assert_eq!(taken(&at("2026-08-01T06:10:00.001Z")), Some((Reason::Nameless, false)));
+}
+
+#[test]
+fn r11_r12_what_cannot_be_dated_is_as_old_as_it_was_seen() {
+    for value in ["lock", "2026-08-01T07:10:00Z", "9999-12-31T23:59:59Z,default,p1"] {
+        let lock = Lock::read(value, None);
+        let after = |seconds| {
+            let world = World { seen_for: Duration::from_secs(seconds), ..World::new(Holder::Seen(pod("p1", "u1"))) };
+            world.decide(Some(&lock), &pod("p2", "u2"))
+        };
+        assert_eq!(held(&after(300)).unwrap().1, Some(Duration::ZERO), "{value}");
+        assert!(taken(&after(301)).is_some(), "{value}");
+    }
+}
+
+#[test]
+fn n6_a_pod_of_the_cache_is_no_proof_against_a_value_that_has_only_its_name() {
+    let started = Pod { started: true, ..bound("p1", "u1", NODE) };
+    let decided = |confirmed, noted: bool| {
+        let lock = Lock::read(FRESH, noted.then(|| note(FRESH, "u1")));
+        World { confirmed, ..World::new(Holder::Seen(started.clone())) }.decide(Some(&lock), &pod("p2", "u2"))
+    };
+    assert_eq!(held(&decided(false, false)), Some((Why::Unconfirmed, None)));
+    for (confirmed, noted) in [(true, false), (false, true), (true, true)] {
+        assert_eq!(taken(&decided(confirmed, noted)), Some((Reason::Started, false)));
+    }
+}
+
+/// A watch that was not listened to for longer than a lock lasts (a process that stood still) proves nothing about age.
+#[test]
+fn n6_what_names_nobody_is_taken_for_its_age_only_after_the_pods_of_the_node_were_asked_for() {
+    for value in ["lock", "", "2026-08-01T06:00:00Z", "2026-08-01T06:00:00Z,,"] {
+        let lock = Lock::read(value, None);
+        let world = |listed, waiting| World { listed, waiting, seen_for: TTL * 2, ..World::new(Holder::Unconfirmed) };
+        let decided = |listed, waiting| world(listed, waiting).decide(Some(&lock), &pod("p2", "u2"));
+        assert_eq!(held(&decided(false, vec![])), Some((Why::Unlisted, None)), "{value}");
+        assert!(taken(&decided(true, vec![])).is_some(), "{value}");
+        for listed in [false, true] {
+            let waits = decided(listed, vec![bound("p1", "u1", NODE)]);
+            assert_eq!(held(&waits), Some((Why::Unrecorded, None)), "{value}");
+        }
+    }
+}
+
+#[test]
+fn n6_a_free_node_is_not_free_while_a_pod_waits_there_for_its_device_plugin() {
+    let waits = bound("p1", "u1", NODE);
+    let world = |waiting: Vec<Pod>, holder| World { waiting, ..World::new(holder) };
+    let other = pod("p2", "u2");
+    assert_eq!(
+        held(&world(vec![waits.clone()], Holder::Unconfirmed).decide(None, &other)),
+        Some((Why::Unrecorded, None))
+    );
+    // Nor where a dead lock stands, nor where one stands that nobody owns, nor where the claimant's own does.
+    let dead = Lock::read(FRESH.replace("p1", "p3").as_str(), None);
+    assert_eq!(held(&world(vec![waits.clone()], gone(9)).decide(Some(&dead), &other)), Some((Why::Unrecorded, None)));
+    let mine = Lock::read(FRESH.replace("p1", "p2").as_str(), None);
+    assert_eq!(
+        held(&world(vec![waits.clone()], Holder::Unconfirmed).decide(Some(&mine), &other)),
+        Some((Why::Unrecorded, None))
+    );
+    for over in [
+        Pod { started: true, ..waits.clone() },
+        Pod { finished: true, ..waits.clone() },
+        Pod { node: Some("gpu-2".into()), ..waits.clone() },
+        pod("p1", "u1"),
+    ] {
+        assert_eq!(world(vec![over.clone()], Holder::Unconfirmed).decide(None, &other), Decision::Acquire, "{over:?}");
+    }
+}
+
+#[test]
+fn n6_only_who_wants_it_robs_a_bound_pod_for_age() {
+    let world = |value: &str, takeover| {
+        let world = World {
+            takeover,
+            waiting: vec![bound("p1", "u1", NODE)],
+            ..World::new(Holder::Seen(bound("p1", "u1", NODE)))
+        };
+        world.decide(Some(&Lock::read(value, None)), &pod("p2", "u2"))
+    };
+    assert_eq!(held(&world(OLD, Takeover::State)), Some((Why::Stuck, None)));
+    assert_eq!(taken(&world(OLD, Takeover::Age)), Some((Reason::Age, false)));
+    assert_eq!(held(&world(FRESH, Takeover::Age)), Some((Why::Allocating, Some(Duration::from_secs(180)))));
+}
+
+#[test]
+fn ax_8_only_the_exact_value_is_given_back() {
+    let lock = Lock::read(FRESH, None);
+    assert_eq!(release(Some(&lock), FRESH), Release::Remove);
+    assert_eq!(release(Some(&lock), OLD), Release::NotMine, "a later attempt of the same pod");
+    assert_eq!(release(None, FRESH), Release::Absent);
+}
+
+#[test]
+fn a_bare_value_with_a_note_names_its_pod() {
+    let value: Arc<str> = bare(time("2026-08-01T06:08:00.5Z")).into();
+    let pod = Some(("default".into(), "p1".into()));
+    let lock = Lock::read(&value, Some(Note { pod, ..note(&value, "u1") }));
+    assert_eq!(lock.pod(), Some(&key("p1", "u1")));
+    assert_eq!(Lock::read(&value, Some(note(&value, "u1"))).pod(), None);
+}

@@ -1,0 +1,206 @@
+//! `topoloom lock explain NODE`.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use topoloom_core::nodelock::go_duration::Go;
+use topoloom_core::nodelock::sweep::Stands;
+use topoloom_core::nodelock::{Lock, Named, Note, Pod, Standing, Why};
+
+use super::NodeArgs;
+use super::look::{Judged, Look};
+use crate::cli::print;
+use crate::nodelock::lock::Options;
+use crate::text;
+
+/// Longest text of a stranger that is repeated.
+const SHOWN: usize = 300;
+
+/// Explains.
+pub(super) async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
+    let look = Look::at(&args.terms, &args.node).await?;
+    let judged = look.judge(Arc::from(args.node.as_str())).await?;
+    let mut said = format!("node {}\n", judged.node);
+    if judged.stands.is_empty() {
+        said.push_str(
+            "  it is free: no lock stands on it, and no pod that is bound there waits for its device plugin\n",
+        );
+    }
+    for stands in &judged.stands {
+        let pod = look.pod(stands).await?;
+        let lock = look.lock(&judged.node, Judged::key(stands));
+        explain(&mut said, &judged.node, stands, lock.as_ref(), pod.as_ref(), &look.terms);
+    }
+    print::out(&said);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain(said: &mut String, node: &str, stands: &Stands, lock: Option<&Lock>, pod: Option<&Pod>, terms: &Options) {
+    let value = stands.value.as_deref();
+    let shown = value.map_or_else(|| "is not there".to_owned(), |value| text::line(value, SHOWN));
+    let _ = writeln!(said, "  {}  {shown}", Judged::key(stands).annotation());
+    let mut line = |what: &str, words: String| {
+        let _ = writeln!(said, "    {what:<9}{words}");
+    };
+    if let Some(lock) = lock {
+        line("written", written(lock));
+    }
+    match (&stands.pod, pod) {
+        (Some(named), Some(pod)) => line("pod", describe(named.uid.as_deref(), pod, node)),
+        (Some(named), None) => line("pod", format!("{named}{}, which is not there", uid(named.uid.as_deref()))),
+        (None, _) => line("pod", "none is named".to_owned()),
+    }
+    line("verdict", format!("{}: {}", Judged::word(stands), Judged::why(stands)));
+    line("next", next(&stands.standing, terms));
+    if let Some(value) = value {
+        line("by hand", by_hand(node, value, stands));
+    }
+}
+
+fn uid(uid: Option<&str>) -> String {
+    uid.map(|uid| format!(" (UID {})", text::line(uid, SHOWN))).unwrap_or_default()
+}
+
+fn written(lock: &Lock) -> String {
+    let ago = |time: Timestamp| format!("{} ago", print::span(Timestamp::now().duration_since(time).as_secs()));
+    match &lock.named {
+        Named::Pod { time, note: Some(note), .. } => {
+            let Note { attempt, instance, deadline, .. } = note;
+            let (attempt, instance) = (text::line(attempt, SHOWN), text::line(instance, SHOWN));
+            format!("{} by {instance}, attempt {attempt}, which gives up at {deadline}", ago(*time))
+        }
+        Named::Pod { time, note: None, .. } => {
+            format!("{} by a program that leaves no note of the pod's UID", ago(*time))
+        }
+        Named::Nobody { time } => format!("{} by a program that does not say for which pod", ago(*time)),
+        Named::Unparsable(why) => format!("by a program that is not known: {why}"),
+    }
+}
+
+fn describe(named: Option<&str>, pod: &Pod, node: &str) -> String {
+    let Pod { key, node: bound, finished, started, deleting, revoked, .. } = pod;
+    let mut words = vec![match bound.as_deref() {
+        None => "bound nowhere".to_owned(),
+        Some(bound) if bound == node => "bound here".to_owned(),
+        Some(bound) => format!("bound to {bound}"),
+    }];
+    words.push(match (finished, started) {
+        (true, _) => "finished".to_owned(),
+        (false, true) => "started".to_owned(),
+        (false, false) => "not started".to_owned(),
+    });
+    if *deleting {
+        words.push("being deleted".to_owned());
+    }
+    if let Some(revoked) = revoked {
+        words.push(format!("its lock {} was taken from it", text::line(revoked, SHOWN)));
+    }
+    let other = named.is_some_and(|named| key.uid.as_deref() != Some(named));
+    let other = if other { "; the lock means an earlier pod of that name" } else { "" };
+    format!("{key}{}: {}{other}", uid(key.uid.as_deref()), words.join(", "))
+}
+
+/// What happens without anybody doing anything, and what somebody should do.
+fn next(standing: &Standing, terms: &Options) -> String {
+    let ttl = Go(terms.ttl);
+    match standing {
+        Standing::Over(_) => "the next pod that wants this node takes it; the sweeper removes it where it repairs".to_owned(),
+        Standing::Held(held) => match held.why {
+            Why::Binding => format!("others wait; if the pod is not bound when the lock is older than {ttl}, it loses it"),
+            Why::Allocating => format!("others wait for the device plugin of this node; after {ttl} it counts as stuck"),
+            Why::Stuck => {
+                "others wait, and nobody takes it: look at the device plugin's log on this node, at the kubelet, and at the Events of the pod; deleting the pod lets the node go".to_owned()
+            }
+            Why::Vanished => "it is nobody's in a few seconds".to_owned(),
+            Why::Nameless | Why::Unparsable => format!("it is nobody's once it was there for {ttl}; whoever watches the node counts that"),
+            Why::Unrecorded => "others wait; the next of them restores the lock of this pod after five seconds".to_owned(),
+            Why::Unconfirmed | Why::Unlisted => "it changed while it was looked at: ask again".to_owned(),
+        },
+    }
+}
+
+fn by_hand(node: &str, value: &str, stands: &Stands) -> String {
+    let live = match &stands.standing {
+        Standing::Held(held) if matches!(held.why, Why::Binding | Why::Allocating | Why::Stuck | Why::Unrecorded) => {
+            " --even-if-live"
+        }
+        _ => "",
+    };
+    format!("topoloom lock release {node} --expect {}{live}", quoted(value))
+}
+
+/// A word that a shell takes as it is.
+pub(super) fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use topoloom_core::nodelock::{Held, PodKey, Reason, Retry, Takeover};
+
+    use super::*;
+
+    const TERMS: Options = Options { ttl: Duration::from_secs(300), takeover: Takeover::State, retry: Retry::CLASSIC };
+    const VALUE: &str = "2026-08-01T06:10:00.000000007Z,default,p1";
+
+    fn key() -> PodKey {
+        PodKey { namespace: "default".into(), name: "p1".into(), uid: Some("b3f0".into()) }
+    }
+
+    fn said(standing: Standing, pod: Option<&Pod>) -> String {
+        let note = Note {
+            value: VALUE.into(),
+            uid: "b3f0".into(),
+            pod: None,
+            attempt: "7".into(),
+            instance: "topoloom-0".into(),
+            deadline: "2026-08-01T06:10:28Z".parse().unwrap(),
+        };
+        let stands = Stands { key: 0, value: Some(VALUE.into()), pod: Some(key()), standing };
+        let mut said = String::new();
+        explain(&mut said, "gpu-1", &stands, Some(&Lock::read(VALUE, Some(note))), pod, &TERMS);
+        said
+    }
+
+    #[test]
+    fn a_pod_that_waits_too_long_comes_with_what_to_look_at() {
+        let held = Held { holder: Some(key()), left: None, why: Why::Stuck };
+        let pod = Pod {
+            key: key(),
+            version: "1".into(),
+            created: Timestamp::UNIX_EPOCH,
+            node: Some("gpu-1".into()),
+            finished: false,
+            started: false,
+            deleting: false,
+            revoked: None,
+        };
+        let said = said(Standing::Held(held), Some(&pod));
+        for words in [
+            "  hami.io/mutex.lock  2026-08-01T06:10:00.000000007Z,default,p1\n",
+            "by topoloom-0, attempt 7, which gives up at 2026-08-01T06:10:28Z",
+            "pod      default/p1 (UID b3f0): bound here, not started\n",
+            "verdict  stuck: its pod is bound here",
+            "the device plugin's log",
+            "by hand  topoloom lock release gpu-1 --expect '2026-08-01T06:10:00.000000007Z,default,p1' --even-if-live\n",
+        ] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_lock_of_a_pod_that_is_gone_needs_no_force() {
+        let said = said(Standing::Over(Reason::Gone), None);
+        assert!(said.contains("pod      default/p1 (UID b3f0), which is not there\n"), "{said}");
+        assert!(said.contains("verdict  leaked: its pod is gone\n") && !said.contains("--even-if-live"), "{said}");
+    }
+
+    #[test]
+    fn a_shell_takes_whatever_stands_there() {
+        assert_eq!(quoted("a'b c"), r"'a'\''b c'");
+    }
+}

@@ -1,0 +1,143 @@
+//! What a verdict needs, read from the API server.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use futures::StreamExt;
+use futures::stream;
+use k8s_openapi::api::core::v1 as core_v1;
+use kube::Api;
+use kube::api::{ListParams, PartialObjectMeta};
+use prometheus_client::metrics::histogram::Histogram;
+use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::sweep::{Stands, Sweep};
+use topoloom_core::nodelock::{Held, Lock, Pod, Standing};
+
+use super::TermsArgs;
+use crate::cluster::{Refusal, instance};
+use crate::nodelock::carry::Carrier;
+use crate::nodelock::lock::Options;
+use crate::nodelock::number;
+use crate::nodelock::pods::Slice;
+use crate::nodelock::requests::Requests;
+use crate::nodelock::view::View;
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+/// Nodes that are judged at once.
+const AT_ONCE: usize = 16;
+
+/// What was read, and who reads more.
+pub(super) struct Look {
+    pub(super) carrier: Carrier,
+    pub(super) terms: Options,
+}
+
+/// A node with its verdicts.
+pub(super) struct Judged {
+    pub(super) node: Arc<str>,
+    pub(super) stands: Vec<Stands>,
+}
+
+impl Judged {
+    /// How a lock stands, in a word.
+    pub(super) fn word(stands: &Stands) -> &'static str {
+        match &stands.standing {
+            Standing::Held(held) => held.why.word(),
+            Standing::Over(_) => crate::nodelock::metrics::LEAKED,
+        }
+    }
+
+    /// Why, in a sentence.
+    pub(super) fn why(stands: &Stands) -> String {
+        match &stands.standing {
+            Standing::Held(Held { why, .. }) => why.to_string(),
+            Standing::Over(reason) => reason.to_string(),
+        }
+    }
+
+    /// The annotation that it stands under.
+    pub(super) fn key(stands: &Stands) -> Key {
+        Key::ALL.get(stands.key).copied().unwrap_or(Key::Shared)
+    }
+}
+
+impl Look {
+    /// Reads everything that is about locks.
+    pub(super) async fn everywhere(args: &TermsArgs) -> anyhow::Result<Self> {
+        let (client, look) = Self::nothing(args).await?;
+        let nodes = all(Api::<PartialObjectMeta<core_v1::Node>>::all(client.clone()), "").await.context("nodes")?;
+        let pods =
+            all(Api::<Slice>::all(client), "status.phase!=Succeeded,status.phase!=Failed").await.context("pods")?;
+        look.carrier.view().fill(nodes, pods);
+        Ok(look)
+    }
+
+    /// Reads what is about one node.
+    pub(super) async fn at(args: &TermsArgs, node: &str) -> anyhow::Result<Self> {
+        let (client, look) = Self::nothing(args).await?;
+        let api = Api::<PartialObjectMeta<core_v1::Node>>::all(client.clone());
+        let found = api.get_opt(node).await.map_err(|error| Refusal::of(&error)).context("nodes")?;
+        let found = found.with_context(|| format!("there is no node {node:?}"))?;
+        let pods = all(Api::<Slice>::all(client), &format!("spec.nodeName={node}")).await.context("pods")?;
+        look.carrier.view().fill(vec![found], pods);
+        Ok(look)
+    }
+
+    async fn nothing(args: &TermsArgs) -> anyhow::Result<(kube::Client, Self)> {
+        let client = args.cluster.connect().await?;
+        let view = Arc::new(View::new(args.backends()?.into(), Histogram::new([])));
+        let requests = Requests::new(client.clone(), Arc::clone(view.backends()));
+        let carrier = Carrier::new(view, requests, instance().into(), number());
+        Ok((client, Self { carrier, terms: args.options() }))
+    }
+
+    /// The verdicts on one node.
+    pub(super) async fn judge(&self, node: Arc<str>) -> Result<Judged, Refusal> {
+        let mut sweep = Sweep::new(Arc::clone(&node), self.terms.ttl, self.terms.takeover, true);
+        self.carrier.sweep(&node, &mut sweep).await?;
+        Ok(Judged { node, stands: sweep.stands().to_vec() })
+    }
+
+    /// The verdicts on all nodes on which something stands, or where a pod waits for its device plugin.
+    pub(super) async fn judge_all(&self) -> Result<Vec<Judged>, Refusal> {
+        let nodes = self.carrier.view().concerned();
+        let mut judged: Vec<Judged> = Vec::new();
+        let mut verdicts = stream::iter(nodes).map(|node| self.judge(node)).buffer_unordered(AT_ONCE);
+        while let Some(verdict) = verdicts.next().await {
+            judged.push(verdict?);
+        }
+        judged.retain(|judged| !judged.stands.is_empty());
+        judged.sort_by(|one, two| one.node.cmp(&two.node));
+        Ok(judged)
+    }
+
+    /// The lock of a key as it was read.
+    pub(super) fn lock(&self, node: &str, key: Key) -> Option<Lock> {
+        self.carrier.view().lock_of(node, key)
+    }
+
+    /// The pod that a lock is about, as it is now.
+    pub(super) async fn pod(&self, stands: &Stands) -> Result<Option<Pod>, Refusal> {
+        match &stands.pod {
+            Some(key) => Ok(self.carrier.requests().pod(key).await?.map(|seen| seen.pod)),
+            None => Ok(None),
+        }
+    }
+}
+
+async fn all<K>(api: Api<K>, fields: &str) -> anyhow::Result<Vec<K>>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let mut items = Vec::new();
+    let mut params = ListParams::default().limit(PAGE).fields(fields);
+    loop {
+        let page = api.list(&params).await.map_err(|error| Refusal::of(&error))?;
+        items.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(items),
+        }
+    }
+}

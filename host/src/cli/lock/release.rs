@@ -1,0 +1,110 @@
+//! `topoloom lock release NODE --expect VALUE`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use topoloom_core::nodelock::attempt::Answer;
+use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::sweep::Stands;
+use topoloom_core::nodelock::{Standing, Why};
+
+use super::ReleaseArgs;
+use super::explain::quoted;
+use super::look::{Judged, Look};
+use crate::cli::print;
+use crate::text;
+
+/// Longest text of a stranger that is repeated.
+const SHOWN: usize = 300;
+
+/// Releases.
+pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
+    let look = Look::at(&args.terms, &args.node).await?;
+    let node: Arc<str> = args.node.as_str().into();
+    let Some(expect) = &args.expect else { bail!("{}", what_stands(&look, &node)) };
+    let standing = |key: &Key| look.lock(&node, *key).is_some_and(|lock| *lock.value == **expect);
+    let key = Key::ALL.into_iter().find(standing);
+    let key = key.with_context(|| {
+        format!("no lock of node {node} is that; nothing was changed. {}", what_stands(&look, &node))
+    })?;
+
+    let mut stands = judge(&look, &node, key).await?;
+    if let Standing::Held(held) = &stands.standing
+        && held.why == Why::Vanished
+    {
+        // A kubelet may be in the middle of asking for its devices.
+        let left = held.left.unwrap_or_default() + Duration::from_millis(1);
+        print::error(&format!("topoloom: its pod vanished a moment ago; waiting {} s", left.as_secs() + 1));
+        tokio::time::sleep(left).await;
+        stands = judge(&look, &node, key).await?;
+    }
+    let pod = stands.pod.as_ref().map(|pod| format!("pod {pod}")).unwrap_or_else(|| "no pod".to_owned());
+    if let Standing::Held(held) = &stands.standing {
+        match held.why {
+            // Nobody can be harmed whom anything names.
+            Why::Nameless | Why::Unparsable | Why::Vanished => {}
+            why if !args.even_if_live => bail!(
+                "it is held by {pod}, and was not released: {why}. Without it, {pod} may be given the devices of another pod, or another pod those of {pod}. \
+                 Deleting the pod is the safe way. --even-if-live releases it all the same"
+            ),
+            Why::Binding => revoke(&look, &stands, expect).await?,
+            _ => print::error(&format!("topoloom: released although it is live; this may harm {pod}")),
+        }
+    }
+    remove(&look, &node, key, expect).await?;
+    print::out(&format!(
+        "released: {} of node {node}, which was {} ({pod})\n",
+        key.annotation(),
+        text::line(expect, SHOWN)
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is there, with the words to release it.
+fn what_stands(look: &Look, node: &str) -> String {
+    let locks = Key::ALL.into_iter().filter_map(|key| Some((key, look.lock(node, key)?)));
+    let lines: Vec<String> = locks
+        .map(|(key, lock)| {
+            let value = text::line(&lock.value, SHOWN);
+            format!("\n  {}: topoloom lock release {node} --expect {}", key.annotation(), quoted(&value))
+        })
+        .collect();
+    match lines.len() {
+        0 => format!("No lock stands on node {node}"),
+        _ => format!(
+            "A lock is released by its whole value, so that nobody releases one that came meanwhile:{}",
+            lines.concat()
+        ),
+    }
+}
+
+async fn judge(look: &Look, node: &Arc<str>, key: Key) -> anyhow::Result<Stands> {
+    let judged = look.judge(Arc::clone(node)).await?;
+    let found = judged.stands.into_iter().find(|stands| Judged::key(stands) == key && stands.value.is_some());
+    found.context("the lock is gone meanwhile")
+}
+
+/// A pod that is being bound must not be bound under a lock that is gone.
+async fn revoke(look: &Look, stands: &Stands, value: &str) -> anyhow::Result<()> {
+    let Some(pod) = look.pod(stands).await? else { return Ok(()) };
+    match look.carrier.revoke(&pod, value).await {
+        Answer::Done(_) | Answer::Absent => Ok(()),
+        Answer::Conflict => bail!("its pod changed meanwhile, so nothing was released: look again"),
+        Answer::Refused(why) | Answer::Unknown(why) => {
+            bail!("the lock could not be taken from its pod, so nothing was released: {why}")
+        }
+    }
+}
+
+async fn remove(look: &Look, node: &str, key: Key, value: &str) -> anyhow::Result<()> {
+    match look.carrier.remove(node, key, value).await? {
+        None => bail!("it is another lock meanwhile, so nothing was released: look again"),
+        Some(Answer::Done(_)) => Ok(()),
+        Some(Answer::Absent) => bail!("the node is gone, and its locks with it"),
+        Some(Answer::Conflict) => bail!("the node changes all the time, so nothing was released: try again"),
+        Some(Answer::Refused(why)) => bail!("it was not released: {why}"),
+        Some(Answer::Unknown(why)) => bail!("whether it was released is not known, look again: {why}"),
+    }
+}

@@ -1,0 +1,208 @@
+//! The pages of the extender: `/bind`, `/filter`, and two that always say yes (`node-lock-and-bind.md` A20).
+//!
+//! Whatever is asked, the answer is 200 with an error in words, as kube-scheduler expects it; only a wrong path or method is
+//! told by a status.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use futures::StreamExt;
+use serde::Serialize;
+use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
+use topoloom_core::nodelock::PodKey;
+use topoloom_core::nodelock::attempt::Failure;
+
+use super::announce::Announcer;
+use super::wire::{BODY, BindArgs, BindResult, FilterArgs, FilterResult, name_of, plain};
+use crate::manager::options::{ExtenderOptions, Filter};
+use crate::nodelock::lock::{NodeLock, Report};
+use crate::nodelock::metrics::BindMetrics;
+use crate::nodelock::pods::Seen;
+use crate::nodelock::view::View;
+
+/// How long the body of a request may take.
+const READ: Duration = Duration::from_secs(60);
+
+/// Longest UID that is passed on.
+const UID: usize = 128;
+
+/// What the pages need.
+pub struct Extender {
+    /// Binds.
+    pub lock: Arc<NodeLock>,
+    /// What is watched.
+    pub view: Arc<View>,
+    /// How long, and which nodes are left out.
+    pub options: ExtenderOptions,
+    /// When locks expire.
+    pub terms: crate::nodelock::lock::Options,
+    /// Events.
+    pub announcer: Announcer,
+    /// Counts.
+    pub metrics: BindMetrics,
+}
+
+/// The pages.
+pub fn pages(extender: Arc<Extender>) -> Router {
+    Router::new()
+        .route("/bind", post(bind))
+        .route("/filter", post(filter))
+        .route("/healthz", get(async || ()))
+        .route("/readyz", get(async || ()))
+        .fallback(elsewhere)
+        .with_state(extender)
+}
+
+/// A slash behind a path is none.
+async fn elsewhere(method: Method, uri: Uri) -> Response {
+    let known = ["/bind/", "/filter/", "/healthz/", "/readyz/"];
+    if !known.contains(&uri.path()) {
+        return (StatusCode::NOT_FOUND, "404 page not found\n").into_response();
+    }
+    let status = if method == Method::GET { StatusCode::MOVED_PERMANENTLY } else { StatusCode::PERMANENT_REDIRECT };
+    (status, [(header::LOCATION, uri.path().trim_end_matches('/').to_owned())]).into_response()
+}
+
+async fn bind(State(extender): State<Arc<Extender>>, body: Body) -> Response {
+    let began = Instant::now();
+    let error = match read(body).await.and_then(|body| requested(&body)) {
+        Ok((pod, node)) => extender.bind(pod, node).await.err(),
+        Err(why) => Some(why),
+    };
+    extender.metrics.answered("bind", began.elapsed());
+    json(&BindResult { error: error.map(|error| plain(&error)).unwrap_or_default() })
+}
+
+async fn filter(State(extender): State<Arc<Extender>>, body: Body) -> Response {
+    let began = Instant::now();
+    let args = read(body).await.and_then(|body| FilterArgs::decode(&body).map_err(|error| error.to_string()));
+    let result = args.and_then(|args| extender.filter(args));
+    extender.metrics.answered("filter", began.elapsed());
+    json(&result.unwrap_or_else(|why| FilterResult { error: plain(&why), ..FilterResult::default() }))
+}
+
+fn json(value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => {
+            let body = serde_json::json!({"Error": plain(&error.to_string())}).to_string();
+            (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+        }
+    }
+}
+
+/// A body, and no more of it than counts.
+async fn read(body: Body) -> Result<Vec<u8>, String> {
+    let whole = async {
+        let (mut stream, mut bytes) = (body.into_data_stream(), Vec::new());
+        while let Some(piece) = stream.next().await {
+            let piece = piece.map_err(|error| format!("the body cannot be read: {error}"))?;
+            bytes.extend_from_slice(&piece);
+            if bytes.len() > BODY {
+                bytes.truncate(BODY);
+                break;
+            }
+        }
+        Ok(bytes)
+    };
+    tokio::time::timeout(READ, whole).await.unwrap_or_else(|_| Err(format!("the body took longer than {READ:?}")))
+}
+
+/// What a Bind is about. The names become parts of paths, so each is what the API server would take for one.
+fn requested(body: &[u8]) -> Result<(PodKey, Arc<str>), String> {
+    let BindArgs { pod, namespace, uid, node } = BindArgs::decode(body).map_err(|error| error.to_string())?;
+    let refused = |field: &str, value: &str, wanted: &str| {
+        Err(format!("{field}: {:?} must be {wanted}", value.chars().take(64).collect::<String>()))
+    };
+    let name = "the name of one: lower-case letters, digits, `-` and `.`, 253 at most";
+    if !is_dns_subdomain(&pod) {
+        return refused("PodName", &pod, name);
+    }
+    if !is_dns_label(&namespace) {
+        return refused("PodNamespace", &namespace, "the name of one: lower-case letters, digits and `-`, 63 at most");
+    }
+    if uid.is_empty() || uid.len() > UID || !uid.chars().all(|c| c.is_ascii_graphic()) {
+        return refused("PodUID", &uid, "the UID of the pod, 1 to 128 visible characters");
+    }
+    if !is_dns_subdomain(&node) {
+        return refused("Node", &node, name);
+    }
+    Ok((PodKey { namespace: namespace.into(), name: pod.into(), uid: Some(uid.into()) }, node.into()))
+}
+
+/// A failure, with all that whoever reads it has to know.
+fn why(failure: &Failure, report: &Report, pod: &PodKey, node: &str) -> String {
+    let kept = match report.kept {
+        true => "; its lock is left on the node until it is certain that the pod is not bound",
+        false => "",
+    };
+    format!("pod {pod} is not bound to node {node}: {failure}{kept}")
+}
+
+impl Extender {
+    async fn bind(self: &Arc<Self>, pod: PodKey, node: Arc<str>) -> Result<(), String> {
+        self.metrics.under_way(self.lock.under_way() + 1);
+        let (extender, about, at) = (Arc::clone(self), pod.clone(), Arc::clone(&node));
+        let ended = move |report: &Report| extender.ended(report, &about, &at);
+        let report = self.lock.bind_and(pod.clone(), Arc::clone(&node), self.options.patience(), ended).await;
+        report.result.as_ref().map(drop).map_err(|failure| why(failure, &report, &pod, &node))
+    }
+
+    /// A Bind has ended, whether or not anybody waited for it.
+    fn ended(&self, report: &Report, pod: &PodKey, node: &str) {
+        // This one still counts.
+        self.metrics.under_way(self.lock.under_way().saturating_sub(1));
+        self.metrics.bound(report);
+        let uid = pod.uid.as_deref().unwrap_or_default();
+        for reason in &report.took {
+            tracing::warn!(%pod, uid, node, reason = reason.word(), "a lock was taken that nobody held: {reason}");
+        }
+        match &report.result {
+            Ok(how) => {
+                tracing::info!(%pod, uid, node, ?how, waited = ?report.waited, "bound");
+                self.announcer.bound(pod, node);
+            }
+            Err(failure) => {
+                let why = why(failure, report, pod, node);
+                tracing::warn!(%pod, uid, node, reason = failure.word(), kept = report.kept, "{why}");
+                self.announcer.failed(pod, &why);
+            }
+        }
+    }
+
+    fn filter(&self, args: FilterArgs) -> Result<FilterResult, String> {
+        let pod = args.pod.as_deref().ok_or("Pod: is missing")?;
+        if args.nodes.is_none() && args.names.is_none() {
+            return Err("Nodes, NodeNames: one of them is expected".to_owned());
+        }
+        let needs = Seen::of(pod, self.view.backends()).map(|seen| seen.keys);
+        let (Some(keys), true) = (needs, self.options.filter != Filter::Off) else {
+            return Ok(FilterResult { nodes: args.nodes, node_names: args.names, ..FilterResult::default() });
+        };
+        let mut failed = BTreeMap::new();
+        let mut fits =
+            |name: &str| match self.view.blocked(name, &keys, &self.terms, self.options.filter == Filter::Stuck) {
+                None => true,
+                Some(held) => {
+                    let holder = held.holder.map(|pod| format!(" by {pod}")).unwrap_or_default();
+                    failed.insert(name.to_owned(), plain(&format!("node {name} is locked{holder}: {}", held.why)));
+                    false
+                }
+            };
+        let nodes = args.nodes.map(|mut list| {
+            list.items.retain(|node| fits(name_of(node)));
+            list
+        });
+        let names = args.names.map(|names| names.into_iter().filter(|name| fits(name)).collect());
+        self.metrics.filtered(failed.len());
+        let failed_nodes = (!failed.is_empty()).then_some(failed);
+        Ok(FilterResult { nodes, node_names: names, failed_nodes, ..FilterResult::default() })
+    }
+}

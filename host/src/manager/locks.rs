@@ -1,0 +1,245 @@
+//! `extender` and `nodelock-sweeper`: the two controllers of the node lock.
+//!
+//! They share what is watched: one of them watches, and the other goes on when that one ends. The sweeper is elected; the
+//! extender is not, since every replica serves and the writes on the node keep them apart (decision N8).
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use prometheus_client::registry::Registry as MetricRegistry;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use topoloom_core::controllers::{EXTENDER, NODELOCK_SWEEPER};
+use topoloom_core::nodelock::go_duration::Go;
+use topoloom_core::queue::Limiter;
+
+use super::controller::{Context, Controller, InitError, Initialized};
+use super::debug::Debug;
+use super::election::{Election, Group};
+use super::health::{Check, Health};
+use super::options::{ExtenderOptions, LockOptions};
+use super::server::{Bounds, Server};
+use super::tasks::Tasks;
+use crate::cluster::{Refusal, instance};
+use crate::extender::announce::Announcer;
+use crate::extender::serve::{Extender, pages};
+use crate::extender::tls;
+use crate::nodelock::carry::Carrier;
+use crate::nodelock::lock::NodeLock;
+use crate::nodelock::metrics::{BindMetrics, SweepMetrics, hold_histogram};
+use crate::nodelock::requests::Requests;
+use crate::nodelock::sweeper::Sweeper;
+use crate::nodelock::view::View;
+use crate::work::{self, WorkQueue, run_workers};
+
+/// More nodes than a cluster has.
+const NODES: NonZeroUsize = NonZeroUsize::new(200_000).unwrap();
+
+/// What both of them share, made by whichever is initialised first.
+#[derive(Clone)]
+pub struct Shared {
+    view: Arc<View>,
+    nodes: Check,
+    pods: Check,
+}
+
+impl Shared {
+    /// Makes it.
+    #[must_use]
+    pub fn new(options: &LockOptions, health: &Health, metrics: &mut MetricRegistry, debug: &mut Debug) -> Self {
+        let view = Arc::new(View::new(Arc::clone(&options.backends), hold_histogram(metrics)));
+        let dumped = Arc::clone(&view);
+        debug.part("locks", move || dumped.dump());
+        Self { view, nodes: health.check("lock-nodes"), pods: health.check("lock-pods") }
+    }
+
+    async fn watch(self, client: kube::Client) {
+        let say = |check: Check| {
+            move |told: Result<(), &Refusal>| match told {
+                Ok(()) => check.pass(),
+                Err(refusal) => check.fail(refusal),
+            }
+        };
+        self.view.watch(client, say(self.nodes.clone()), say(self.pods.clone())).await;
+    }
+
+    fn carrier(&self, writes: kube::Client) -> Carrier {
+        let requests = Requests::new(writes, Arc::clone(self.view.backends()));
+        Carrier::new(Arc::clone(&self.view), requests, instance().into(), crate::nodelock::number())
+    }
+}
+
+/// The controller that serves kube-scheduler, before it is initialised.
+pub struct ExtenderController;
+
+impl Controller for ExtenderController {
+    fn name(&self) -> &'static str {
+        EXTENDER
+    }
+
+    fn group(&self) -> Option<Group> {
+        None
+    }
+
+    fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
+        let locks = &context.options.locks;
+        let Some(options) = locks.extender.clone() else {
+            return Ok(Initialized::Waits("it is served where --extender-address says, which is not given".to_owned()));
+        };
+        let tls = options.tls.clone().map(tls::kept).transpose().map_err(|error| InitError(error.to_string()))?;
+        let shared =
+            context.locks.get_or_init(|| Shared::new(locks, context.health, context.metrics, context.debug)).clone();
+        tracing::info!(
+            ttl = %Go(locks.lock.ttl), patience = %Go(options.patience()), takeover = ?locks.lock.takeover,
+            filter = ?options.filter, "the node lock of the extender"
+        );
+        let lock = NodeLock::new(shared.carrier(context.writes), locks.lock);
+        let extender = Arc::new(Extender {
+            lock: Arc::clone(&lock),
+            view: Arc::clone(&shared.view),
+            options: options.clone(),
+            terms: locks.lock,
+            announcer: Announcer::new(context.events.clone()),
+            metrics: BindMetrics::register(context.metrics),
+        });
+        let dumped = Arc::clone(&lock);
+        context.debug.part("extender", move || json!({"bindsUnderWay": dumped.under_way()}));
+        let reads = context.connection.client.clone();
+        let drain = context.options.drain;
+        let check = context.health.check("extender");
+        Ok(Initialized::Runs(Box::new(move |stop| {
+            serve(extender, shared, options, tls, reads, drain, check, stop).boxed()
+        })))
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "the parts of one controller, handed over once")]
+async fn serve(
+    extender: Arc<Extender>,
+    shared: Shared,
+    options: ExtenderOptions,
+    tls: Option<(super::server::Tls, impl Future<Output = ()> + Send + 'static)>,
+    reads: kube::Client,
+    drain: Duration,
+    check: Check,
+    stop: CancellationToken,
+) -> Result<(), String> {
+    let (mut tasks, mut serving) = (Tasks::default(), Tasks::default());
+    let (tls, keep) = tls.unzip();
+    if let Some(keep) = keep {
+        tasks.spawn("extender certificate", keep);
+    }
+    tasks.spawn("lock watches", shared.clone().watch(reads));
+    let bounds = Bounds {
+        // Longer than a client keeps a connection without a request (90 s in Go): it is the one that closes it.
+        header: Duration::from_secs(100),
+        connection: Duration::from_secs(86_400),
+        connections: 512,
+        grace: drain,
+    };
+    let ready = tokio::select! {
+        () = stop.cancelled() => false,
+        ended = tasks.next() => return Err(ended.to_string()),
+        // Without the watches every Bind would be a guess.
+        () = shared.view.synced() => true,
+    };
+    if ready {
+        let server = Server::listen_within("extender-address", options.address, tls, bounds).await;
+        let server = server.map_err(|error| crate::cluster::client::chain(&error))?;
+        tracing::info!(
+            address = server.address().map(|address| address.to_string()),
+            tls = options.tls.is_some(),
+            "the extender serves"
+        );
+        check.pass();
+        serving.spawn("extender", server.serve(pages(Arc::clone(&extender)), stop.clone()));
+        tokio::select! {
+            () = stop.cancelled() => {}
+            ended = tasks.next() => return Err(ended.to_string()),
+            ended = serving.next() => return Err(ended.to_string()),
+        }
+        // What is under way is finished, callers that gave up included; the watches go on until then.
+        serving.finish().await;
+        extender.lock.finish().await;
+        extender.announcer.finish().await;
+    }
+    tasks.cut_off().await;
+    Ok(())
+}
+
+/// The controller that sweeps, before it is initialised.
+pub struct SweeperController;
+
+impl Controller for SweeperController {
+    fn name(&self) -> &'static str {
+        NODELOCK_SWEEPER
+    }
+
+    fn group(&self) -> Option<Group> {
+        Some(Group::NodeLock)
+    }
+
+    fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
+        let locks = &context.options.locks;
+        let Some(mode) = locks.sweep else {
+            let why = "neither --nodelock-sweep says what to do about locks that nobody holds, nor does the extender run here";
+            return Ok(Initialized::Waits(why.to_owned()));
+        };
+        let shared =
+            context.locks.get_or_init(|| Shared::new(locks, context.health, context.metrics, context.debug)).clone();
+        tracing::info!(?mode, ttl = %Go(locks.lock.ttl), "locks that nobody holds are swept");
+        let sweeper = Arc::new(Sweeper {
+            carrier: shared.carrier(context.writes),
+            terms: locks.lock,
+            mode,
+            events: context.events.clone(),
+            metrics: SweepMetrics::register(context.metrics),
+            nodes: Mutex::new(HashMap::new()),
+        });
+        let (election, work, reads) = (context.election, context.work.clone(), context.connection.client.clone());
+        Ok(Initialized::Runs(Box::new(move |stop| sweep(sweeper, shared, election, work, reads, stop).boxed())))
+    }
+}
+
+async fn sweep(
+    sweeper: Arc<Sweeper>,
+    shared: Shared,
+    election: Election,
+    work: work::Options,
+    reads: kube::Client,
+    stop: CancellationToken,
+) -> Result<(), String> {
+    let mut watches = Tasks::default();
+    watches.spawn("lock watches", shared.clone().watch(reads));
+    let granted = tokio::select! {
+        () = stop.cancelled() => false,
+        ended = watches.next() => return Err(ended.to_string()),
+        () = async { tokio::join!(election.granted(), shared.view.synced()); } => true,
+    };
+    if granted {
+        let queue = WorkQueue::new("node-locks", NODES, Limiter::default());
+        let mut changes = shared.view.changes();
+        let (heard, asked) = (queue.clone(), Arc::clone(&sweeper));
+        let mut workers = Tasks::default();
+        watches.spawn("lock changes", async move {
+            while let Some(node) = changes.recv().await {
+                if asked.concerns(&node) {
+                    // There is room for every node there is.
+                    let _ = heard.add(node);
+                }
+            }
+        });
+        workers.spawn("sweeps", run_workers(queue, work, sweeper, stop.clone()));
+        tokio::select! {
+            () = stop.cancelled() => {}
+            ended = watches.next() => return Err(ended.to_string()),
+            ended = workers.next() => return Err(ended.to_string()),
+        }
+        workers.finish().await;
+    }
+    watches.cut_off().await;
+    Ok(())
+}

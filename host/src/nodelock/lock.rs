@@ -1,0 +1,196 @@
+//! The node lock, for whoever binds pods: the extender of this process, or a scheduler in Rust.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use topoloom_core::nodelock::attempt::{Attempt, Bound, Failure, Outcome, Request, What};
+use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::{PodKey, Reason, Retry, Takeover};
+
+use super::carry::{Carrier, Flight, Landed, stamp, value_of};
+use super::pods::Seen;
+use super::queue::Queues;
+
+/// How the lock is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// When locks expire whose state does not tell (10 s to 24 h, and at least twice the time of a Bind; decision N3).
+    pub ttl: Duration,
+    /// Whom age alone robs.
+    pub takeover: Takeover,
+    /// How API errors and conflicts are tried again.
+    pub retry: Retry,
+}
+
+/// What became of a Bind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Whether the pod is bound to the node.
+    pub result: Result<Bound, Failure>,
+    /// The keys that it needed.
+    pub keys: Vec<Key>,
+    /// A lock of this attempt may be left on the node.
+    pub kept: bool,
+    /// How long the lock was waited for, others of this process included.
+    pub waited: Duration,
+    /// Why locks of others were taken.
+    pub took: Vec<Reason>,
+}
+
+/// The node lock of a process.
+pub struct NodeLock {
+    carrier: Carrier,
+    options: Options,
+    queues: Queues,
+    /// Pods that are being bound, by UID: one at a time, so that a scheduler that asks twice is answered twice the same.
+    flights: Queues,
+    tasks: TaskTracker,
+}
+
+impl NodeLock {
+    /// One for this process.
+    #[must_use]
+    pub fn new(carrier: Carrier, options: Options) -> Arc<Self> {
+        let (queues, flights) = (Queues::default(), Queues::default());
+        Arc::new(Self { carrier, options, queues, flights, tasks: TaskTracker::new() })
+    }
+
+    /// Binds a pod to a node, within this time. The pod is told by its UID.
+    ///
+    /// Dropping this before it ends is giving up: what was begun is brought to its end by itself, and takes back what it
+    /// wrote. [`NodeLock::finish`] waits for that.
+    pub async fn bind(self: &Arc<Self>, pod: PodKey, node: Arc<str>, within: Duration) -> Report {
+        self.bind_and(pod, node, within, |_| ()).await
+    }
+
+    /// The same; `ended` hears of the end, also of one that nobody waits for.
+    pub async fn bind_and(
+        self: &Arc<Self>,
+        pod: PodKey,
+        node: Arc<str>,
+        within: Duration,
+        ended: impl FnOnce(&Report) + Send + 'static,
+    ) -> Report {
+        let gone = CancellationToken::new();
+        let _dropped = gone.clone().drop_guard();
+        let lock = Arc::clone(self);
+        let flight = self.tasks.spawn(async move {
+            let report = lock.fly(pod, node, within, gone).await;
+            ended(&report);
+            report
+        });
+        match flight.await {
+            Ok(report) => report,
+            // It is a defect, and everything it held is let go; whatever it wrote is the sweeper's.
+            Err(error) => {
+                let why = Failure::Unanswered(What::Bind, 1, format!("the attempt broke: {error}").into());
+                Report { result: Err(why), keys: Vec::new(), kept: true, waited: Duration::ZERO, took: Vec::new() }
+            }
+        }
+    }
+
+    /// How many attempts are under way, those included whose callers gave up.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Waits until no attempt is under way. New ones may still be begun.
+    pub async fn finish(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    async fn fly(&self, pod: PodKey, node: Arc<str>, within: Duration, gone: CancellationToken) -> Report {
+        let view = self.carrier.view();
+        let (begun, wall) = (view.now(), Timestamp::now());
+        let until = begun + within;
+        let mut report = Report {
+            result: Err(Failure::TooLate),
+            keys: Vec::new(),
+            kept: false,
+            waited: Duration::ZERO,
+            took: Vec::new(),
+        };
+        let _flight = match self
+            .in_time(until, &gone, self.flights.turn(&pod.uid.clone().unwrap_or_default(), &[Key::Shared]))
+            .await
+        {
+            Ok(turn) => turn,
+            Err(failure) => return Report { result: Err(failure), ..report },
+        };
+        let found = match self.in_time(until, &gone, self.find(&pod)).await {
+            Ok(found) => found,
+            Err(failure) => Err(failure),
+        };
+        let Seen { pod: found, keys } = match found {
+            Ok(found) => found,
+            Err(failure) => return Report { result: Err(failure), ..report },
+        };
+        report.keys.clone_from(&keys);
+        let before = view.now();
+        let turn = self.in_time(until, &gone, self.queues.turn(&node, &keys)).await;
+        report.waited = view.now().saturating_sub(before);
+        let _turn = match turn {
+            Ok(turn) => turn,
+            Err(Failure::TooLate) => return Report { result: Err(Failure::Behind(node)), ..report },
+            Err(failure) => return Report { result: Err(failure), ..report },
+        };
+
+        let token = self.carrier.token();
+        let time = stamp(wall, token);
+        let keys: Vec<_> = keys.into_iter().map(|key| (key, value_of(key, time, &pod))).collect();
+        let request = Request {
+            pod: pod.clone(),
+            node: Arc::clone(&node),
+            values: keys.iter().map(|(_, value)| Arc::clone(value)).collect(),
+            deadline: until,
+            ttl: self.options.ttl,
+            takeover: self.options.takeover,
+            retry: self.options.retry,
+        };
+        let attempt = Attempt::new(request, Some(found));
+        let deadline = wall + SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
+        let flight = Flight { attempt, pod, node, keys, token, until, deadline };
+        let Landed { outcome: Outcome { result, kept }, attempt, waited } = self.carrier.carry(flight, &gone).await;
+        Report { result, kept, waited: report.waited + waited, took: attempt.took().to_vec(), ..report }
+    }
+
+    /// The pod, if it is the one that was asked for.
+    async fn find(&self, pod: &PodKey) -> Result<Seen, Failure> {
+        let retry = self.options.retry;
+        let mut failed = 0;
+        loop {
+            match self.carrier.find(pod).await {
+                Ok(Some(seen)) if seen.pod.key == *pod => return Ok(seen),
+                Ok(Some(other)) => return Err(Failure::PodReplaced(other.pod.key.uid.unwrap_or_default())),
+                Ok(None) => return Err(Failure::PodGone),
+                Err(refusal) => {
+                    failed += 1;
+                    match retry.pause(failed, 0.0) {
+                        Some(pause) => tokio::time::sleep(pause).await,
+                        None => return Err(Failure::Unanswered(What::Read, failed, refusal.message.into())),
+                    }
+                }
+            }
+        }
+    }
+
+    /// What comes of this, unless the caller or the time is gone first.
+    async fn in_time<T>(
+        &self,
+        until: Duration,
+        gone: &CancellationToken,
+        what: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            done = what => Ok(done),
+            () = gone.cancelled() => Err(Failure::GaveUp),
+            () = tokio::time::sleep_until(self.carrier.view().at(until)) => Err(Failure::TooLate),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What is counted of the node lock (requirement R20).
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use topoloom_core::nodelock::attempt::{Bound, Failure};
+use topoloom_core::nodelock::{Reason, Why};
+
+use super::lock::Report;
+
+/// From a Bind that waits for nobody (2 ms) to the longest wait (28 s).
+const WAITS: [f64; 12] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 30.0];
+
+/// From a device plugin that answers at once to one that does not.
+const HOLDS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabels {
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SweepLabels {
+    reason: &'static str,
+    done: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct VerbLabels {
+    verb: &'static str,
+}
+
+/// What is counted of the extender.
+#[derive(Clone)]
+pub struct BindMetrics {
+    binds: Family<OutcomeLabels, Counter>,
+    waits: Histogram,
+    takeovers: Family<ReasonLabels, Counter>,
+    contended: Counter,
+    kept: Counter,
+    under_way: Gauge,
+    filtered: Counter,
+    requests: Family<VerbLabels, Histogram>,
+}
+
+impl BindMetrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            binds: Family::default(),
+            waits: Histogram::new(WAITS),
+            takeovers: Family::default(),
+            contended: Counter::default(),
+            kept: Counter::default(),
+            under_way: Gauge::default(),
+            filtered: Counter::default(),
+            requests: Family::new_with_constructor(|| Histogram::new(WAITS)),
+        };
+        registry.register("node_lock_binds", "Binds by how they ended", metrics.binds.clone());
+        registry.register_with_unit(
+            "node_lock_wait",
+            "Time that a Bind waited for a lock",
+            Unit::Seconds,
+            metrics.waits.clone(),
+        );
+        registry.register(
+            "node_lock_takeovers",
+            "Locks taken that nobody held, by why nobody did",
+            metrics.takeovers.clone(),
+        );
+        registry.register("node_lock_contended", "Binds that had to wait for a lock", metrics.contended.clone());
+        registry.register(
+            "node_lock_kept",
+            "Binds that failed and left their lock to the sweeper, since it was not proved that the pod is not bound",
+            metrics.kept.clone(),
+        );
+        registry.register("node_lock_under_way", "Binds under way", metrics.under_way.clone());
+        registry.register("extender_filtered_nodes", "Nodes that the filter left out", metrics.filtered.clone());
+        registry.register_with_unit(
+            "extender_request",
+            "Time of a request to the extender",
+            Unit::Seconds,
+            metrics.requests.clone(),
+        );
+        metrics.begin();
+        metrics
+    }
+
+    /// A count begins with nothing, so that the first one is seen as growth.
+    fn begin(&self) {
+        for outcome in ["bound", "bound-before"].into_iter().chain(Failure::WORDS) {
+            let _ = self.binds.get_or_create(&OutcomeLabels { outcome });
+        }
+        for reason in Reason::ALL {
+            let _ = self.takeovers.get_or_create(&ReasonLabels { reason: reason.word() });
+        }
+        for verb in ["bind", "filter"] {
+            let _ = self.requests.get_or_create(&VerbLabels { verb });
+        }
+    }
+
+    /// A Bind ended.
+    pub fn bound(&self, report: &Report) {
+        let outcome = match &report.result {
+            Ok(Bound::Now) => "bound",
+            Ok(Bound::Before) => "bound-before",
+            Err(failure) => failure.word(),
+        };
+        self.binds.get_or_create(&OutcomeLabels { outcome }).inc();
+        self.kept.inc_by(u64::from(report.kept));
+        if !report.keys.is_empty() {
+            self.waits.observe(report.waited.as_secs_f64());
+            self.contended.inc_by(u64::from(!report.waited.is_zero()));
+        }
+        for reason in &report.took {
+            self.takeovers.get_or_create(&ReasonLabels { reason: reason.word() }).inc();
+        }
+    }
+
+    /// How many Binds are under way.
+    pub fn under_way(&self, binds: usize) {
+        self.under_way.set(i64::try_from(binds).unwrap_or(i64::MAX));
+    }
+
+    /// The filter left nodes out.
+    pub fn filtered(&self, nodes: usize) {
+        self.filtered.inc_by(nodes as u64);
+    }
+
+    /// A request was answered.
+    pub fn answered(&self, verb: &'static str, took: Duration) {
+        self.requests.get_or_create(&VerbLabels { verb }).observe(took.as_secs_f64());
+    }
+}
+
+/// What is counted of the sweeper.
+#[derive(Clone)]
+pub struct SweepMetrics {
+    states: Family<StateLabels, Gauge>,
+    found: Family<SweepLabels, Counter>,
+    /// The age of the oldest lock whose pod waits for its device plugin for too long.
+    stuck: Gauge<f64, AtomicU64>,
+}
+
+/// What is done about a lock that nobody holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// It was removed.
+    Removed,
+    /// It was said.
+    Reported,
+}
+
+impl Done {
+    const ALL: [Self; 2] = [Self::Removed, Self::Reported];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Removed => "removed",
+            Self::Reported => "reported",
+        }
+    }
+}
+
+/// The state of a lock that nobody holds.
+pub const LEAKED: &str = "leaked";
+
+impl SweepMetrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self { states: Family::default(), found: Family::default(), stuck: Gauge::default() };
+        registry.register(
+            "node_locks",
+            "Locks on nodes by how they stand: leaked where nobody holds them, stuck where a pod waits for its device plugin for too long",
+            metrics.states.clone(),
+        );
+        registry.register(
+            "node_lock_leaks",
+            "Locks found that nobody held, by why nobody did and what was done",
+            metrics.found.clone(),
+        );
+        registry.register_with_unit(
+            "node_lock_longest_stuck",
+            "How long the pod waits that has waited longest for its device plugin, of those that wait for too long",
+            Unit::Seconds,
+            metrics.stuck.clone(),
+        );
+        metrics.states(&[]);
+        for (reason, done) in Reason::ALL.into_iter().flat_map(|reason| Done::ALL.map(|done| (reason, done))) {
+            let _ = metrics.leak(reason, done);
+        }
+        metrics
+    }
+
+    fn leak(&self, reason: Reason, done: Done) -> Counter {
+        let labels = SweepLabels { reason: reason.word(), done: done.word() };
+        self.found.get_or_create(&labels).clone()
+    }
+
+    /// A lock was found that nobody held.
+    pub fn found(&self, reason: Reason, done: Done) {
+        self.leak(reason, done).inc();
+    }
+
+    /// How all locks stand.
+    pub fn states(&self, counts: &[(&'static str, usize)]) {
+        for state in Why::ALL.into_iter().map(Why::word).chain([LEAKED]) {
+            let count = counts.iter().find(|(of, _)| *of == state).map_or(0, |(_, count)| *count);
+            self.states.get_or_create(&StateLabels { state }).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// How long the longest stuck one waits.
+    pub fn longest_stuck(&self, age: Duration) {
+        self.stuck.set(age.as_secs_f64());
+    }
+}
+
+/// How long locks of this process stood; for the view.
+pub fn hold_histogram(registry: &mut Registry) -> Histogram {
+    let stood = Histogram::new(HOLDS);
+    registry.register_with_unit(
+        "node_lock_hold",
+        "Time from a lock that this process wrote until it stood there no longer",
+        Unit::Seconds,
+        stood.clone(),
+    );
+    stood
+}

@@ -1,0 +1,119 @@
+//! Who of this process is next on a node: in the order in which they came, for each key.
+//!
+//! Only an optimisation, and a courtesy: what keeps two pods apart is the write on the node, between processes too. Without
+//! it, everybody who waits would wake at once, and all but one would have written for nothing (requirement R19).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use topoloom_core::nodelock::needs::Key;
+
+type Place = (Arc<str>, Key);
+
+/// The queues of all nodes.
+#[derive(Default)]
+pub struct Queues {
+    turns: Mutex<HashMap<Place, Arc<Turn<()>>>>,
+}
+
+/// Its turn has come, on all of its keys, until this is dropped.
+pub struct Turns<'a> {
+    queues: &'a Queues,
+    held: Vec<(Place, Option<OwnedMutexGuard<()>>)>,
+}
+
+impl Queues {
+    /// Waits for the turn on these keys of a node, in their order, so that no two wait for each other. Dropped while it waits,
+    /// its place is given up.
+    pub async fn turn(&self, node: &Arc<str>, keys: &[Key]) -> Turns<'_> {
+        let mut turns = Turns { queues: self, held: Vec::with_capacity(keys.len()) };
+        let mut keys = keys.to_vec();
+        keys.sort_unstable();
+        for key in keys {
+            let place = (Arc::clone(node), key);
+            let turn = Arc::clone(self.lock().entry(place.clone()).or_default());
+            turns.held.push((place, None));
+            let guard = turn.lock_owned().await;
+            if let Some((_, held)) = turns.held.last_mut() {
+                *held = Some(guard);
+            }
+        }
+        turns
+    }
+
+    /// How many nodes' queues are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether nobody waits or works.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Place, Arc<Turn<()>>>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turns<'_> {
+    fn drop(&mut self) {
+        let mut turns = self.queues.lock();
+        for (place, guard) in self.held.drain(..) {
+            drop(guard);
+            // Nobody else waits or works: those who do have it in their hands.
+            if turns.get(&place).is_some_and(|turn| Arc::strong_count(turn) == 1) {
+                turns.remove(&place);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    const BOTH: [Key; 2] = Key::ALL;
+
+    #[tokio::test]
+    async fn r19_each_has_its_turn_in_the_order_in_which_they_came() {
+        let (queues, node) = (Arc::new(Queues::default()), Arc::<str>::from("n"));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let first = queues.turn(&node, &[Key::Shared]).await;
+        let mut waiting = Vec::new();
+        for number in 0..64 {
+            let (queues, node, order) = (Arc::clone(&queues), Arc::clone(&node), Arc::clone(&order));
+            let mut waits = Box::pin(async move {
+                let _turn = queues.turn(&node, &[Key::Shared]).await;
+                order.lock().unwrap().push(number);
+            });
+            assert_eq!((&mut waits).now_or_never(), None);
+            waiting.push(waits);
+        }
+        // Some give up while they wait.
+        drop(waiting.remove(10));
+        drop(first);
+        futures::future::join_all(waiting).await;
+        let wanted: Vec<i32> = (0..64).filter(|number| *number != 10).collect();
+        assert_eq!(*order.lock().unwrap(), wanted);
+        assert!(queues.is_empty(), "nothing is kept of a node that nobody waits for");
+    }
+
+    #[tokio::test]
+    async fn other_nodes_and_other_keys_do_not_wait() {
+        let (queues, one, two) = (Queues::default(), Arc::<str>::from("one"), Arc::<str>::from("two"));
+        let shared = queues.turn(&one, &[Key::Shared]).await;
+        let other = queues.turn(&one, &[Key::Cambricon]).now_or_never().expect("another key");
+        let _there = queues.turn(&two, &BOTH).now_or_never().expect("another node");
+        assert!(queues.turn(&one, &BOTH).now_or_never().is_none());
+        drop(shared);
+        assert!(queues.turn(&one, &BOTH).now_or_never().is_none());
+        drop(other);
+        assert!(queues.turn(&one, &BOTH).now_or_never().is_some());
+    }
+}

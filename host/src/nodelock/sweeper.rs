@@ -1,0 +1,269 @@
+//! The sweeper: finds locks that nobody holds, and says so or removes them (requirements R11 and R12, decisions N6 and N9).
+//!
+//! One node at a time, by what the watches tell of it. It never claims anything, and never robs who may still be served:
+//! whatever it removes it removes in exactly the version in which it was judged.
+//!
+//! # Failure story
+//!
+//! A node whose sweep fails comes again, with a pause that grows. A conflict is no failure: whatever changed the node is
+//! heard of, and the node is looked at again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use topoloom_core::nodelock::go_duration::Go;
+use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::sweep::{Finding, Stands, Sweep};
+use topoloom_core::nodelock::{Lock, Named, PodKey, Reason, Standing, Why};
+
+use super::carry::Carrier;
+use super::lock::Options;
+use super::metrics::{Done, LEAKED, SweepMetrics};
+use crate::cluster::Refusal;
+use crate::cluster::events::{Events, Told, Urgency};
+use crate::manager::options::SweepMode;
+use crate::work::{Failure, Outcome, Work};
+
+/// How long a device plugin that has answered may take to give a lock back itself.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Sweeps nodes.
+pub struct Sweeper {
+    /// Reads and writes.
+    pub carrier: Carrier,
+    /// When locks expire.
+    pub terms: Options,
+    /// Whether it removes.
+    pub mode: SweepMode,
+    /// Events on Nodes and Pods.
+    pub events: Events,
+    /// Counts.
+    pub metrics: SweepMetrics,
+    /// How nodes were found.
+    pub nodes: Mutex<HashMap<Arc<str>, Known>>,
+}
+
+/// What is known of a node since it was looked at first.
+#[derive(Debug, Default)]
+pub struct Known {
+    stands: Vec<Stands>,
+    /// By value: since when it counts as nobody's, and what was said about it.
+    values: HashMap<Arc<str>, Value>,
+    /// A pod that is there without a lock, of which was told.
+    bare: Option<PodKey>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Value {
+    seen: Duration,
+    leaked: Option<Duration>,
+    told: Option<&'static str>,
+}
+
+impl Sweeper {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Known>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is anything to do about a node.
+    pub fn concerns(&self, node: &str) -> bool {
+        self.carrier.view().concerns(node) || self.lock().contains_key(node)
+    }
+
+    async fn look(&self, node: &Arc<str>, report: bool) -> Result<Sweep, Refusal> {
+        let mut sweep = Sweep::new(Arc::clone(node), self.terms.ttl, self.terms.takeover, report);
+        self.carrier.sweep(node, &mut sweep).await?;
+        Ok(sweep)
+    }
+
+    async fn sweep(&self, node: &Arc<str>) -> Result<Outcome, Refusal> {
+        let mut sweep = self.look(node, true).await?;
+        let now = self.carrier.view().now();
+        let (told, linger) = self.enter(node, &sweep, now);
+        for (stands, word) in told {
+            self.tell(node, &stands, word).await;
+        }
+        if let Some(left) = linger {
+            return Ok(Outcome::Again(left));
+        }
+        if !sweep.findings().is_empty() && self.mode == SweepMode::Repair {
+            let said = sweep.stands().to_vec();
+            sweep = self.look(node, false).await?;
+            if sweep.removed() {
+                for finding in sweep.findings() {
+                    let pod = said
+                        .iter()
+                        .find(|stands| stands.value.as_ref() == Some(&finding.value))
+                        .and_then(|it| it.pod.as_ref());
+                    self.removed(node, finding, pod).await;
+                }
+            }
+            // Whether it was removed or not: what is there now is heard of, and in between a look does no harm.
+            return Ok(Outcome::Again(LINGER));
+        }
+        Ok(again(&sweep))
+    }
+
+    /// Enters what was found. Gives what is to be told of it, and how long a device plugin still has to give locks back.
+    fn enter(&self, node: &Arc<str>, sweep: &Sweep, now: Duration) -> (Vec<(Stands, &'static str)>, Option<Duration>) {
+        let (mut told, mut linger) = (Vec::new(), None);
+        let mut nodes = self.lock();
+        if sweep.stands().is_empty() {
+            nodes.remove(node);
+        } else {
+            let known = nodes.entry(Arc::clone(node)).or_default();
+            known.stands = sweep.stands().to_vec();
+            known.values.retain(|value, _| sweep.stands().iter().any(|stands| stands.value.as_ref() == Some(value)));
+            known.bare = known
+                .bare
+                .take()
+                .filter(|pod| sweep.stands().iter().any(|it| it.value.is_none() && it.pod.as_ref() == Some(pod)));
+            for stands in sweep.stands() {
+                let word = word(stands);
+                let Some(value) = &stands.value else { continue };
+                let entry =
+                    known.values.entry(Arc::clone(value)).or_insert(Value { seen: now, leaked: None, told: None });
+                match &stands.standing {
+                    Standing::Held(_) => entry.leaked = None,
+                    Standing::Over(reason) => {
+                        let since = *entry.leaked.get_or_insert(now);
+                        let left = (since + LINGER).saturating_sub(now);
+                        if reason.may_be_given_back() && !left.is_zero() {
+                            linger = Some(left.max(linger.unwrap_or_default()));
+                            continue;
+                        }
+                    }
+                }
+                if is_worth_telling(&stands.standing, self.mode) && entry.told != Some(word) {
+                    entry.told = Some(word);
+                    told.push((stands.clone(), word));
+                }
+            }
+        }
+        self.count(&nodes, now);
+        (told, linger)
+    }
+
+    fn count(&self, nodes: &HashMap<Arc<str>, Known>, now: Duration) {
+        let mut counts: Vec<(&'static str, usize)> = Vec::new();
+        let mut longest = Duration::ZERO;
+        for known in nodes.values() {
+            for stands in &known.stands {
+                let word = word(stands);
+                match counts.iter_mut().find(|(of, _)| *of == word) {
+                    Some((_, count)) => *count += 1,
+                    None => counts.push((word, 1)),
+                }
+                let seen = stands.value.as_ref().and_then(|value| known.values.get(value)).map(|value| value.seen);
+                if word == Why::Stuck.word() {
+                    longest = longest.max(now.saturating_sub(seen.unwrap_or(now)));
+                }
+            }
+        }
+        self.metrics.states(&counts);
+        self.metrics.longest_stuck(longest);
+    }
+
+    /// Tells the node, and the pod that it is about.
+    async fn tell(&self, node: &Arc<str>, stands: &Stands, word: &str) {
+        let key = annotation(stands.key);
+        let value = stands.value.as_deref().unwrap_or_default();
+        let of = stands.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
+        let (reason, note) = match &stands.standing {
+            Standing::Held(held) if held.why == Why::Stuck => {
+                let longer = Go(self.terms.ttl);
+                let note = format!(
+                    "the lock {key}{of} has been held for longer than {longer}: {}. Nobody else gets the node until its device plugin answers, or the pod ends; see `topoloom lock explain {node}`",
+                    held.why
+                );
+                ("NodeLockStuck", note)
+            }
+            Standing::Held(held) => {
+                let left =
+                    held.left.map(|left| format!(", for at least {} more", Go(Duration::from_secs(left.as_secs()))));
+                let wrong = match Lock::read(value, None).named {
+                    Named::Unparsable(wrong) => format!(" ({wrong})"),
+                    _ => String::new(),
+                };
+                let note = format!("the lock {key} counts for nobody: {}{}{wrong}", held.why, left.unwrap_or_default());
+                ("NodeLockUnreadable", note)
+            }
+            Standing::Over(reason) => {
+                let note = format!(
+                    "the lock {key}{of} is nobody's: {reason}. It is left alone (--nodelock-sweep=report); `topoloom lock release {node}` removes it"
+                );
+                ("NodeLockLeaked", note)
+            }
+        };
+        if let Standing::Over(reason) = &stands.standing {
+            self.metrics.found(*reason, Done::Reported);
+        }
+        tracing::warn!(node = &**node, key, value, state = word, "{note}");
+        let told = Told { reason, action: "Locking", note: &note };
+        self.events.node(node, self.carrier.view().node_uid(node).as_deref(), Urgency::Warning, told).await;
+        if let Some(pod) = stands.pod.as_ref().filter(|pod| reason == "NodeLockStuck" && pod.uid.is_some()) {
+            self.events.pod(pod, Urgency::Warning, told).await;
+        }
+    }
+
+    async fn removed(&self, node: &Arc<str>, finding: &Finding, pod: Option<&PodKey>) {
+        let Finding { key, value, reason } = finding;
+        let key = annotation(*key);
+        self.metrics.found(*reason, Done::Removed);
+        let of = pod.map(|pod| format!(" of pod {pod}")).unwrap_or_default();
+        let note = format!("the lock {key}{of} was removed, since it was nobody's: {reason}");
+        tracing::warn!(node = &**node, key, value = &**value, reason = reason.word(), "{note}");
+        let told = Told { reason: "NodeLockRemoved", action: "Locking", note: &note };
+        self.events.node(node, self.carrier.view().node_uid(node).as_deref(), Urgency::Normal, told).await;
+        // A pod that is gone hears nothing.
+        if let Some(pod) = pod.filter(|pod| pod.uid.is_some() && *reason != Reason::Gone) {
+            self.events.pod(pod, Urgency::Normal, told).await;
+        }
+    }
+}
+
+impl Work<Arc<str>> for Sweeper {
+    type Error = Refusal;
+
+    async fn work(&self, node: &Arc<str>) -> Result<Outcome, Refusal> {
+        self.sweep(node).await
+    }
+
+    fn dropped(&self, node: &Arc<str>, failure: &Failure<Refusal>) {
+        tracing::warn!(node = &**node, error = %failure, "the locks of a node cannot be judged");
+    }
+
+    fn all(&self) -> Vec<Arc<str>> {
+        self.carrier.view().locked()
+    }
+}
+
+/// When something is to be expected that nobody tells of: that a lock expires.
+fn again(sweep: &Sweep) -> Outcome {
+    let left = sweep.stands().iter().filter_map(|stands| match &stands.standing {
+        Standing::Held(held) => held.left,
+        Standing::Over(_) => None,
+    });
+    // A lock expires when it is older than its time, not at it.
+    left.min().map_or(Outcome::Done, |left| Outcome::Again(left + Duration::from_millis(1)))
+}
+
+fn word(stands: &Stands) -> &'static str {
+    match &stands.standing {
+        Standing::Held(held) => held.why.word(),
+        Standing::Over(_) => LEAKED,
+    }
+}
+
+fn is_worth_telling(standing: &Standing, mode: SweepMode) -> bool {
+    match standing {
+        Standing::Held(held) => matches!(held.why, Why::Stuck | Why::Unparsable),
+        // What is removed is told when it is.
+        Standing::Over(_) => mode == SweepMode::Report,
+    }
+}
+
+fn annotation(key: usize) -> &'static str {
+    Key::ALL.get(key).map_or("", |key| key.annotation())
+}

@@ -1,0 +1,223 @@
+//! What the watches tell, what is remembered of it, and who hears of what.
+
+use futures::FutureExt;
+use prometheus_client::registry::Registry;
+
+use super::*;
+use crate::nodelock::metrics::hold_histogram;
+
+const LOCK: &str = "hami.io/mutex.lock";
+const BOTH: [Key; 2] = Key::ALL;
+
+fn view() -> Arc<View> {
+    Arc::new(View::new(Backend::known().into(), Histogram::new([])))
+}
+
+fn node(name: &str, version: u64, annotations: serde_json::Value) -> NodeMeta {
+    let metadata =
+        json!({"name": name, "uid": "node-uid", "resourceVersion": version.to_string(), "annotations": annotations});
+    serde_json::from_value(json!({"metadata": metadata})).unwrap()
+}
+
+fn pod(name: &str, uid: &str, version: u64, bound: Option<&str>) -> Slice {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "default", "name": name, "uid": uid, "resourceVersion": version.to_string(), "creationTimestamp": "2026-08-01T06:00:00Z"},
+        "spec": {"nodeName": bound, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+        "status": {"phase": "Pending"},
+    }))
+    .unwrap()
+}
+
+fn key(name: &str, uid: &str) -> PodKey {
+    PodKey { namespace: "default".into(), name: name.into(), uid: Some(uid.into()) }
+}
+
+fn value(pod: &str) -> String {
+    format!("2026-08-01T06:10:00Z,default,{pod}")
+}
+
+fn sight(view: &View, node: &str) -> Sight {
+    view.node(node, &[Key::Shared], &Live::default()).unwrap().keys.remove(0)
+}
+
+#[tokio::test]
+async fn an_older_sight_of_a_node_changes_nothing_and_a_later_one_everything() {
+    let view = view();
+    view.node_event(Event::Apply(node("n", 7, json!({LOCK: value("p1")}))));
+    view.node_event(Event::Apply(node("n", 6, json!({}))));
+    assert_eq!(sight(&view, "n").lock.unwrap().value, value("p1").into());
+    assert_eq!(view.node_uid("n").as_deref(), Some("node-uid"));
+    // What a write left is known before the watch tells it.
+    view.node_written(&node("n", 9, json!({LOCK: value("p2")})));
+    view.node_event(Event::Apply(node("n", 8, json!({}))));
+    assert_eq!(sight(&view, "n").lock.unwrap().value, value("p2").into());
+    view.node_event(Event::Delete(node("n", 10, json!({}))));
+    assert!(view.node("n", &BOTH, &Live::default()).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn r11_a_value_is_as_old_as_it_was_seen_here_until_another_stands_there() {
+    let view = view();
+    view.node_event(Event::Apply(node("n", 1, json!({LOCK: "lock"}))));
+    let first = sight(&view, "n").first_seen;
+    tokio::time::advance(Duration::from_secs(60)).await;
+    // A heartbeat, and a relist.
+    view.node_event(Event::Apply(node("n", 2, json!({LOCK: "lock"}))));
+    view.fill(vec![node("n", 3, json!({LOCK: "lock"}))], vec![]);
+    assert_eq!(sight(&view, "n").first_seen, first);
+    view.node_event(Event::Apply(node("n", 4, json!({LOCK: "other"}))));
+    assert_eq!(sight(&view, "n").first_seen, first + Duration::from_secs(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn n6_what_is_not_in_the_cache_is_no_proof_and_what_was_asked_for_is_remembered_by_its_value() {
+    let view = view();
+    view.fill(vec![node("n", 1, json!({LOCK: value("p1")}))], vec![]);
+    assert_eq!(sight(&view, "n").holder, Holder::Unconfirmed);
+    let named = PodKey { uid: None, ..key("p1", "") };
+    let (mut live, value_of_p1) = (Live::default(), Arc::<str>::from(value("p1")));
+    view.confirmed("n", &named, &value_of_p1, None, &mut live);
+    let since = view.now();
+    assert_eq!(sight(&view, "n").holder, Holder::Gone { since });
+    // Asked again later, it is gone since the first time.
+    tokio::time::advance(Duration::from_secs(3)).await;
+    view.confirmed("n", &named, &value_of_p1, None, &mut live);
+    assert_eq!(sight(&view, "n").holder, Holder::Gone { since });
+    // Another value of the same pod is another question.
+    view.node_event(Event::Apply(node("n", 2, json!({LOCK: "2026-08-01T06:11:00Z,default,p1"}))));
+    assert_eq!(sight(&view, "n").holder, Holder::Unconfirmed);
+}
+
+#[tokio::test]
+async fn a_live_look_at_the_holder_counts_for_whoever_asked_and_until_it_waits() {
+    let view = view();
+    view.fill(vec![node("n", 1, json!({LOCK: value("p1")}))], vec![]);
+    let (mut live, text) = (Live::default(), Arc::<str>::from(value("p1")));
+    let read = Seen::of(&pod("p1", "u1", 5, None), view.backends()).unwrap().pod;
+    view.confirmed("n", &PodKey { uid: None, ..key("p1", "") }, &text, Some(read.clone()), &mut live);
+    let seen = view.node("n", &[Key::Shared], &live).unwrap().keys.remove(0);
+    assert_eq!((seen.holder, seen.confirmed), (Holder::Seen(read), true));
+    live.clear();
+    let seen = view.node("n", &[Key::Shared], &live).unwrap().keys.remove(0);
+    assert_eq!((seen.holder, seen.confirmed), (Holder::Unconfirmed, false));
+}
+
+#[tokio::test]
+async fn pods_wait_where_they_are_bound_until_they_have_started_or_are_gone() {
+    let view = view();
+    view.fill(vec![node("n", 1, json!({}))], vec![pod("p1", "u1", 2, Some("n")), pod("p2", "u2", 3, None)]);
+    let waiting = || sight(&view, "n").waiting.iter().map(|pod| pod.key.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(waiting(), ["p1"]);
+    assert_eq!((view.concerned(), view.concerns("n")), (vec!["n".into()], true));
+    view.pod_event(Event::Apply(pod("p2", "u2", 4, Some("n"))));
+    assert_eq!(waiting(), ["p1", "p2"]);
+    let mut started = serde_json::to_value(json!({
+        "metadata": {"namespace": "default", "name": "p1", "uid": "u1", "resourceVersion": "5"},
+        "spec": {"nodeName": "n", "containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
+        "status": {"phase": "Pending", "startTime": "2026-08-01T06:10:00Z"},
+    }))
+    .unwrap();
+    view.pod_event(Event::Apply(serde_json::from_value(started.take()).unwrap()));
+    view.pod_event(Event::Delete(pod("p2", "u2", 6, Some("n"))));
+    assert_eq!(waiting(), [""; 0]);
+    assert_eq!(view.pod(&key("p1", "u1")).map(|seen| seen.pod.started), Some(true));
+    assert!(view.pod(&key("p1", "u9")).is_none(), "another pod of that name");
+    // A relist has all there is.
+    view.fill(vec![node("n", 7, json!({}))], vec![]);
+    assert!(view.pod(&key("p1", "u1")).is_none());
+}
+
+#[tokio::test]
+async fn r19_whoever_waits_for_a_node_hears_of_it_and_of_the_pod_that_holds_it_and_of_nothing_else() {
+    let view = view();
+    view.fill(vec![node("n", 1, json!({LOCK: value("p1")})), node("m", 2, json!({}))], vec![pod("p1", "u1", 3, None)]);
+    let mut listener = view.listen("n");
+    let heard = |listener: &mut Listener| listener.changed().now_or_never().is_some();
+    assert!(!heard(&mut listener));
+    view.node_event(Event::Apply(node("m", 4, json!({"x": "y"}))));
+    view.pod_event(Event::Apply(pod("p2", "u2", 5, Some("m"))));
+    assert!(!heard(&mut listener), "another node, another pod");
+    view.node_event(Event::Apply(node("n", 6, json!({LOCK: value("p1"), "x": "y"}))));
+    assert!(heard(&mut listener) && !heard(&mut listener));
+    // The pod that holds it, though it is bound nowhere.
+    view.pod_event(Event::Apply(pod("p1", "u1", 7, None)));
+    assert!(heard(&mut listener));
+    view.pod_event(Event::Delete(pod("p1", "u1", 8, None)));
+    assert!(heard(&mut listener));
+    // The lock is another pod's now, and the first one's affairs are its own.
+    view.node_event(Event::Apply(node("n", 9, json!({LOCK: value("p3")}))));
+    assert!(heard(&mut listener));
+    view.pod_event(Event::Apply(pod("p1", "u9", 10, None)));
+    assert!(!heard(&mut listener));
+    view.fill(vec![], vec![]);
+    assert!(heard(&mut listener), "it is gone");
+    let again = view.listen("n");
+    drop(listener);
+    drop(again);
+    assert_eq!(view.dump()["listeners"], 0);
+}
+
+#[tokio::test]
+async fn whoever_sweeps_hears_of_all_that_is_locked_first_and_then_of_what_changes() {
+    let view = view();
+    view.fill(vec![node("a", 1, json!({LOCK: ""})), node("b", 2, json!({}))], vec![]);
+    let mut changes = view.changes();
+    let mut heard = || std::iter::from_fn(|| changes.try_recv().ok()).map(|name| name.to_string()).collect::<Vec<_>>();
+    assert_eq!(heard(), ["a"]);
+    view.node_event(Event::Apply(node("b", 3, json!({LOCK: ""}))));
+    view.node_event(Event::Delete(node("a", 4, json!({}))));
+    assert_eq!(heard(), ["b", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r20_how_long_our_own_locks_stood_is_measured() {
+    let mut registry = Registry::default();
+    let view = View::new(Backend::known().into(), hold_histogram(&mut registry));
+    let count = || {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text.lines()
+            .filter(|line| {
+                line.starts_with("node_lock_hold_seconds_sum") || line.starts_with("node_lock_hold_seconds_count")
+            })
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    view.node_event(Event::Apply(node("n", 1, json!({LOCK: value("p1")}))));
+    view.stands(&value("p1").into());
+    tokio::time::advance(Duration::from_secs(2)).await;
+    view.node_event(Event::Apply(node("n", 2, json!({LOCK: value("p2")}))));
+    // That one is of somebody else.
+    view.node_event(Event::Apply(node("n", 3, json!({}))));
+    assert_eq!(count(), ["node_lock_hold_seconds_sum 2.0", "node_lock_hold_seconds_count 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n8_the_filter_leaves_out_who_is_stuck_or_whoever_is_held() {
+    let view = view();
+    let terms = lock::Options {
+        ttl: Duration::from_secs(300),
+        takeover: topoloom_core::nodelock::Takeover::State,
+        retry: topoloom_core::nodelock::Retry::CLASSIC,
+    };
+    let fresh = format!("{},default,p1", Timestamp::now());
+    view.fill(
+        vec![
+            node("stuck", 1, json!({LOCK: value("p2")})),
+            node("held", 2, json!({LOCK: fresh})),
+            node("free", 3, json!({})),
+            node("unknown", 4, json!({LOCK: value("p9")})),
+        ],
+        vec![pod("p1", "u1", 5, Some("held")), pod("p2", "u2", 6, Some("stuck"))],
+    );
+    let blocked = |node: &str, stuck_only| view.blocked(node, &[Key::Shared], &terms, stuck_only).map(|held| held.why);
+    assert_eq!(
+        ["stuck", "held", "free", "unknown", "nowhere"].map(|node| blocked(node, true)),
+        [Some(Why::Stuck), None, None, None, None]
+    );
+    assert_eq!(
+        ["stuck", "held", "free", "unknown"].map(|node| blocked(node, false)),
+        [Some(Why::Stuck), Some(Why::Allocating), None, None]
+    );
+    assert!(view.blocked("stuck", &[Key::Cambricon], &terms, false).is_none(), "another key");
+}

@@ -1,0 +1,287 @@
+//! What stands on Nodes and Pods, and what is sent to change it: the two lock keys, our notes beside them, and the marks on
+//! pods (`node-lock-and-bind.md` A2, A4, A18; decisions N4 and N5).
+//!
+//! The lock keys are of the protocol, and everybody writes them. The notes are ours: one annotation, which holds the note of
+//! each key whose lock one of us wrote. A note says for which value it is, and is nothing where the lock is another.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use topoloom_api::names::{BIND_PHASE_ANNOTATION, BIND_TIME_ANNOTATION, LOCK_REVOKED_ANNOTATION, NODE_LOCK_ANNOTATION};
+use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::{Lock, Note};
+
+/// Annotations, as objects have them.
+pub type Annotations = BTreeMap<String, String>;
+
+/// Whether an annotation of a Node is about locks.
+#[must_use]
+pub fn is_about_locks(annotation: &str) -> bool {
+    annotation == NODE_LOCK_ANNOTATION || Key::ALL.iter().any(|key| key.annotation() == annotation)
+}
+
+/// A longer note is not ours: two notes with the longest names are a tenth of it.
+const NOTES: usize = 8 << 10;
+
+/// One note, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    value: String,
+    uid: String,
+    /// Where the value has no room for them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    name: Option<String>,
+    attempt: String,
+    instance: String,
+    deadline: String,
+}
+
+/// The annotation: one note, or a list of them.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Notes {
+    One(Written),
+    Several(Vec<Written>),
+}
+
+impl From<&Note> for Written {
+    fn from(note: &Note) -> Self {
+        let (namespace, name) = note.pod.as_ref().map(|(one, two)| (one.to_string(), two.to_string())).unzip();
+        Self {
+            value: note.value.to_string(),
+            uid: note.uid.to_string(),
+            namespace,
+            name,
+            attempt: note.attempt.to_string(),
+            instance: note.instance.to_string(),
+            deadline: note.deadline.to_string(),
+        }
+    }
+}
+
+impl Written {
+    /// Nothing where it says nothing that can be used.
+    fn note(self) -> Option<Note> {
+        let pod = self.namespace.zip(self.name).map(|(namespace, name)| (namespace.into(), name.into()));
+        let deadline: Timestamp = self.deadline.parse().ok()?;
+        (!self.uid.is_empty()).then(|| Note {
+            value: self.value.into(),
+            uid: self.uid.into(),
+            pod,
+            attempt: self.attempt.into(),
+            instance: self.instance.into(),
+            deadline,
+        })
+    }
+}
+
+/// Our notes on a node. What is no note of ours is none: it counts for nobody, and the next claim replaces it.
+fn notes(annotations: &Annotations) -> Vec<Note> {
+    let text = annotations.get(NODE_LOCK_ANNOTATION).filter(|text| text.len() <= NOTES);
+    let written = match text.and_then(|text| serde_json::from_str(text).ok()) {
+        None => Vec::new(),
+        Some(Notes::One(written)) => vec![written],
+        Some(Notes::Several(written)) => written,
+    };
+    written.into_iter().filter_map(Written::note).collect()
+}
+
+/// The lock under a key, with the note that counts for it.
+#[must_use]
+pub fn lock(annotations: &Annotations, key: Key) -> Option<Lock> {
+    let value = annotations.get(key.annotation())?;
+    let note = notes(annotations).into_iter().find(|note| *note.value == **value);
+    Some(Lock::read(value, note))
+}
+
+/// What one key becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// This value, with this note.
+    Claim(Arc<str>, Note),
+    /// Nothing.
+    Release,
+}
+
+/// The patch of a node, in the version that was decided on: these keys change, all at once, and the notes of the others stay.
+#[must_use]
+pub fn node_patch(version: &str, seen: &Annotations, changes: &[(Key, Change)]) -> Value {
+    let mut annotations = serde_json::Map::new();
+    let mut kept: Vec<Written> = Vec::new();
+    for key in Key::ALL {
+        match changes.iter().find(|(of, _)| *of == key).map(|(_, change)| change) {
+            Some(Change::Claim(value, note)) => {
+                annotations.insert(key.annotation().to_owned(), Value::String(value.to_string()));
+                kept.push(note.into());
+            }
+            Some(Change::Release) => {
+                annotations.insert(key.annotation().to_owned(), Value::Null);
+            }
+            None => {
+                let value = seen.get(key.annotation());
+                let counts = |note: &Note| value.is_some_and(|value| *note.value == **value);
+                kept.extend(notes(seen).iter().filter(|note| counts(note)).map(Written::from));
+            }
+        }
+    }
+    let written = match kept.len() {
+        0 => None,
+        1 => kept.pop().map(Notes::One),
+        _ => Some(Notes::Several(kept)),
+    };
+    // Plain strings: they cannot fail to be written.
+    let written = written.and_then(|notes| serde_json::to_string(&notes).ok());
+    annotations.insert(NODE_LOCK_ANNOTATION.to_owned(), written.map_or(Value::Null, Value::String));
+    json!({"metadata": {"resourceVersion": version, "annotations": annotations}})
+}
+
+/// The patch of a pod that loses a lock before it was bound: it can no longer be bound in the version that was judged for it.
+#[must_use]
+pub fn revoke_patch(uid: &str, version: &str, value: &str) -> Value {
+    json!({"metadata": {"uid": uid, "resourceVersion": version, "annotations": {LOCK_REVOKED_ANNOTATION: value}}})
+}
+
+/// The patch of a pod whose attempt failed: revoked, and `failed` for whoever reads phases.
+#[must_use]
+pub fn fence_patch(uid: &str, version: &str, value: &str) -> Value {
+    let annotations = json!({LOCK_REVOKED_ANNOTATION: value, BIND_PHASE_ANNOTATION: "failed"});
+    json!({"metadata": {"uid": uid, "resourceVersion": version, "annotations": annotations}})
+}
+
+/// A Binding that is refused unless the pod is that one, in that version. The API server gives its annotations to the pod.
+#[must_use]
+pub fn binding(namespace: &str, name: &str, uid: &str, version: &str, node: &str, now: Timestamp) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "uid": uid,
+            "resourceVersion": version,
+            "annotations": {
+                BIND_PHASE_ANNOTATION: "allocating",
+                BIND_TIME_ANNOTATION: now.as_second().to_string(),
+            },
+        },
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use topoloom_core::nodelock::Named;
+
+    use super::*;
+
+    const SHARED: &str = "2026-08-01T06:10:00.000000007Z,default,p1";
+    const BARE: &str = "2026-08-01T06:10:00.000000007Z";
+
+    fn note(value: &str, pod: Option<(&str, &str)>) -> Note {
+        Note {
+            value: value.into(),
+            uid: "b3f0".into(),
+            pod: pod.map(|(namespace, name)| (namespace.into(), name.into())),
+            attempt: "7".into(),
+            instance: "topoloom-0".into(),
+            deadline: "2026-08-01T06:10:28Z".parse().unwrap(),
+        }
+    }
+
+    /// What a node has after a patch.
+    fn applied(seen: &Annotations, patch: &Value) -> Annotations {
+        let mut annotations = seen.clone();
+        for (key, value) in patch["metadata"]["annotations"].as_object().unwrap() {
+            match value.as_str() {
+                Some(text) => drop(annotations.insert(key.clone(), text.to_owned())),
+                None => drop(annotations.remove(key)),
+            }
+        }
+        annotations
+    }
+
+    #[test]
+    fn a_claim_is_one_patch_of_that_version_and_reads_back_with_its_note() {
+        let seen = Annotations::new();
+        let change = Change::Claim(SHARED.into(), note(SHARED, None));
+        let patch = node_patch("81244", &seen, &[(Key::Shared, change)]);
+        assert_eq!(patch["metadata"]["resourceVersion"], "81244");
+        assert_eq!(patch["metadata"]["annotations"]["hami.io/mutex.lock"], SHARED);
+        let read = lock(&applied(&seen, &patch), Key::Shared).unwrap();
+        assert_eq!(&*read.value, SHARED);
+        let Named::Pod { pod, note: Some(read), .. } = read.named else { panic!("{read:?}") };
+        assert_eq!((&*pod.namespace, &*pod.name, pod.uid.as_deref()), ("default", "p1", Some("b3f0")));
+        assert_eq!(read, note(SHARED, None));
+    }
+
+    #[test]
+    fn n4_several_keys_are_one_patch_and_each_is_given_back_with_its_own_note() {
+        let seen = Annotations::new();
+        let claims = [
+            (Key::Shared, Change::Claim(SHARED.into(), note(SHARED, None))),
+            (Key::Cambricon, Change::Claim(BARE.into(), note(BARE, Some(("default", "p1"))))),
+        ];
+        let both = applied(&seen, &node_patch("1", &seen, &claims));
+        let names = |annotations: &Annotations, key| lock(annotations, key).and_then(|lock| lock.pod().cloned());
+        assert_eq!(names(&both, Key::Shared), names(&both, Key::Cambricon));
+        assert_eq!(names(&both, Key::Cambricon).unwrap().to_string(), "default/p1");
+
+        let one = applied(&both, &node_patch("2", &both, &[(Key::Shared, Change::Release)]));
+        assert_eq!(names(&one, Key::Shared), None);
+        assert_eq!(names(&one, Key::Cambricon), names(&both, Key::Cambricon));
+        let none = applied(&one, &node_patch("3", &one, &[(Key::Cambricon, Change::Release)]));
+        assert_eq!(none, Annotations::new());
+    }
+
+    #[test]
+    fn a_note_counts_for_its_value_only_and_garbage_for_nobody() {
+        let change = Change::Claim(SHARED.into(), note(SHARED, None));
+        let ours = applied(&Annotations::new(), &node_patch("1", &Annotations::new(), &[(Key::Shared, change)]));
+        let mut replaced = ours.clone();
+        replaced.insert(Key::Shared.annotation().into(), "2026-08-01T06:11:00Z,default,p1".into());
+        let uid = |annotations: &Annotations| {
+            lock(annotations, Key::Shared).and_then(|lock| lock.pod().cloned()).unwrap().uid
+        };
+        assert_eq!(uid(&ours).as_deref(), Some("b3f0"));
+        assert_eq!(uid(&replaced), None, "the same pod by name, by somebody who knows no notes");
+
+        let text = ours[NODE_LOCK_ANNOTATION].clone();
+        let long = format!("{text}{}", " ".repeat(NOTES));
+        let odd = text.replace("b3f0", "");
+        let late = text.replace("2026-08-01T06:10:28Z", "soon");
+        for garbage in ["", "{", "[]", "{}", "null", "7", &long, &odd, &late] {
+            let mut annotations = ours.clone();
+            annotations.insert(NODE_LOCK_ANNOTATION.into(), garbage.into());
+            assert_eq!(uid(&annotations), None, "{garbage:?}");
+            // It is replaced with the next write.
+            let released = applied(&annotations, &node_patch("2", &annotations, &[(Key::Shared, Change::Release)]));
+            assert_eq!(released, Annotations::new());
+        }
+    }
+
+    #[test]
+    fn n5_pods_are_marked_and_bound_in_the_version_that_was_judged() {
+        let precondition =
+            |value: &Value| (value["metadata"]["uid"].clone(), value["metadata"]["resourceVersion"].clone());
+        let now = "2026-08-01T06:10:00.5Z".parse().unwrap();
+        let all = [
+            revoke_patch("b3f0", "12", SHARED),
+            fence_patch("b3f0", "12", SHARED),
+            binding("default", "p1", "b3f0", "12", "gpu-1", now),
+        ];
+        for value in &all {
+            assert_eq!(precondition(value), (json!("b3f0"), json!("12")), "{value}");
+        }
+        let annotations = all.each_ref().map(|value| value["metadata"]["annotations"].clone());
+        assert_eq!(annotations[0], json!({"topoloom.dev/lock-revoked": SHARED}));
+        assert_eq!(annotations[1], json!({"topoloom.dev/lock-revoked": SHARED, "hami.io/bind-phase": "failed"}));
+        assert_eq!(annotations[2], json!({"hami.io/bind-phase": "allocating", "hami.io/bind-time": "1785564600"}));
+        assert_eq!(all[2]["target"]["name"], "gpu-1");
+    }
+}

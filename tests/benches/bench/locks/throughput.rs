@@ -1,0 +1,161 @@
+//! Many Binds at once, with device plugins that answer after a while, beside a driver that makes the same calls.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::PartialObjectMeta;
+use kube::runtime::watcher::{self, Event};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use topoloom_tests::device_plugin::{Kubelets, Settings};
+
+use super::{extender, node_name, pods, raw, scene, told};
+use crate::table::{Row, Table, Target};
+
+const NODES: usize = 200;
+const PODS: usize = 2_000;
+const PARALLEL: usize = 16;
+const ANSWERS: Duration = Duration::from_millis(50);
+
+pub(super) async fn measure(table: &mut Table) -> Result<()> {
+    let scene = scene(NODES).await?;
+    let kubelets = Kubelets::start(scene.plane.client(), Settings { answers_after: ANSWERS, ..Settings::default() });
+    let (host, caller) = extender(&scene).await?;
+    let (ours, theirs) = (pods(&scene, "p", PODS).await?, pods(&scene, "r", PODS).await?);
+
+    let before = scene.plane.requests().await?;
+    let caller = &caller;
+    let took = parallel(&ours, async |pod, node| caller.bind(pod, node).await).await?;
+    until_served(&kubelets, PODS).await;
+    let since = scene.plane.requests().await?.since(&before);
+    eprintln!("bench: the extender, the device plugins' own included: {}", told(&since));
+    host.stop().await?;
+
+    let driver = Driver::start(scene.plane.client());
+    let before = scene.plane.requests().await?;
+    let driver = &driver;
+    let took_raw = parallel(&theirs, async |pod, node| driver.bind(pod, node).await).await?;
+    until_served(&kubelets, 2 * PODS).await;
+    let since = scene.plane.requests().await?.since(&before);
+    eprintln!("bench: the driver, the device plugins' own included: {}", told(&since));
+
+    anyhow::ensure!(kubelets.mistakes().is_empty(), "{:?}", kubelets.mistakes());
+    let rate = |took: Duration| PODS as f64 / took.as_secs_f64();
+    let row =
+        Row::new(format!("{PODS} Binds on {NODES} nodes, {PARALLEL} at once"), format!("{:.0} per second", rate(took)));
+    // 90 % of the throughput is 1 / 0.9 of the time.
+    table.add(row.against(&format!("{:.0} by hand:", rate(took_raw)), took, took_raw, Target::AtMost(1.11)));
+    kubelets.stop().await;
+    scene.plane.stop().await
+}
+
+async fn until_served(kubelets: &Kubelets, count: usize) {
+    while kubelets.served().len() < count {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Binds all of them, so many at a time, each to the next node.
+async fn parallel(pods: &[Pod], bind: impl AsyncFn(&Pod, &str) -> Result<()>) -> Result<Duration> {
+    let (next, began) = (AtomicUsize::new(0), Instant::now());
+    let worker = async || -> Result<()> {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(pod) = pods.get(index) else { return Ok(()) };
+            bind(pod, &node_name(index % NODES)).await?;
+        }
+    };
+    futures::future::try_join_all((0..PARALLEL).map(|_| worker())).await?;
+    Ok(began.elapsed())
+}
+
+/// Makes the calls of a Bind and no other, with the watches that tell it when.
+struct Driver {
+    client: kube::Client,
+    seen: Arc<Seen>,
+    _watches: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// The version of each node that nobody holds.
+    nodes: Mutex<HashMap<String, (String, bool)>>,
+    /// Pods that were bound and have not started, by their node.
+    busy: Mutex<HashMap<String, HashSet<String>>>,
+    changed: Notify,
+}
+
+impl Driver {
+    fn start(client: kube::Client) -> Self {
+        let seen = Arc::<Seen>::default();
+        let mut watches = JoinSet::new();
+        let (nodes, told) = (Api::<PartialObjectMeta<Node>>::all(client.clone()), Arc::clone(&seen));
+        watches.spawn(async move {
+            let mut events = std::pin::pin!(watcher::watcher(nodes, watcher::Config::default()));
+            while let Some(event) = events.next().await {
+                if let Ok(Event::Apply(node) | Event::InitApply(node)) = event {
+                    told.node(&node);
+                }
+            }
+        });
+        let (pods, told) = (Api::<Pod>::all(client.clone()), Arc::clone(&seen));
+        watches.spawn(async move {
+            let mut events = std::pin::pin!(watcher::watcher(pods, watcher::Config::default()));
+            while let Some(event) = events.next().await {
+                if let Ok(Event::Apply(pod) | Event::InitApply(pod)) = event {
+                    told.pod(&pod);
+                }
+            }
+        });
+        Self { client, seen, _watches: watches }
+    }
+
+    async fn bind(&self, pod: &Pod, node: &str) -> Result<()> {
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        loop {
+            let changed = self.seen.changed.notified();
+            if let Some(version) = self.seen.free(node) {
+                self.seen.busy.lock().unwrap().entry(node.to_owned()).or_default().insert(name.clone());
+                match raw(&self.client, pod, node, &version).await {
+                    Err(error) if format!("{error:#}").contains("modified") => {
+                        self.seen.busy.lock().unwrap().entry(node.to_owned()).or_default().remove(&name);
+                    }
+                    ended => return ended,
+                }
+            }
+            // What was missed in between is seen soon.
+            let _ = tokio::time::timeout(Duration::from_millis(100), changed).await;
+        }
+    }
+}
+
+impl Seen {
+    fn free(&self, node: &str) -> Option<String> {
+        let (version, locked) = self.nodes.lock().unwrap().get(node).cloned()?;
+        let busy = self.busy.lock().unwrap().get(node).is_some_and(|pods| !pods.is_empty());
+        (!locked && !busy).then_some(version)
+    }
+
+    fn node(&self, node: &PartialObjectMeta<Node>) {
+        let locked =
+            node.metadata.annotations.iter().flatten().any(|(key, _)| key == topoloom_tests::hami::SHARED_LOCK);
+        let version = node.metadata.resource_version.clone().unwrap_or_default();
+        self.nodes.lock().unwrap().insert(node.metadata.name.clone().unwrap_or_default(), (version, locked));
+        self.changed.notify_waiters();
+    }
+
+    fn pod(&self, pod: &Pod) {
+        let started = pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        if let (true, Some(node), Some(name)) = (started, node, &pod.metadata.name) {
+            self.busy.lock().unwrap().entry(node).or_default().remove(name);
+            self.changed.notify_waiters();
+        }
+    }
+}

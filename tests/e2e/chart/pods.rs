@@ -1,0 +1,166 @@
+//! Our ServiceAccount changes nothing on Pods but the annotations with which the node lock marks them, and creates nothing but
+//! Bindings, even where RBAC lets it do anything.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use topoloom_tests::chart::{USER, manifest};
+use topoloom_tests::scene::Scene;
+
+use super::policies::{Fate, check, enforced, installed};
+
+const PATCH: [&str; 5] = ["patch", "pod", "p1", "--dry-run=server", "--type=merge"];
+const REST: Fate = Fate::Denied("it creates, deletes and connects to none, and writes no subresource but a Binding");
+
+/// Writes one object into a file, for requests that are sent as they are.
+fn file(scene: &Scene, name: &str, object: &Value) -> Result<String> {
+    let path = scene.plane.folder().join(name);
+    std::fs::write(&path, object.to_string())?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+fn pod(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "default", "labels": {"app": "a"},
+            "annotations": {"note": "old", "hami.io/bind-phase": "allocating"},
+        },
+        "spec": {"containers": [{"name": "main", "image": "example/main"}]},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_host_marks_and_binds_pods_and_does_nothing_else_to_them() -> Result<()> {
+    let (scene, _) = installed(json!({})).await?;
+    // The API server gives a Pod the zone of its node, by way of the Binding.
+    scene.plane.create_nodes([("n1", [("topology.kubernetes.io/zone", "a")])]).await?;
+    scene.plane.kubectl(&["create", "-f", &manifest(&scene, &[pod("p1")])?]).await?;
+    let subject = USER.replacen("system:serviceaccount:", "--serviceaccount=", 1);
+    scene.plane.kubectl(&["create", "clusterrolebinding", "all", "--clusterrole=cluster-admin", &subject]).await?;
+    let us = format!("--as={USER}");
+    let us = us.as_str();
+    let label = json!({"metadata": {"labels": {"app": "b"}}}).to_string();
+    let refused = Fate::Denied("changes metadata.labels");
+    enforced(&scene, &[&PATCH[..], &["-p", &label, us]].concat(), refused).await;
+
+    edits(&scene, us, refused).await;
+    bindings(&scene, us).await?;
+    rest(&scene, us).await?;
+    scene.plane.stop().await
+}
+
+async fn edits(scene: &Scene, us: &str, refused: Fate) {
+    let annotations = |all: Value| json!({"metadata": {"annotations": all}});
+    let another = Fate::Denied("this write changes another annotation");
+    let rows = [
+        ("a pod loses its lock", annotations(json!({"topoloom.dev/lock-revoked": "now"})), Fate::Accepted),
+        (
+            "an attempt that failed",
+            annotations(json!({"topoloom.dev/lock-revoked": "now", "hami.io/bind-phase": "failed"})),
+            Fate::Accepted,
+        ),
+        ("a mark is taken away", annotations(json!({"hami.io/bind-phase": null})), Fate::Accepted),
+        ("nothing at all", json!({"metadata": {"labels": {"app": "a"}}}), Fate::Accepted),
+        ("another annotation is changed", annotations(json!({"note": "new"})), another),
+        ("another annotation is added", annotations(json!({"hami.io/bind-time": "1"})), another),
+        ("another annotation is removed", annotations(json!({"note": null})), another),
+        ("all annotations are removed", annotations(json!(null)), another),
+        ("a key that only looks like a mark", annotations(json!({"topoloom.dev/lock-revoked2": "now"})), another),
+        (
+            "a mark and another annotation",
+            annotations(json!({"topoloom.dev/lock-revoked": "now", "note": "new"})),
+            another,
+        ),
+        ("a label is changed", json!({"metadata": {"labels": {"app": "b"}}}), refused),
+        ("a label is added", json!({"metadata": {"labels": {"row": "b"}}}), refused),
+        ("all labels are removed", json!({"metadata": {"labels": null}}), refused),
+        (
+            "a mark and a label",
+            json!({"metadata": {"annotations": {"topoloom.dev/lock-revoked": "now"}, "labels": {"app": "b"}}}),
+            refused,
+        ),
+        (
+            "another image",
+            json!({"spec": {"containers": [{"name": "main", "image": "example/other"}]}}),
+            Fate::Denied("this write changes spec"),
+        ),
+        ("a deadline", json!({"spec": {"activeDeadlineSeconds": 60}}), Fate::Denied("this write changes spec")),
+        (
+            "a finalizer",
+            json!({"metadata": {"finalizers": ["example.com/mine"]}}),
+            Fate::Denied("changes metadata.finalizers"),
+        ),
+        (
+            "an owner",
+            json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "o", "uid": "u"}]}}),
+            Fate::Denied("changes metadata.ownerReferences"),
+        ),
+    ];
+    for (name, patch, fate) in rows {
+        let patch = patch.to_string();
+        check(scene, name, &[&PATCH[..], &["-p", &patch, us]].concat(), fate).await;
+        // Nobody else is concerned.
+        check(scene, name, &[&PATCH[..], &["-p", &patch]].concat(), Fate::Accepted).await;
+    }
+}
+
+/// What a Binding brings along the API server writes onto the Pod, without an update that admission would see.
+async fn bindings(scene: &Scene, us: &str) -> Result<()> {
+    let binding = |metadata: Value| {
+        let mut binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p1", "namespace": "default"},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+        });
+        topoloom_tests::chart::merge(&mut binding["metadata"], metadata);
+        binding
+    };
+    let marks = json!({"hami.io/bind-phase": "allocating", "hami.io/bind-time": "1785564600"});
+    let another = Fate::Denied("this Binding brings another annotation than hami.io/bind-phase, hami.io/bind-time");
+    let rows = [
+        ("a Binding", json!({}), Fate::Accepted),
+        ("a Binding as the extender sends it", json!({"annotations": marks}), Fate::Accepted),
+        ("a Binding with another annotation", json!({"annotations": {"note": "new"}}), another),
+        ("a Binding that marks a pod", json!({"annotations": {"topoloom.dev/lock-revoked": "now"}}), another),
+        ("a Binding with a label", json!({"labels": {"app": "b"}}), Fate::Denied("this Binding brings a label")),
+    ];
+    for (name, metadata, fate) in rows {
+        let file = file(scene, "binding.json", &binding(metadata))?;
+        let words = ["create", "--raw", "/api/v1/namespaces/default/pods/p1/binding?dryRun=All", "-f", &file];
+        check(scene, name, &[&words[..], &[us]].concat(), fate).await;
+        check(scene, name, &words, Fate::Accepted).await;
+    }
+    Ok(())
+}
+
+async fn rest(scene: &Scene, us: &str) -> Result<()> {
+    let status = json!({"status": {"message": "mine"}}).to_string();
+    let status = [&PATCH[..], &["--subresource=status", "-p", &status]].concat();
+    let delete = vec!["delete", "pod", "p1", "--dry-run=server"];
+    let other = manifest(scene, &[pod("p2")])?;
+    let create = vec!["create", "-f", &other, "--dry-run=server"];
+    let whole = scene.plane.kubectl(&["get", "pod", "p1", "-o", "json"]).await?;
+    let mut whole: Value = serde_json::from_str(&whole)?;
+    whole["spec"]["ephemeralContainers"] = json!([{"name": "debug", "image": "example/debug"}]);
+    let debug = file(scene, "debug.json", &whole)?;
+    let debug =
+        vec!["replace", "--raw", "/api/v1/namespaces/default/pods/p1/ephemeralcontainers?dryRun=All", "-f", &debug];
+    let eviction =
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p1", "namespace": "default"}});
+    let evict = file(scene, "eviction.json", &eviction)?;
+    let evict = vec!["create", "--raw", "/api/v1/namespaces/default/pods/p1/eviction?dryRun=All", "-f", &evict];
+    let rows = [
+        ("the status", status),
+        ("a deletion", delete),
+        ("another pod", create),
+        ("a container to look into it", debug),
+        ("an eviction", evict),
+    ];
+    for (name, words) in rows {
+        check(scene, name, &[&words[..], &[us]].concat(), REST).await;
+        check(scene, name, &words, Fate::Accepted).await;
+    }
+    // No kubelet runs it, so that others come no further either.
+    let enter = ["create", "--raw", "/api/v1/namespaces/default/pods/p1/exec?command=true", "-f", &other, us];
+    check(scene, "a command inside", &enter, REST).await;
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! The API server refuses, is slow, loses answers: at each step of a Bind, and nothing is left behind (R7 to R10).
+
+use http::Method;
+use topoloom_tests::faults::{Fault, Faults};
+
+use super::*;
+
+const NODE: &str = "/nodes/gpu-1";
+const BINDING: &str = "/binding";
+const POD: &str = "/pods/p1";
+
+struct Faulty {
+    stage: Stage,
+    faults: Faults,
+    pod: Pod,
+}
+
+impl Faulty {
+    async fn new() -> Result<Self> {
+        Self::with(&[]).await
+    }
+
+    async fn with(arguments: &[&str]) -> Result<Self> {
+        let (stage, faults) = Stage::through_faults(&["gpu-1"], arguments).await?;
+        let pod = stage.gpu_pod("p1").await?;
+        stage.knows("p1").await;
+        Ok(Self { stage, faults, pod })
+    }
+
+    async fn bind(&self) -> Result<String> {
+        self.stage.extender.bind(&self.pod, "gpu-1").await
+    }
+
+    /// It is bound, under its lock.
+    async fn is_bound(&self) -> Result<()> {
+        assert_eq!(self.stage.node_of("p1").await?.as_deref(), Some("gpu-1"));
+        assert!(self.stage.annotations("gpu-1").await?[LOCK].ends_with(",default,p1"));
+        Ok(())
+    }
+
+    /// It is not, its phase says so, and nothing is left.
+    async fn is_rolled_back(&self) -> Result<()> {
+        let pod = self.stage.pods().get("p1").await?;
+        assert_eq!(pod.spec.and_then(|spec| spec.node_name), None);
+        let annotations = pod.metadata.annotations.unwrap_or_default();
+        assert_eq!(annotations.get("hami.io/bind-phase").map(String::as_str), Some("failed"), "{annotations:?}");
+        assert!(annotations.contains_key("topoloom.dev/lock-revoked"));
+        self.is_free().await
+    }
+
+    async fn is_free(&self) -> Result<()> {
+        let node = self.stage.annotations("gpu-1").await?;
+        assert!(!node.contains_key(LOCK) && !node.contains_key(NOTE), "{node:?}");
+        Ok(())
+    }
+
+    /// And the next try succeeds.
+    async fn end(self) -> Result<()> {
+        assert_eq!(self.bind().await?, "");
+        self.is_bound().await?;
+        self.stage.stop().await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ax_6_r9_a_lost_answer_to_the_lock_is_read_back() -> Result<()> {
+    for fault in [Fault::LostAfter, Fault::TimeoutAfter, Fault::LostBefore, Fault::Refused(500, "InternalError")] {
+        let it = Faulty::new().await?;
+        it.faults.on(Method::PATCH, NODE, 1, fault.clone());
+        assert_eq!(it.bind().await?, "", "{fault:?}");
+        it.is_bound().await?;
+        let patches = it.faults.seen().iter().filter(|seen| seen.starts_with("PATCH") && seen.contains(NODE)).count();
+        let again = matches!(fault, Fault::LostBefore | Fault::Refused(..));
+        assert_eq!((it.faults.met(), patches), (1, 1 + usize::from(again)), "{fault:?}");
+        it.stage.stop().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r9_a_lost_answer_to_the_binding_is_read_back() -> Result<()> {
+    for fault in [
+        Fault::LostAfter,
+        Fault::TimeoutAfter,
+        Fault::LostBefore,
+        Fault::Refused(500, "InternalError"),
+        Fault::Refused(429, "TooManyRequests"),
+    ] {
+        let it = Faulty::new().await?;
+        it.faults.on(Method::POST, BINDING, 1, fault.clone());
+        assert_eq!(it.bind().await?, "", "{fault:?}");
+        assert_eq!(it.faults.met(), 1);
+        it.is_bound().await?;
+        it.stage.stop().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r15_an_api_server_that_says_nothing_is_given_up_and_asked_again() -> Result<()> {
+    let it = Faulty::new().await?;
+    it.faults.on(Method::POST, BINDING, 1, Fault::Silent { done: true });
+    assert_eq!(it.bind().await?, "");
+    it.is_bound().await?;
+    it.stage.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r7_r8_what_is_refused_is_rolled_back_and_told() -> Result<()> {
+    let it = Faulty::new().await?;
+    it.faults.on(Method::PATCH, NODE, 1, Fault::Refused(403, "Forbidden"));
+    let said = it.bind().await?;
+    assert!(said.contains("writing the lock onto the node was refused"), "{said}");
+    it.is_free().await?;
+
+    it.faults.on(Method::POST, BINDING, 1, Fault::Refused(403, "Forbidden"));
+    let said = it.bind().await?;
+    assert!(said.contains("the Binding was refused: as the test wants it"), "{said}");
+    it.is_rolled_back().await?;
+    // The second is counted in the series of the first.
+    it.stage.until_event("Pod", "p1", "BindingFailed", "was refused").await;
+    it.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r7_a_binding_that_is_never_answered_well_is_rolled_back_in_the_right_order() -> Result<()> {
+    let it = Faulty::new().await?;
+    it.faults.on(Method::POST, BINDING, 5, Fault::Refused(500, "InternalError"));
+    let said = it.bind().await?;
+    assert!(said.contains("the Binding did not succeed in 5 tries"), "{said}");
+    it.is_rolled_back().await?;
+    let seen = it.faults.seen();
+    let last =
+        |method: &str, part: &str| seen.iter().rposition(|seen| seen.starts_with(method) && seen.ends_with(part));
+    assert!(last("PATCH", POD) < last("PATCH", NODE), "the pod is marked before the lock goes: {seen:#?}");
+    it.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n5_a_mark_that_cannot_be_confirmed_keeps_the_lock_and_the_sweeper_resolves_it() -> Result<()> {
+    let it = Faulty::new().await?;
+    it.faults.on(Method::POST, BINDING, 1, Fault::Refused(403, "Forbidden"));
+    it.faults.on(Method::PATCH, POD, 1, Fault::Refused(403, "Forbidden"));
+    let said = it.bind().await?;
+    assert!(said.contains("its lock is left on the node"), "{said}");
+    assert!(it.stage.annotations("gpu-1").await?[LOCK].ends_with(",default,p1"));
+    // The next attempt of the same pod adopts it.
+    it.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_could_not_be_removed_is_reported_and_taken_by_the_next_pod() -> Result<()> {
+    let it = Faulty::with(&["--nodelock-sweep=report"]).await?;
+    it.faults.on(Method::POST, BINDING, 1, Fault::Refused(403, "Forbidden"));
+    // The first patch is the lock itself.
+    it.faults.on(Method::PATCH, NODE, 1, Fault::Slow(std::time::Duration::ZERO));
+    it.faults.on(Method::PATCH, NODE, 5, Fault::Refused(500, "InternalError"));
+    let said = it.bind().await?;
+    assert!(said.contains("its lock is left on the node"), "{said}");
+    it.stage.until_event("Node", "gpu-1", "NodeLockLeaked", "it was taken from its pod").await;
+    let other = it.stage.gpu_pod("p2").await?;
+    assert_eq!(it.stage.extender.bind(&other, "gpu-1").await?, "");
+    let metrics = it.stage.host.get("/metrics").await?;
+    assert!(metrics.contains("topoloom_node_lock_takeovers_total{reason=\"revoked\"} 1"), "{metrics}");
+    it.stage.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r10_whoever_gives_up_is_not_bound_and_leaves_nothing() -> Result<()> {
+    let it = Faulty::new().await?;
+    it.faults.on(Method::PATCH, NODE, 1, Fault::Held);
+    let binds = it.stage.begin(&it.pod, "gpu-1");
+    eventually(
+        "the lock is being written",
+        PATIENCE,
+        async || if it.faults.met() == 1 { Ok(()) } else { Err("no".to_owned()) },
+    )
+    .await;
+    // The connection is closed with it; what was under way is answered, and taken back.
+    drop(binds);
+    it.faults.release();
+    it.stage.until_logged("the caller gave up").await;
+    it.stage.until_free("gpu-1").await;
+    assert_eq!(it.stage.node_of("p1").await?, None);
+    it.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_api_server_binds_in_its_own_time() -> Result<()> {
+    let it = Faulty::new().await?;
+    let slow = || Fault::Slow(std::time::Duration::from_secs(3));
+    it.faults.on(Method::PATCH, NODE, 1, slow());
+    it.faults.on(Method::POST, BINDING, 1, slow());
+    assert_eq!(it.bind().await?, "");
+    it.is_bound().await?;
+    it.stage.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_binding_that_is_applied_after_its_pod_was_marked_is_refused() -> Result<()> {
+    let it = Faulty::new().await?;
+    // The Binding is on its way for longer than anybody waits for it.
+    it.faults.on(Method::POST, BINDING, 5, Fault::Held);
+    let said = it.bind().await?;
+    assert!(!said.is_empty());
+    it.is_rolled_back().await?;
+    it.faults.release();
+    let other = it.stage.gpu_pod("p2").await?;
+    assert_eq!(it.stage.extender.bind(&other, "gpu-1").await?, "");
+    assert_eq!(it.stage.node_of("p1").await?, None, "its Binding carried the version before the mark");
+    it.stage.stop().await
+}

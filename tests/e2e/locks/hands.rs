@@ -1,0 +1,73 @@
+//! The command line: who holds what, why, and a lock that is taken away by hand (N9).
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() -> Result<()> {
+    // Nobody sweeps here.
+    let stage = Stage::new(&["gpu-1", "gpu-2", "gpu-3", "gpu-4"], &["--controllers=*,-nodelock-sweeper"]).await?;
+    let scene = &stage.scene;
+    assert_eq!(scene.cli(&["lock", "list"]).await?, "4 of 4 nodes are free\n");
+    let said = scene.cli(&["lock", "explain", "gpu-1"]).await?;
+    assert!(said.contains("it is free"), "{said}");
+
+    let pod = stage.gpu_pod("p1").await?;
+    assert_eq!(stage.extender.bind(&pod, "gpu-1").await?, "");
+    stage.annotate("gpu-2", json!({LOCK: "lock"})).await?;
+    let dead = "2026-08-01T06:10:00Z,default,gone";
+    stage.annotate("gpu-3", json!({LOCK: dead})).await?;
+
+    let listed = scene.cli(&["lock", "list"]).await?;
+    let row = |node: &str| listed.lines().find(|line| line.starts_with(node)).unwrap_or_default().to_owned();
+    assert!(
+        row("gpu-1").contains("default/p1") && row("gpu-1").contains("allocating  its pod is bound here"),
+        "{listed}"
+    );
+    assert!(row("gpu-2").contains("unparsable"), "{listed}");
+    assert!(row("gpu-3").contains("vanished"), "{listed}");
+    assert!(listed.ends_with("1 of 4 nodes are free\n"), "{listed}");
+    let json: Value = serde_json::from_str(&scene.cli(&["lock", "list", "-o", "json"]).await?)?;
+    assert_eq!((json[0]["node"].as_str(), json[0]["uid"].as_str()), (Some("gpu-1"), pod.metadata.uid.as_deref()));
+
+    let value = stage.annotations("gpu-1").await?[LOCK].clone();
+    let said = scene.cli(&["lock", "explain", "gpu-1"]).await?;
+    for words in
+        ["verdict  allocating", "bound here, not started", "attempt ", &format!("--expect '{value}' --even-if-live")]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+
+    let release = async |arguments: &[&str]| -> Result<String> {
+        scene.cli(&[&["lock", "release"][..], arguments].concat()).await
+    };
+    let refused = |answer: Result<String>| answer.expect_err("it is refused").to_string();
+    let said = refused(release(&["gpu-1"]).await);
+    assert!(said.contains(&format!("topoloom lock release gpu-1 --expect '{value}'")), "{said}");
+    let said = refused(release(&["gpu-1", "--expect", "something else"]).await);
+    assert!(said.contains("no lock of node gpu-1 is that; nothing was changed"), "{said}");
+    let said = refused(release(&["gpu-1", "--expect", &value]).await);
+    assert!(said.contains("it is held by pod default/p1") && said.contains("--even-if-live"), "{said}");
+    assert_eq!(stage.annotations("gpu-1").await?[LOCK], value);
+    assert!(refused(release(&["nowhere", "--expect", &value]).await).contains("there is no node \"nowhere\""));
+
+    let said = release(&["gpu-1", "--expect", &value, "--even-if-live"]).await?;
+    assert!(said.starts_with("released: hami.io/mutex.lock of node gpu-1"), "{said}");
+    release(&["gpu-2", "--expect", "lock"]).await?;
+    release(&["gpu-3", "--expect", dead]).await?;
+    for node in ["gpu-1", "gpu-2", "gpu-3"] {
+        assert!(!stage.annotations(node).await?.contains_key(LOCK));
+    }
+    // A pod that is bound there without a lock is shown as what it is.
+    let listed = scene.cli(&["lock", "list"]).await?;
+    assert!(listed.contains("unrecorded"), "{listed}");
+
+    // One that is being bound loses its lock in the right order.
+    let slow = stage.gpu_pod("slow").await?;
+    let binding = format!("{},default,slow", jiff::Timestamp::now());
+    stage.annotate("gpu-4", json!({LOCK: binding})).await?;
+    release(&["gpu-4", "--expect", &binding, "--even-if-live"]).await?;
+    let marked = stage.pods().get("slow").await?.metadata.annotations.unwrap_or_default();
+    assert_eq!(marked.get("topoloom.dev/lock-revoked"), Some(&binding));
+    assert_eq!(stage.extender.bind(&slow, "gpu-4").await?, "", "the next attempt is another one");
+    stage.stop().await
+}

@@ -1,0 +1,131 @@
+//! The sweeper: what it removes, what it only says, and whom it never robs (R5, R11, R12, A23, N9).
+
+use super::*;
+
+/// A lock lasts this long here.
+const SHORT: &str = "--node-lock-timeout=10s";
+
+/// Only the sweeper runs; nothing binds.
+async fn swept(nodes: &[&str], mode: &str) -> Result<Stage> {
+    let scene = Stage::scene(nodes).await?;
+    let host = Host::start(&scene.host_kubeconfig().await?, &["--nodelock-sweep", mode, SHORT]).await?;
+    let extender = Caller { url: String::new(), http: reqwest::Client::new() };
+    Ok(Stage { scene, host, extender })
+}
+
+/// A value for a pod, as HAMi writes it now.
+fn value(pod: &str) -> String {
+    format!("{},default,{pod}", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r11_what_nobody_holds_is_removed_and_told() -> Result<()> {
+    let nodes =
+        ["gone", "started", "elsewhere", "finished", "unbound", "garbage", "empty", "bare", "future", "mlu", "other"];
+    let stage = swept(&nodes, "repair").await?;
+    for pod in ["started", "elsewhere", "finished", "unbound"] {
+        stage.gpu_pod(pod).await?;
+    }
+    for (pod, node) in [("started", "started"), ("elsewhere", "other"), ("finished", "finished")] {
+        stage.bind_by_hand(pod, node).await?;
+    }
+    stage.status("started", json!({"phase": "Pending", "startTime": "2026-08-01T06:10:00Z"})).await?;
+    stage.status("finished", json!({"phase": "Failed"})).await?;
+    let values = [
+        ("gone", LOCK, value("nobody")),
+        ("started", LOCK, value("started")),
+        ("elsewhere", LOCK, value("elsewhere")),
+        ("finished", LOCK, value("finished")),
+        ("unbound", LOCK, value("unbound")),
+        ("garbage", LOCK, "x,y,default,p1".to_owned()),
+        ("empty", LOCK, String::new()),
+        ("bare", LOCK, jiff::Timestamp::now().to_string()),
+        ("future", LOCK, "9999-12-31T23:59:59Z".to_owned()),
+        ("mlu", CAMBRICON, jiff::Timestamp::now().to_string()),
+    ];
+    for (node, key, value) in &values {
+        stage.annotate(node, json!({*key: value})).await?;
+    }
+    stage.until_event("Node", "garbage", "NodeLockUnreadable", "found 4 in").await;
+    for (node, ..) in &values {
+        stage.until_free(node).await;
+    }
+    let whys = [
+        ("gone", "its pod is gone"),
+        ("started", "its pod has started"),
+        ("elsewhere", "its pod is bound to another node"),
+        ("finished", "its pod is gone"),
+        ("unbound", "its pod is bound nowhere, and its time is over"),
+        ("garbage", "it cannot be read, and its time is over"),
+        ("bare", "it names no pod, and its time is over"),
+        ("mlu", "cambricon.com/dsmlu.lock was removed"),
+    ];
+    for (node, why) in whys {
+        // A finished pod is not watched, and a live look finds it as it is.
+        let why = if node == "finished" { "its pod has finished" } else { why };
+        stage.until_event("Node", node, "NodeLockRemoved", why).await;
+    }
+    // The pod that was bound nowhere can no longer be bound under that value.
+    let unbound = stage.pods().get("unbound").await?.metadata.annotations.unwrap_or_default();
+    assert!(unbound["topoloom.dev/lock-revoked"].ends_with(",default,unbound"), "{unbound:?}");
+    stage.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r5_n6_a_bound_pod_that_waits_for_its_device_plugin_is_never_robbed_for_age() -> Result<()> {
+    let stage = swept(&["gpu-1"], "repair").await?;
+    stage.gpu_pod("p1").await?;
+    stage.bind_by_hand("p1", "gpu-1").await?;
+    let held = value("p1");
+    stage.annotate("gpu-1", json!({LOCK: held})).await?;
+    stage.until_event("Node", "gpu-1", "NodeLockStuck", "longer than 10s").await;
+    stage.until_event("Pod", "p1", "NodeLockStuck", "longer than 10s").await;
+    assert_eq!(stage.annotations("gpu-1").await?.get(LOCK), Some(&held));
+    eventually("the metric says so", PATIENCE, async || {
+        let metrics = stage.host.get("/metrics").await.map_err(|error| error.to_string())?;
+        let line = metrics.lines().find(|line| line.contains("node_locks{state=\"stuck\"}")).unwrap_or_default();
+        if line.ends_with(" 1") { Ok(()) } else { Err(line.to_owned()) }
+    })
+    .await;
+    // Its pod goes: the lock follows (A23), after the grace in which a kubelet may still ask.
+    stage.pods().delete("p1", &kube::api::DeleteParams::default().grace_period(0)).await?;
+    stage.until_free("gpu-1").await;
+    stage.until_event("Node", "gpu-1", "NodeLockRemoved", "its pod is gone").await;
+    stage.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n9_a_sweeper_that_reports_changes_nothing() -> Result<()> {
+    let stage = swept(&["gpu-1"], "report").await?;
+    let held = value("nobody");
+    stage.annotate("gpu-1", json!({LOCK: held})).await?;
+    let before = stage.scene.plane.requests().await?;
+    stage.until_event("Node", "gpu-1", "NodeLockLeaked", "topoloom lock release gpu-1").await;
+    let since = stage.scene.plane.requests().await?.since(&before);
+    assert_eq!((since.writes("nodes", ""), since.writes("pods", "")), (0, 0));
+    assert_eq!(stage.annotations("gpu-1").await?.get(LOCK), Some(&held));
+    let metrics = stage.host.get("/metrics").await?;
+    assert!(metrics.contains("topoloom_node_locks{state=\"leaked\"} 1"), "{metrics}");
+    // Nodes that go take their locks with them.
+    stage.nodes().delete("gpu-1", &Default::default()).await?;
+    eventually("nothing is left of it", PATIENCE, async || {
+        let metrics = stage.host.get("/metrics").await.map_err(|error| error.to_string())?;
+        if metrics.contains("topoloom_node_locks{state=\"leaked\"} 0") {
+            Ok(())
+        } else {
+            Err("it is counted".to_owned())
+        }
+    })
+    .await;
+    stage.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn n9_without_a_word_about_it_both_controllers_wait() -> Result<()> {
+    let scene = Stage::scene(&["gpu-1"]).await?;
+    let host = scene.host().await?;
+    let ready = host.readyz().await?;
+    assert!(ready.contains("controller extender waiting: it is served where --extender-address says"), "{ready}");
+    assert!(ready.contains("controller nodelock-sweeper waiting: neither --nodelock-sweep says"), "{ready}");
+    host.stop().await
+}

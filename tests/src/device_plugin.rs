@@ -1,0 +1,185 @@
+//! The kubelets of all nodes with their device plugins: what happens to a pod after it was bound
+//! (`node-lock-and-bind.md` A19).
+//!
+//! A kubelet admits the pods of its node one after the other, in the order in which they were bound. For every
+//! container that asks for devices it asks the plugin, and does not say for which pod: the plugin finds that out by the
+//! lock of the node, as HAMi's do. Whether it was the right one is what a test wants to know ([`Kubelets::mistakes`]).
+//!
+//! Nodes need not be told: each gets its kubelet with its first pod. They do not mind an API server that is stopped or
+//! killed; what they say to it is said again.
+
+mod answers;
+mod crew;
+mod kubelet;
+mod plugin;
+mod queue;
+mod release;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::hami::Vendor;
+use crew::Crew;
+
+/// One pod, and no other of its name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PodName {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Arc<str>,
+}
+
+impl PodName {
+    /// That of an object that the API server gave.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Self {
+        let text = |text: &Option<String>| -> Arc<str> { text.as_deref().unwrap_or_default().into() };
+        let metadata = &pod.metadata;
+        Self { namespace: text(&metadata.namespace), name: text(&metadata.name), uid: text(&metadata.uid) }
+    }
+}
+
+impl fmt::Display for PodName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{} ({})", self.namespace, self.name, self.uid)
+    }
+}
+
+/// What the device plugin makes of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It gives the devices, and the lock back.
+    Completes,
+    /// It refuses, says `failed` and gives the lock back.
+    Fails,
+    /// It says `success` and dies before it gives the lock back. The kubelet has its answer and goes on.
+    KeepsLock,
+    /// It never answers. The kubelet waits until the pod is gone, and then for the next pod.
+    Silent,
+}
+
+/// Says which pod meets which fate.
+pub type Fates = Arc<dyn Fn(&Pod) -> Fate + Send + Sync>;
+
+/// How the device plugins of all nodes behave.
+#[derive(Clone)]
+pub struct Settings {
+    /// How long one Allocate takes: half of it before the plugin looks whom it serves, half of it after that.
+    pub answers_after: Duration,
+    /// Asked once for each pod, when its turn comes.
+    pub fate: Fates,
+}
+
+impl Default for Settings {
+    /// Every pod is served at once.
+    fn default() -> Self {
+        Self { answers_after: Duration::ZERO, fate: Arc::new(|_| Fate::Completes) }
+    }
+}
+
+/// How an Allocate ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// These were the last devices of the pod; it is served, and the plugin is done with the lock.
+    Completed,
+    /// Other containers still wait for their devices, so the lock stays.
+    Partly,
+    /// These were the last devices of the pod, and the lock stays: the plugin died, or could not give it back.
+    KeptLock,
+    /// With these words.
+    Failed(String),
+    /// Not at all.
+    Silent,
+}
+
+/// One Allocate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served {
+    /// Where.
+    pub node: Arc<str>,
+    /// Whose plugin.
+    pub vendor: Vendor,
+    /// The pod that the kubelet asked for.
+    pub asked: PodName,
+    /// The pod that the plugin took it for.
+    pub found: Option<PodName>,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What all of them did.
+#[derive(Default)]
+struct Record {
+    served: Mutex<Vec<Served>>,
+    mistakes: Mutex<Vec<String>>,
+}
+
+impl Record {
+    fn serves(&self, served: Served) {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).push(served);
+    }
+
+    fn mistake(&self, what: String) {
+        self.mistakes.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+}
+
+/// The kubelets of all nodes. They end with the value.
+pub struct Kubelets {
+    record: Arc<Record>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+impl Kubelets {
+    /// Starts them. Pods that are bound already, and were not admitted, are admitted too.
+    #[must_use]
+    pub fn start(client: kube::Client, settings: Settings) -> Self {
+        let record = Arc::<Record>::default();
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Crew::new(client, settings, Arc::clone(&record)).run(stop.clone()));
+        Self { record, stop, tasks }
+    }
+
+    /// Every Allocate that has ended, and those that never will, in that order.
+    #[must_use]
+    pub fn served(&self) -> Vec<Served> {
+        self.record.served.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What must not happen: a plugin served another pod than the kubelet asked for, or did not find out which pod that
+    /// is. A pod that was deleted by force meanwhile is no mistake.
+    #[must_use]
+    pub fn mistakes(&self) -> Vec<String> {
+        self.record.mistakes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends them, in the middle of whatever they do.
+    ///
+    /// # Panics
+    /// When one of them has panicked, as the test's own choice of fates may do.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        while let Some(ended) = self.tasks.join_next().await {
+            pass_on(ended);
+        }
+    }
+}
+
+/// A panic of a task is one of whoever waits for it.
+fn pass_on(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        std::panic::resume_unwind(error.into_panic());
+    }
+}
