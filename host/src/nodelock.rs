@@ -17,11 +17,54 @@
 //! # Rooms
 //!
 //! `wire` is what stands on objects, `pods` what is read of them, `requests` every request, `view` what is watched, `queue`
-//! who is next, `carry` carries out what the pure part orders, and `lock` is the front that binds pods.
+//! who is next, `carry` carries out what the pure part orders, `lock` is the front that binds pods, `plugin` that of a device
+//! plugin, and `sweeper` finds what somebody left behind.
+//!
+//! # By itself
+//!
+//! A scheduler in Rust that binds its own pods needs no host beside it:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use prometheus_client::registry::Registry;
+//! use topoloom::nodelock::carry::Carrier;
+//! use topoloom::nodelock::lock::{NodeLock, Options};
+//! use topoloom::nodelock::metrics::hold_histogram;
+//! use topoloom::nodelock::requests::Requests;
+//! use topoloom::nodelock::view::View;
+//! use topoloom_core::nodelock::attempt::{Bound, Failure};
+//! use topoloom_core::nodelock::needs::Backend;
+//! use topoloom_core::nodelock::{PodKey, Retry, Takeover};
+//!
+//! # async fn example(client: kube::Client, pod: PodKey) {
+//! let backends: Arc<[Backend]> = Backend::known().into();
+//! let view = Arc::new(View::new(Arc::clone(&backends), hold_histogram(&mut Registry::default())));
+//! let (watched, reads) = (Arc::clone(&view), client.clone());
+//! tokio::spawn(async move { watched.watch(reads, |_| (), |_| ()).await });
+//! view.synced().await;
+//!
+//! let carrier = Carrier::new(view, Requests::new(client, backends), "my-scheduler-0".into(), topoloom::nodelock::number());
+//! let options = Options { ttl: Duration::from_secs(300), takeover: Takeover::State, retry: Retry::CLASSIC };
+//! let lock = NodeLock::new(carrier, options);
+//! let report = lock.bind(pod, "gpu-1".into(), Duration::from_secs(28)).await;
+//! match report.result {
+//!     Ok(Bound::Now | Bound::Before) => println!("bound after {:?}", report.waited),
+//!     // Somebody else held the node until the end: try again, here or on another node.
+//!     Err(failure) if failure.is_contention() => println!("{failure}"),
+//!     // The pod is another one, gone, or bound elsewhere: it is not to be tried again.
+//!     Err(Failure::PodGone | Failure::PodReplaced(_) | Failure::PodElsewhere(_)) => {}
+//!     Err(failure) => println!("{failure}{}", if report.kept { "; its lock may be left" } else { "" }),
+//! }
+//! lock.finish().await; // before the process ends
+//! # }
+//! ```
 
 pub mod carry;
 pub mod lock;
 pub mod metrics;
+pub mod plugin;
 pub mod pods;
 pub mod queue;
 pub mod requests;
@@ -38,4 +81,9 @@ pub fn number() -> u32 {
         // Without a source of chance: the process and the time are different enough from those of others.
         Err(_) => std::process::id() ^ jiff::Timestamp::now().subsec_nanosecond().unsigned_abs(),
     }
+}
+
+/// A number from 0 up to 1, as hard to guess.
+fn random() -> f64 {
+    f64::from(number()) / (f64::from(u32::MAX) + 1.0)
 }

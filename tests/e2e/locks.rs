@@ -2,11 +2,14 @@
 
 mod bind;
 mod faults;
+mod foreign;
 mod hands;
+mod library;
 mod pages;
 mod scheduler;
 mod storm;
 mod sweeps;
+mod vendors;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Node, Pod};

@@ -58,6 +58,8 @@ impl fmt::Display for PodName {
 pub enum Fate {
     /// It gives the devices, and the lock back.
     Completes,
+    /// It gives the shared lock back once its own work is done, although another vendor's is not, as the reference does.
+    ReleasesEarly,
     /// It refuses, says `failed` and gives the lock back.
     Fails,
     /// It says `success` and dies before it gives the lock back. The kubelet has its answer and goes on.

@@ -26,19 +26,22 @@ pub const SHARED_LOCK: &str = "hami.io/mutex.lock";
 pub enum Vendor {
     /// Under the shared lock, whose value names the pod.
     Nvidia,
+    /// The same.
+    Amd,
     /// Under a lock of its own, whose value is a time and nothing else.
     Cambricon,
 }
 
 impl Vendor {
     /// Each of them.
-    pub const ALL: [Self; 2] = [Self::Nvidia, Self::Cambricon];
+    pub const ALL: [Self; 3] = [Self::Nvidia, Self::Amd, Self::Cambricon];
 
     /// What a container asks for.
     #[must_use]
     pub fn resource(self) -> &'static str {
         match self {
             Self::Nvidia => "nvidia.com/gpu",
+            Self::Amd => "amd.com/gpu",
             Self::Cambricon => "cambricon.com/vmlu",
         }
     }
@@ -47,7 +50,7 @@ impl Vendor {
     #[must_use]
     pub fn lock(self) -> &'static str {
         match self {
-            Self::Nvidia => SHARED_LOCK,
+            Self::Nvidia | Self::Amd => SHARED_LOCK,
             Self::Cambricon => "cambricon.com/dsmlu.lock",
         }
     }
@@ -57,6 +60,7 @@ impl Vendor {
     pub fn work_list(self) -> &'static str {
         match self {
             Self::Nvidia => "hami.io/vgpu-devices-to-allocate",
+            Self::Amd => "hami.io/amd-devices-to-allocate",
             Self::Cambricon => "hami.io/cambricon-mlu-devices-to-allocate",
         }
     }
@@ -66,6 +70,7 @@ impl Vendor {
     pub fn device_type(self) -> &'static str {
         match self {
             Self::Nvidia => "NVIDIA",
+            Self::Amd => "AMD",
             Self::Cambricon => "MLU",
         }
     }

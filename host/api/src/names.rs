@@ -70,5 +70,8 @@ pub const LOCK_REVOKED_ANNOTATION: &str = "topoloom.dev/lock-revoked";
 /// Annotation on a Pod, HAMi's: `allocating`, `success` or `failed`.
 pub const BIND_PHASE_ANNOTATION: &str = "hami.io/bind-phase";
 
+/// How annotations on a Pod end that hold a work list, HAMi's: devices that a plugin has not given yet.
+pub const DEVICES_TO_ALLOCATE_SUFFIX: &str = "-devices-to-allocate";
+
 /// Annotation on a Pod, HAMi's: when it was bound, in seconds since 1970.
 pub const BIND_TIME_ANNOTATION: &str = "hami.io/bind-time";

@@ -96,7 +96,7 @@ impl Carrier {
                 attempt.give_up();
             }
             let requests = self.requests.within(until.saturating_sub(self.view.now()));
-            match attempt.next(self.view.now(), random()) {
+            match attempt.next(self.view.now(), super::random()) {
                 Order::End(outcome) => return Landed { outcome, attempt, waited },
                 Order::Look { live: must } => match self.look(&requests, &node, &names, must, &live).await {
                     Ok(seen) => {
@@ -320,9 +320,4 @@ pub(super) fn value_of(key: Key, time: Timestamp, pod: &PodKey) -> Arc<str> {
 pub(super) fn stamp(wall: Timestamp, token: u32) -> Timestamp {
     let nanoseconds = i32::try_from(token % 1_000_000_000).unwrap_or_default();
     Timestamp::new(wall.as_second(), nanoseconds).unwrap_or(wall)
-}
-
-/// From 0 up to 1.
-fn random() -> f64 {
-    f64::from(super::number()) / (f64::from(u32::MAX) + 1.0)
 }

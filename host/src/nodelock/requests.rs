@@ -78,13 +78,30 @@ impl Requests {
 
     /// Changes a node; also gives what it is then.
     pub async fn patch_node(&self, name: &str, patch: &Value) -> (Answer, Option<PartialObjectMeta<core_v1::Node>>) {
-        let api: Api<core_v1::Node> = Api::all(self.client.clone());
-        match self.answered(api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch))).await {
+        match self.write_node(name, patch).await {
             Ok(meta) => {
                 (Answer::Done(meta.metadata.resource_version.as_deref().unwrap_or_default().into()), Some(meta))
             }
             Err(refusal) => (proves(refusal), None),
         }
+    }
+
+    /// The same, with what the API server said against it.
+    pub(super) async fn write_node(
+        &self,
+        name: &str,
+        patch: &Value,
+    ) -> Result<PartialObjectMeta<core_v1::Node>, Refusal> {
+        let api: Api<core_v1::Node> = Api::all(self.client.clone());
+        self.answered(api.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch))).await
+    }
+
+    /// The annotations of a pod, if it is that one by its UID.
+    pub(super) async fn annotations(&self, key: &PodKey) -> Result<Option<wire::Annotations>, Refusal> {
+        let api: Api<core_v1::Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let meta = self.answered(api.get_metadata_opt(&key.name)).await?.map(|meta| meta.metadata);
+        let same = meta.filter(|meta| meta.uid.as_deref() == key.uid.as_deref());
+        Ok(same.map(|meta| meta.annotations.unwrap_or_default()))
     }
 
     /// Marks a pod.
@@ -124,7 +141,7 @@ impl Requests {
 }
 
 /// What a refusal proves about a write.
-fn proves(refusal: Refusal) -> Answer {
+pub(super) fn proves(refusal: Refusal) -> Answer {
     let why: Arc<str> = refusal.message.into();
     match refusal.reason {
         Reason::Conflict | Reason::AlreadyExists => Answer::Conflict,

@@ -1,11 +1,6 @@
-//! One Bind after the other: what is written, and what is answered (A16, R6, AX 1, 4, 5 and 11).
+//! One Bind after the other: what is written, and what is answered (A16, R6, AX 1, 4 and 5).
 
 use super::*;
-
-/// The parts of a Pod's status when it runs.
-fn running() -> Value {
-    json!({"phase": "Running", "startTime": "2026-08-01T06:10:00Z"})
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ax_1_a_free_node_is_locked_and_the_pod_bound_with_two_writes() -> Result<()> {
@@ -125,39 +120,6 @@ async fn ax_5_a_node_that_changes_all_the_time_is_locked_all_the_same() -> Resul
         stage.served("gpu-1", name).await?;
     }
     beats.shutdown().await;
-    stage.stop().await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn ax_11_n4_several_vendors_are_one_write_and_one_pod_has_both_keys() -> Result<()> {
-    let stage = Stage::new(&["gpu-1"], &[]).await?;
-    let pod = stage.create(json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "both"},
-        "spec": {
-            "initContainers": [{"name": "i", "image": "none", "resources": {"limits": {"cambricon.com/vmlu": "1"}}}],
-            "containers": [{"name": "c", "image": "none", "resources": {"limits": {"nvidia.com/gpu": "1", "amd.com/gpu": "1"}}}],
-        },
-    })).await?;
-    stage.knows("both").await;
-    let before = stage.scene.plane.requests().await?;
-    assert_eq!(stage.extender.bind(&pod, "gpu-1").await?, "");
-    let since = stage.scene.plane.requests().await?.since(&before);
-    assert_eq!((since.writes("nodes", ""), since.writes("pods", "binding")), (1, 1));
-    let node = stage.annotations("gpu-1").await?;
-    assert!(node[LOCK].ends_with(",default,both"));
-    assert!(node[CAMBRICON].parse::<jiff::Timestamp>().is_ok(), "a bare time: {}", node[CAMBRICON]);
-    let notes: Value = serde_json::from_str(&node[NOTE])?;
-    assert_eq!(notes.as_array().map(Vec::len), Some(2), "{notes}");
-
-    // One that needs the other key only waits for the same pod.
-    let mlu = stage.pod("mlu", "cambricon.com/vmlu").await?;
-    let waits = stage.begin(&mlu, "gpu-1");
-    stage.until_logged("waits for a lock").await;
-    stage.annotate("gpu-1", json!({LOCK: null, CAMBRICON: null})).await?;
-    stage.status("both", running()).await?;
-    assert_eq!(waits.ended().await?, "");
-    let node = stage.annotations("gpu-1").await?;
-    assert!(!node.contains_key(LOCK) && node.contains_key(CAMBRICON), "{node:?}");
     stage.stop().await
 }
 

@@ -1,4 +1,5 @@
-//! The API server refuses, is slow, loses answers: at each step of a Bind, and nothing is left behind (R7 to R10).
+//! The API server refuses, is slow, loses answers: at each step of a Bind, and nothing is left behind (R7 to R10, AX 6, 7, 9 and
+//! 10).
 
 use http::Method;
 use topoloom_tests::faults::{Fault, Faults};
@@ -54,6 +55,19 @@ impl Faulty {
         Ok(())
     }
 
+    /// Until that many requests met a fault, and are held.
+    async fn until_held(&self, count: usize) {
+        eventually(&format!("{count} requests are held"), PATIENCE, async || match self.faults.met() {
+            met if met == count => Ok(()),
+            met => Err(format!("{met}")),
+        })
+        .await;
+    }
+
+    fn patches_of_node(&self) -> usize {
+        self.faults.seen().iter().filter(|seen| seen.starts_with("PATCH") && seen.contains(NODE)).count()
+    }
+
     /// And the next try succeeds.
     async fn end(self) -> Result<()> {
         assert_eq!(self.bind().await?, "");
@@ -69,9 +83,54 @@ async fn ax_6_r9_a_lost_answer_to_the_lock_is_read_back() -> Result<()> {
         it.faults.on(Method::PATCH, NODE, 1, fault.clone());
         assert_eq!(it.bind().await?, "", "{fault:?}");
         it.is_bound().await?;
-        let patches = it.faults.seen().iter().filter(|seen| seen.starts_with("PATCH") && seen.contains(NODE)).count();
         let again = matches!(fault, Fault::LostBefore | Fault::Refused(..));
-        assert_eq!((it.faults.met(), patches), (1, 1 + usize::from(again)), "{fault:?}");
+        assert_eq!((it.faults.met(), it.patches_of_node()), (1, 1 + usize::from(again)), "{fault:?}");
+        it.stage.stop().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ax_7_who_comes_second_with_its_write_leaves_the_first_alone_and_waits() -> Result<()> {
+    let it = Faulty::new().await?;
+    it.stage.gpu_pod("p2").await?;
+    it.faults.on(Method::PATCH, NODE, 1, Fault::Held);
+    let binds = it.stage.begin(&it.pod, "gpu-1");
+    it.until_held(1).await;
+    let theirs = format!("{},default,p2", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"));
+    it.stage.annotate("gpu-1", json!({LOCK: theirs})).await?;
+    it.faults.release();
+    it.stage.until_logged("waits for a lock").await;
+    let node = it.stage.annotations("gpu-1").await?;
+    assert_eq!((node.get(LOCK), node.get(NOTE), it.patches_of_node()), (Some(&theirs), None, 1));
+    it.stage.annotate("gpu-1", json!({LOCK: null})).await?;
+    assert_eq!(binds.ended().await?, "");
+    it.is_bound().await?;
+    it.stage.stop().await
+}
+
+/// What is given back is what this attempt wrote: a node that changed otherwise does not matter, and another value is
+/// another's, even of the same pod (decision N4).
+#[tokio::test(flavor = "multi_thread")]
+async fn ax_9_ax_10_a_conflict_while_a_lock_is_given_back_is_judged_by_the_value() -> Result<()> {
+    let now = jiff::Timestamp::now();
+    for (written, is_left) in [
+        (json!({"ex.io/heartbeat": "1"}), false),
+        (json!({LOCK: format!("{now},default,p1")}), true),
+        (json!({LOCK: now.to_string()}), true),
+    ] {
+        let it = Faulty::with(&["--controllers=*,-nodelock-sweeper"]).await?;
+        it.faults.on(Method::POST, BINDING, 1, Fault::Refused(403, "Forbidden"));
+        it.faults.on(Method::PATCH, NODE, 1, Fault::Slow(std::time::Duration::ZERO));
+        it.faults.on(Method::PATCH, NODE, 1, Fault::Held);
+        let binds = it.stage.begin(&it.pod, "gpu-1");
+        it.until_held(3).await;
+        it.stage.annotate("gpu-1", written.clone()).await?;
+        it.faults.release();
+        assert!(binds.ended().await?.contains("was refused"));
+        let left = it.stage.annotations("gpu-1").await?.get(LOCK).cloned();
+        let wanted = written[LOCK].as_str().filter(|_| is_left).map(str::to_owned);
+        assert_eq!((left, it.patches_of_node()), (wanted, if is_left { 2 } else { 3 }), "{written}");
         it.stage.stop().await?;
     }
     Ok(())
@@ -170,12 +229,7 @@ async fn r10_whoever_gives_up_is_not_bound_and_leaves_nothing() -> Result<()> {
     let it = Faulty::new().await?;
     it.faults.on(Method::PATCH, NODE, 1, Fault::Held);
     let binds = it.stage.begin(&it.pod, "gpu-1");
-    eventually(
-        "the lock is being written",
-        PATIENCE,
-        async || if it.faults.met() == 1 { Ok(()) } else { Err("no".to_owned()) },
-    )
-    .await;
+    it.until_held(1).await;
     // The connection is closed with it; what was under way is answered, and taken back.
     drop(binds);
     it.faults.release();
@@ -183,6 +237,56 @@ async fn r10_whoever_gives_up_is_not_bound_and_leaves_nothing() -> Result<()> {
     it.stage.until_free("gpu-1").await;
     assert_eq!(it.stage.node_of("p1").await?, None);
     it.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r6_what_changes_in_the_middle_of_a_bind_is_told_and_leaves_nothing() -> Result<()> {
+    let it = Faulty::with(&["--controllers=*,-nodelock-sweeper"]).await?;
+    it.stage.scene.nodes(&["gpu-2"]).await?;
+    let now = kube::api::DeleteParams::default().grace_period(0);
+    // Another pod of the same name.
+    it.faults.on(Method::POST, BINDING, 1, Fault::Held);
+    let binds = it.stage.begin(&it.pod, "gpu-1");
+    it.until_held(1).await;
+    it.stage.pods().delete("p1", &now).await?;
+    let again = it.stage.gpu_pod("p1").await?;
+    it.faults.release();
+    let uid = again.metadata.uid.clone().unwrap_or_default();
+    let said = binds.ended().await?;
+    assert!(said.contains(&format!("a pod of that name has the UID {uid} now")), "{said}");
+    it.is_free().await?;
+    // Somebody else binds it.
+    it.faults.on(Method::POST, BINDING, 1, Fault::Held);
+    let binds = it.stage.begin(&again, "gpu-1");
+    it.until_held(2).await;
+    it.stage.bind_by_hand("p1", "gpu-2").await?;
+    it.faults.release();
+    let said = binds.ended().await?;
+    assert!(said.contains("the pod is bound to node gpu-2"), "{said}");
+    it.is_free().await?;
+    // It is to go.
+    let goes = it.stage.gpu_pod("p2").await?;
+    let keep = Patch::Merge(json!({"metadata": {"finalizers": ["ex.io/keep"]}}));
+    it.stage.pods().patch("p2", &PatchParams::default(), &keep).await?;
+    it.faults.on(Method::POST, BINDING, 1, Fault::Held);
+    let binds = it.stage.begin(&goes, "gpu-1");
+    it.until_held(3).await;
+    it.stage.pods().delete("p2", &Default::default()).await?;
+    it.faults.release();
+    let said = binds.ended().await?;
+    assert!(said.contains("the pod is being deleted"), "{said}");
+    it.is_free().await?;
+    // The node goes.
+    let last = it.stage.gpu_pod("p3").await?;
+    it.faults.on(Method::PATCH, NODE, 1, Fault::Held);
+    let binds = it.stage.begin(&last, "gpu-1");
+    it.until_held(4).await;
+    it.stage.nodes().delete("gpu-1", &Default::default()).await?;
+    it.faults.release();
+    let said = binds.ended().await?;
+    assert!(said.contains("the node is gone"), "{said}");
+    assert_eq!(it.stage.node_of("p3").await?, None);
+    it.stage.stop().await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -114,7 +114,8 @@ impl DevicePlugin {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &name.namespace);
         // The reference says nothing of it either.
         let Ok(pod) = insist(|| pods.get(&name.name)).await else { return Outcome::KeptLock };
-        if annotation(&pod.metadata, self.vendor.work_list()).is_some_and(WorkList::is_left) {
+        if self.shares(fate).any(|vendor| annotation(&pod.metadata, vendor.work_list()).is_some_and(WorkList::is_left))
+        {
             return Outcome::Partly;
         }
         self.ends_as(name, "success").await;
@@ -125,6 +126,16 @@ impl DevicePlugin {
             Ok(()) => Outcome::Completed,
             Err(_) => Outcome::KeptLock,
         }
+    }
+
+    /// Whose work keeps the lock: that of all who share it (R18). The reference asks for its own only.
+    fn shares(&self, fate: Fate) -> impl Iterator<Item = Vendor> {
+        let own = self.vendor;
+        let shares = move |vendor: &Vendor| match fate {
+            Fate::ReleasesEarly => *vendor == own,
+            _ => vendor.lock() == own.lock(),
+        };
+        Vendor::ALL.into_iter().filter(shares)
     }
 
     /// Step 5.

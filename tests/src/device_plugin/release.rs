@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::PodName;
 use super::answers::{PAUSE, insist};
-use crate::hami::{Vendor, annotation, is_of};
+use crate::hami::{SHARED_LOCK, Vendor, annotation, is_of};
 
 /// How often it is tried, as the reference does.
 const ATTEMPTS: usize = 5;
@@ -43,7 +43,7 @@ async fn attempt(
     let Some(value) = annotation(&seen, lock) else { return Ok(()) };
     let first = baseline.get_or_insert_with(|| value.to_owned());
     let mut metadata = json!({"annotations": {lock: null}});
-    if vendor == Vendor::Nvidia {
+    if lock == SHARED_LOCK {
         if !is_to_go(first, value, pod) {
             return Ok(());
         }

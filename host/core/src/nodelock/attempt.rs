@@ -241,6 +241,12 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether somebody else held the node until the end (A11): it may be tried again, and nothing is wrong.
+    #[must_use]
+    pub fn is_contention(&self) -> bool {
+        matches!(self, Self::Held { .. } | Self::Behind(_))
+    }
+
     /// The word of metrics.
     #[must_use]
     pub fn word(&self) -> &'static str {

@@ -209,6 +209,37 @@ fn ax_2_a_live_holder_is_named_in_the_refusal() {
 }
 
 #[test]
+fn a11_contention_is_one_class_and_everything_else_another() {
+    use attempt::{Failure, What};
+    let held = Held { holder: None, left: None, why: Why::Nameless };
+    let contention = [Failure::Held { node: NODE.into(), ttl: TTL, held }, Failure::Behind(NODE.into())];
+    let others = [
+        Failure::PodGone,
+        Failure::PodReplaced("u9".into()),
+        Failure::PodElsewhere("gpu-2".into()),
+        Failure::PodTerminating,
+        Failure::PodFinished,
+        Failure::NodeGone,
+        Failure::Lost,
+        Failure::GaveUp,
+        Failure::TooLate,
+        Failure::Refused(What::Claim, "no".into()),
+        Failure::Unanswered(What::Bind, 5, "no".into()),
+    ];
+    let mut words = std::collections::BTreeSet::new();
+    for (all, is_contention) in [(&contention[..], true), (&others[..], false)] {
+        for failure in all {
+            let said = failure.to_string();
+            assert_eq!(failure.is_contention(), is_contention, "{said}");
+            // What callers of the original look for.
+            assert_eq!(said.starts_with("node lock contention: node "), is_contention, "{said}");
+            words.insert(failure.word());
+        }
+    }
+    assert_eq!(words, Failure::WORDS.into());
+}
+
+#[test]
 fn ax_3_a_lock_expires_when_it_is_older_than_the_timeout_and_not_at_it() {
     let lock = Lock::read("2026-08-01T06:05:00Z", None);
     let at =
