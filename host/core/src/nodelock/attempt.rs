@@ -374,6 +374,8 @@ pub struct Attempt {
     vouched: Option<(Arc<str>, bool)>,
     /// A pod that is bound here without a lock, the position of its key, and since when that is known.
     unrecorded: Option<(PodKey, usize, Duration)>,
+    /// Who held the node at the last look, until it is this attempt's turn: a time that ends meanwhile is contention.
+    held: Option<Held>,
     took: Vec<Reason>,
 }
 
@@ -437,6 +439,7 @@ impl Attempt {
             given_up: None,
             vouched: None,
             unrecorded: None,
+            held: None,
             took: Vec::new(),
         };
         // A cache without it, or with another pod of that name, may be behind: that is asked. What it says of the end of
@@ -588,6 +591,7 @@ impl Attempt {
                 Decision::AlreadyMine { .. } => adopts = true,
                 Decision::HeldBy(Held { why: Why::Unlisted, .. }) => return self.step = Step::AskWaiting,
                 Decision::HeldBy(held) => {
+                    self.held = Some(held.clone());
                     self.step = match unconfirmed(&held).zip(sight.lock.as_ref()) {
                         Some((pod, lock)) => Step::AskHolder { pod: pod.clone(), value: Arc::clone(&lock.value) },
                         None => self.held(clock, held, at, node.version),
@@ -604,6 +608,7 @@ impl Attempt {
         }
         self.took = reasons;
         self.adopts = adopts;
+        self.held = None;
         self.step = if revokes.is_empty() {
             Step::Claim { version: node.version }
         } else {
@@ -769,11 +774,12 @@ impl Attempt {
 
     /// It is over before its time: what was written is undone.
     fn stop(&mut self, over: Failure) {
-        let failure = match (&self.step, over) {
-            (Step::End(_), _) => return,
-            (Step::Wait { held, .. }, Failure::TooLate) => {
-                let (node, ttl) = (Arc::clone(&self.request.node), self.request.ttl);
-                Failure::Held { node, ttl, held: held.clone() }
+        if matches!(self.step, Step::End(_)) {
+            return;
+        }
+        let failure = match (self.held.take(), over) {
+            (Some(held), Failure::TooLate) => {
+                Failure::Held { node: Arc::clone(&self.request.node), ttl: self.request.ttl, held }
             }
             (_, over) => over,
         };

@@ -239,6 +239,44 @@ fn a11_contention_is_one_class_and_everything_else_another() {
     assert_eq!(words, Failure::WORDS.into());
 }
 
+/// Its time ends while it waits: whoever wakes it does so after that.
+#[test]
+fn ax_14_an_attempt_that_waited_until_the_end_failed_by_contention() {
+    use attempt::{Attempt, Failure, Node, Order, Outcome, Request, Sight};
+    let end = Duration::from_millis(100_000_300);
+    let request = Request {
+        pod: key("p2", "u2"),
+        node: NODE.into(),
+        values: vec!["2026-08-01T06:10:00.000000007Z,default,p2".into()],
+        deadline: end,
+        ttl: TTL,
+        takeover: Takeover::State,
+        retry: Retry::CLASSIC,
+    };
+    let sight = Sight {
+        lock: Some(Lock::read(FRESH, None)),
+        holder: Holder::Seen(pod("p1", "u1")),
+        confirmed: true,
+        waiting: Vec::new(),
+        listed: true,
+        first_seen: Duration::from_secs(100_000),
+    };
+    let node = Node { version: "7".into(), keys: vec![sight] };
+    let mut attempt = Attempt::new(request, Some(pod("p2", "u2")));
+    let mut now = Duration::from_secs(100_000);
+    for _ in 0..3 {
+        assert_eq!(attempt.next(now, 0.0), Order::Look { live: false });
+        attempt.looked(Clock { wall: time(NOW), steady: now }, Some(node.clone()), None);
+        assert!(matches!(attempt.next(now, 0.0), Order::Wait { until, .. } if until == end), "{now:?}");
+        now += Duration::from_millis(100);
+        attempt.woken();
+    }
+    let Order::End(Outcome { result: Err(failure), kept: false }) = attempt.next(now, 0.0) else {
+        panic!("{:?}", attempt.next(now, 0.0))
+    };
+    assert!(matches!(&failure, Failure::Held { held, .. } if held.why == Why::Binding), "{failure}");
+}
+
 #[test]
 fn ax_3_a_lock_expires_when_it_is_older_than_the_timeout_and_not_at_it() {
     let lock = Lock::read("2026-08-01T06:05:00Z", None);
