@@ -3,6 +3,7 @@
 //! Publishing is best effort: an Event that cannot be written in time is logged and forgotten, since the same words stand in
 //! the source's condition or in the log. Equal Events in a row become one series (the recorder's own rule).
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -20,10 +21,17 @@ const NOTE: usize = 1024;
 /// How long an Event may take: nobody waits for an API server that is away.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Publishes Events about sources.
+/// After so many Events all series begin anew: a recorder keeps each of its Events for minutes, and looks at all of them with
+/// every new one. A pod that is bound has one of its own.
+const KEPT: usize = 1_000;
+
+/// Publishes Events.
 #[derive(Clone)]
 pub struct Events {
-    recorder: Recorder,
+    client: kube::Client,
+    reporter: Reporter,
+    /// The recorder, and how many Events it was given.
+    current: Arc<Mutex<(Recorder, usize)>>,
 }
 
 /// How urgent an Event is.
@@ -60,7 +68,19 @@ impl Events {
     #[must_use]
     pub fn new(client: kube::Client) -> Self {
         let instance = Some(super::instance());
-        Self { recorder: Recorder::new(client, Reporter { controller: EVENT_COMPONENT.into(), instance }) }
+        let reporter = Reporter { controller: EVENT_COMPONENT.into(), instance };
+        let recorder = Recorder::new(client.clone(), reporter.clone());
+        Self { client, reporter, current: Arc::new(Mutex::new((recorder, 0))) }
+    }
+
+    fn recorder(&self) -> Recorder {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let (recorder, given) = &mut *current;
+        if *given == KEPT {
+            (*recorder, *given) = (Recorder::new(self.client.clone(), self.reporter.clone()), 0);
+        }
+        *given += 1;
+        recorder.clone()
     }
 
     /// Says that this replica leads a group, as every Kubernetes component says it.
@@ -124,7 +144,7 @@ impl Events {
         let note = Some(text::clip(note, NOTE - '…'.len_utf8()));
         let event = Event { type_, reason: reason.into(), note, action: action.into(), secondary: None };
         let name = about.name.as_deref().unwrap_or_default();
-        match tokio::time::timeout(PATIENCE, self.recorder.publish(&event, about)).await {
+        match tokio::time::timeout(PATIENCE, self.recorder().publish(&event, about)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 let refusal = Refusal::of(&error);

@@ -10,7 +10,7 @@
 //! A broken watch is opened again with back-off, and readers keep the last contents meanwhile. A relist replaces them in one
 //! step and wakes everybody.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -83,10 +83,19 @@ struct NodeSeen {
     uid: Option<Arc<str>>,
     /// Those that are about locks.
     annotations: Annotations,
-    /// When each value was first seen here.
-    first_seen: BTreeMap<Key, (Arc<str>, Duration)>,
-    /// Whom a live read did not find, by the value that names it.
-    gone: BTreeMap<Key, (Arc<str>, Holder)>,
+    /// What is remembered of the values that stand there.
+    remembered: Vec<Remembered>,
+}
+
+/// What is remembered of a value for as long as it stands.
+#[derive(Debug, Clone)]
+struct Remembered {
+    key: Key,
+    value: Arc<str>,
+    /// When it was first seen here.
+    first_seen: Duration,
+    /// Since when a live read has not found the pod that it names.
+    gone: Option<Duration>,
 }
 
 impl NodeSeen {
@@ -99,22 +108,13 @@ impl NodeSeen {
     /// Takes in a newer sight of the same node. What was remembered of values that still stand is kept.
     /// Gives the values that no longer stand.
     fn replace(&mut self, version: Arc<str>, annotations: Annotations, now: Duration) -> Vec<Arc<str>> {
-        let mut over = Vec::new();
-        self.version = version;
-        self.annotations = annotations;
+        (self.version, self.annotations) = (version, annotations);
+        let text = |key: Key| self.annotations.get(key.annotation()).map(String::as_str);
+        let over = self.remembered.extract_if(.., |it| text(it.key) != Some(&*it.value)).map(|it| it.value).collect();
         for key in Key::ALL {
-            let value = self.annotations.get(key.annotation());
-            let stands = |known: &Arc<str>| value.is_some_and(|value| **known == **value);
-            if self.gone.get(&key).is_some_and(|(known, _)| !stands(known)) {
-                self.gone.remove(&key);
-            }
-            if self.first_seen.get(&key).is_some_and(|(known, _)| stands(known)) {
-                continue;
-            }
-            over.extend(self.first_seen.remove(&key).map(|(known, _)| known));
-            if let Some(value) = value {
-                self.first_seen.insert(key, (value.as_str().into(), now));
-            }
+            let Some(value) = text(key).filter(|_| self.remembered.iter().all(|it| it.key != key)) else { continue };
+            self.remembered.reserve_exact(1);
+            self.remembered.push(Remembered { key, value: value.into(), first_seen: now, gone: None });
         }
         over
     }
@@ -277,16 +277,13 @@ impl View {
     pub fn confirmed(&self, node: &str, named: &PodKey, value: &Arc<str>, read: Option<Pod>, live: &mut Live) {
         let (mut inner, now) = (self.lock(), self.now());
         let Some(seen) = inner.nodes.get_mut(node) else { return };
-        let key = Key::ALL
-            .into_iter()
-            .find(|key| seen.annotations.get(key.annotation()).is_some_and(|text| **text == **value));
-        let before =
-            key.and_then(|key| seen.gone.get(&key)).filter(|(known, _)| known == value).map(|(_, holder)| holder);
-        match (confirm(named, value, read, before, now), key) {
-            (Holder::Seen(pod), _) => drop(live.pods.insert(Arc::clone(value), pod)),
-            (holder, Some(key)) => drop(seen.gone.insert(key, (Arc::clone(value), holder))),
-            // Another value stands there by now.
-            (_, None) => {}
+        // Under both keys the same may stand. Where another value stands by now, nothing is remembered.
+        let mut known: Vec<_> = seen.remembered.iter_mut().filter(|it| it.value == *value).collect();
+        let before = known.iter().find_map(|it| it.gone).map(|since| Holder::Gone { since });
+        match confirm(named, value, read, before.as_ref(), now) {
+            Holder::Seen(pod) => drop(live.pods.insert(Arc::clone(value), pod)),
+            Holder::Gone { since } => known.iter_mut().for_each(|it| it.gone = Some(since)),
+            Holder::Unconfirmed => {}
         }
     }
 
@@ -309,7 +306,7 @@ impl View {
     #[must_use]
     pub fn concerns(&self, node: &str) -> bool {
         let inner = self.lock();
-        let stands = inner.nodes.get(node).is_some_and(|seen| !seen.first_seen.is_empty());
+        let stands = inner.nodes.get(node).is_some_and(|seen| !seen.remembered.is_empty());
         stands || inner.waiting.contains_key(node)
     }
 
@@ -453,6 +450,9 @@ impl View {
             }
             Event::Delete(node) => {
                 let name = node.metadata.name.as_deref().unwrap_or_default();
+                for gone in inner.nodes.get(name).map(|seen| seen.remembered.clone()).into_iter().flatten() {
+                    inner.ours.remove(&gone.value);
+                }
                 inner.leave(name);
                 inner.wake(name);
             }
@@ -471,6 +471,7 @@ impl View {
                 for (name, seen) in inner.relisted_nodes.take().unwrap_or_default() {
                     inner.enter(name, seen);
                 }
+                inner.forget_ours();
                 inner.wake_all();
                 self.synced.send_modify(|synced| synced[0] = true);
             }
@@ -532,6 +533,13 @@ impl Inner {
         }
     }
 
+    /// Of locks that stand nowhere any more, nobody told.
+    fn forget_ours(&mut self) {
+        let all = self.nodes.values().flat_map(|seen| &seen.remembered);
+        let standing: HashSet<&Arc<str>> = all.map(|it| &it.value).collect();
+        self.ours.retain(|value, _| standing.contains(value));
+    }
+
     fn locked(&self) -> Vec<Arc<str>> {
         let stands = |seen: &NodeSeen| Key::ALL.iter().any(|key| seen.annotations.contains_key(key.annotation()));
         let mut names: Vec<_> =
@@ -548,7 +556,8 @@ impl Inner {
             let waiting = self.waiting.get(node).into_iter().flatten().filter_map(|name| self.pods.get(name));
             let waiting = waiting.chain(live.bound.iter().flatten()).filter(|seen| seen.keys.contains(key));
             let waiting = waiting.map(|seen| seen.pod.clone()).collect();
-            let first_seen = seen.first_seen.get(key).map_or(Duration::MAX, |(_, since)| *since);
+            let remembered = seen.remembered.iter().find(|it| it.key == *key);
+            let first_seen = remembered.map_or(Duration::MAX, |it| it.first_seen);
             Sight { lock, holder, confirmed, waiting, listed: live.bound.is_some(), first_seen }
         });
         Node { version: Arc::clone(&seen.version), keys: keys.collect() }
@@ -556,8 +565,9 @@ impl Inner {
 
     fn holder(&self, node: &NodeSeen, key: Key, lock: &Lock, live: &Live) -> Holder {
         let Named::Pod { pod, time, note } = &lock.named else { return Holder::Unconfirmed };
-        if let Some((_, gone)) = node.gone.get(&key).filter(|(value, _)| *value == lock.value) {
-            return gone.clone();
+        let remembered = node.remembered.iter().find(|it| it.key == key && it.value == lock.value);
+        if let Some(since) = remembered.and_then(|it| it.gone) {
+            return Holder::Gone { since };
         }
         let cached = self
             .pods

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_one_patch_of_that_version_and_reads_back_with_its_note() {
+    fn r3_a_claim_is_one_patch_of_that_version_and_reads_back_with_its_note() {
         let seen = Annotations::new();
         let change = Change::Claim(SHARED.into(), note(SHARED, None));
         let patch = node_patch("81244", &seen, &[(Key::Shared, change)]);

@@ -93,7 +93,7 @@ async fn trouble(mut replicas: Vec<Replica>, enough: Arc<AtomicBool>, seed: u64)
 
 #[allow(clippy::print_stdout, reason = "a storm that broke something is had again by its seed")]
 #[tokio::test(flavor = "multi_thread")]
-async fn no_two_pods_are_on_their_way_to_a_node_whoever_is_killed_or_stands_still() -> Result<()> {
+async fn r1_no_two_pods_are_on_their_way_to_a_node_whoever_is_killed_or_stands_still() -> Result<()> {
     let names: Vec<String> = (0..NODES).map(|node| format!("gpu-{node}")).collect();
     let scene = Stage::scene(&names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     let kubeconfig = scene.host_kubeconfig().await?;

@@ -59,3 +59,18 @@ async fn r12_equal_events_of_several_controllers_are_one_series_under_one_name()
     assert_eq!(counts, [&Value::Null, &json!(2), &json!(3)]);
     assert_eq!(names, [EVENT_COMPONENT; 3]);
 }
+
+/// A recorder keeps what it said for minutes, and a busy extender says something about every pod.
+#[tokio::test]
+async fn a_series_ends_after_a_thousand_events_so_that_they_are_not_all_kept() {
+    let asked = Asked::default();
+    let events = Events::new(server(&asked));
+    for _ in 0..1_001 {
+        // Copies share the recorder.
+        events.clone().source("a", None, Urgency::Warning, Reason::WriteFailed, "it cannot be written").await;
+    }
+    let asked = asked.lock().unwrap();
+    let first: Vec<_> =
+        asked.iter().enumerate().filter(|(_, (method, _))| method == "POST").map(|(at, _)| at).collect();
+    assert_eq!(first, [0, 1_000]);
+}

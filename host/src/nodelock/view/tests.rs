@@ -193,6 +193,24 @@ async fn r20_how_long_our_own_locks_stood_is_measured() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_our_locks_on_nodes_that_went() {
+    let view = view();
+    let ours = || view.lock().ours.len();
+    for (name, pod) in [("n1", "p1"), ("n2", "p2"), ("n3", "p3")] {
+        view.node_event(Event::Apply(node(name, 1, json!({LOCK: value(pod)}))));
+        view.stands(&value(pod).into());
+    }
+    assert_eq!(ours(), 3);
+    view.node_event(Event::Delete(node("n1", 2, json!({LOCK: value("p1")}))));
+    assert_eq!(ours(), 2);
+    // What a watch that broke did not tell.
+    for event in [Event::Init, Event::InitApply(node("n3", 3, json!({LOCK: value("p3")}))), Event::InitDone] {
+        view.node_event(event);
+    }
+    assert_eq!(ours(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn n8_the_filter_leaves_out_who_is_stuck_or_whoever_is_held() {
     let view = view();
     let terms = lock::Options {

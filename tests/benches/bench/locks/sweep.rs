@@ -16,6 +16,8 @@ use crate::process::{held, peak_mib};
 use crate::table::{Row, Table, Target, mib, time};
 
 const NODES: u32 = 10_000;
+/// More than any machine takes for it.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// What verdicts on all of them may take in memory.
 const ON_TOP: f64 = 64.0;
 
@@ -41,9 +43,10 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
 
     let before = scene.plane.requests().await?;
     let began = Instant::now();
-    let host = Host::launch(&scene.plane.kubeconfig(), &["--log", "error", "--nodelock-sweep=report"]).await?;
+    let host = Host::launch(&scene.plane.kubeconfig(), &["--log", "info", "--nodelock-sweep=report"]).await?;
     let wanted = format!("topoloom_node_locks{{state=\"leaked\"}} {count}");
     while !host.get("/metrics").await.unwrap_or_default().lines().any(|line| line == wanted) {
+        anyhow::ensure!(began.elapsed() < PATIENCE, "there are no verdicts on all of them after {PATIENCE:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let took = began.elapsed();
