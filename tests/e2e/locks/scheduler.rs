@@ -1,7 +1,9 @@
 //! A real kube-scheduler that filters and binds through the extender: pods get a node one at a time (A20, A21).
 
+use http::Method;
 use topoloom_tests::controlplane::Scheduler;
 use topoloom_tests::device_plugin::{Fate, Kubelets, Settings};
+use topoloom_tests::faults::Fault;
 use topoloom_tests::hami::{Device, Vendor, WorkList};
 
 use super::*;
@@ -142,6 +144,46 @@ async fn plugins_that_fail_or_die_leave_nothing_behind() -> Result<()> {
     assert_eq!(kubelets.mistakes(), [""; 0]);
     let failed = stage.pods().get("fails-1").await?.metadata.annotations.unwrap_or_default();
     assert_eq!(failed.get("hami.io/bind-phase").map(String::as_str), Some("failed"));
+    judged(&stage).await?;
+    kubelets.stop().await;
+    stage.stop().await
+}
+
+/// Each request of a Bind, and of taking one back, meets each of these in turn, while kube-scheduler goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_fails_at_each_step_of_a_bind_every_pod_runs_in_the_end_and_nothing_is_left() -> Result<()> {
+    let names = ["gpu-1", "gpu-2"];
+    let (stage, faults) = Stage::through_faults(&names, &["--node-lock-timeout=60s"]).await?;
+    stage.ready_nodes(&names).await?;
+    let all = [
+        Fault::Refused(403, "Forbidden"),
+        Fault::Refused(409, "Conflict"),
+        Fault::Refused(429, "TooManyRequests"),
+        Fault::Refused(500, "InternalError"),
+        Fault::Slow(std::time::Duration::from_secs(1)),
+        Fault::LostBefore,
+        Fault::LostAfter,
+        Fault::TimeoutAfter,
+        Fault::Silent { done: false },
+        Fault::Silent { done: true },
+    ];
+    let steps = [(Method::PATCH, "/nodes/"), (Method::POST, "/binding"), (Method::PATCH, "/pods/")];
+    for (method, part) in &steps {
+        all.iter().for_each(|fault| faults.on(method.clone(), part, 1, fault.clone()));
+    }
+    let kubelets = Kubelets::start(stage.scene.plane.client(), Settings::default());
+    let _scheduler = stage.scheduler().await?;
+    let pods = 30;
+    for index in 0..pods {
+        stage.chosen(&format!("p{index}"), 1).await?;
+    }
+    stage.until_running(pods).await;
+    // Marks are written only where a Bind was taken back.
+    assert!(faults.met() >= 2 * all.len(), "{}", faults.met());
+    assert_eq!(kubelets.mistakes(), [""; 0]);
+    for node in names {
+        stage.until_free(node).await;
+    }
     judged(&stage).await?;
     kubelets.stop().await;
     stage.stop().await

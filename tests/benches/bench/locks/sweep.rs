@@ -54,7 +54,7 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     let counted =
         |resource: &str, verb: &str| since.count(|request| request.resource == resource && request.verb == verb);
     eprintln!(
-        "bench: lists of nodes {} (pages of 500, and those of discovery), of pods {}; watches of nodes {}, of pods {}; reads of pods {}, of nodes {}",
+        "bench: lists of nodes {} (pages of 500, and those of discovery), of pods {}; watches that ended, of nodes {}, of pods {}; reads of pods {}, of nodes {}",
         counted("nodes", "LIST"),
         counted("pods", "LIST"),
         counted("nodes", "WATCH"),
