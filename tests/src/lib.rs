@@ -12,6 +12,7 @@ pub mod chart;
 pub mod collector;
 pub mod controlplane;
 pub mod device_plugin;
+pub mod dice;
 pub mod faults;
 mod gomodule;
 pub mod guest;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use topoloom::delivery::Module;
 use topoloom::plugin::Digest;
+use topoloom_tests::dice::Dice;
 
 use super::{Listener, Manner, NEVER, OFTEN, delivery, file, installed};
 
@@ -18,35 +19,18 @@ const SWAPS: usize = 200;
 /// Those of small modules take so little time that there can be more.
 const SMALL_SWAPS: usize = 2_000;
 
-/// Random numbers that a seed repeats (splitmix64).
-pub(super) struct Dice(u64);
+/// Random numbers from the seed of `TOPOLOOM_TEST_SEED`, or one of its own. The seed is the other half of the answer.
+pub(super) fn dice() -> (Dice, u64) {
+    let given = std::env::var("TOPOLOOM_TEST_SEED").ok();
+    let seed = given.map_or_else(|| RandomState::new().hash_one(0), |seed| seed.parse().unwrap());
+    (Dice::new(seed), seed)
+}
 
-impl Dice {
-    /// From the seed of `TOPOLOOM_TEST_SEED`, or one of its own. The seed is the other half of the answer.
-    pub(super) fn new() -> (Self, u64) {
-        let given = std::env::var("TOPOLOOM_TEST_SEED").ok();
-        let seed = given.map_or_else(|| RandomState::new().hash_one(0), |seed| seed.parse().unwrap());
-        (Self(seed), seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Less than `end`.
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).unwrap()
-    }
-
-    /// Lets others run for a while: mostly for microseconds, at times for as long as a reader waits for silence.
-    pub(super) fn pause(&mut self) {
-        let most = 1 << self.below(18);
-        let steps = self.below(most);
-        (0..steps).for_each(|_| std::thread::yield_now());
-    }
+/// Lets others run for a while: mostly for microseconds, at times for as long as a reader waits for silence.
+pub(super) fn pause(dice: &mut Dice) {
+    let most = 1 << dice.below(18);
+    let steps = dice.below(most);
+    (0..steps).for_each(|_| std::thread::yield_now());
 }
 
 /// What was written in one place, by digest.
@@ -143,7 +127,7 @@ impl Volume {
         let swapping = tokio::task::spawn_blocking(move || {
             for _ in 0..count {
                 if self.sizes == Sizes::Mixed {
-                    self.dice.pause();
+                    pause(&mut self.dice);
                 }
                 self.swap();
             }
@@ -189,7 +173,7 @@ async fn swap_under(mut volume: Volume, listeners: &mut [Listener], swaps: usize
 
 #[tokio::test]
 async fn swaps_of_a_mounted_volume_are_neither_missed_nor_torn() {
-    let (dice, seed) = Dice::new();
+    let (dice, seed) = dice();
     println!("TOPOLOOM_TEST_SEED={seed}");
     let folder = tempfile::tempdir().unwrap();
     let volume = Volume::new(&folder.path().join(NAME), dice, Sizes::Mixed);
@@ -212,7 +196,7 @@ fn unheard(folder: &Path, dice: Dice, sizes: Sizes) -> (Volume, PathBuf) {
 
 #[tokio::test]
 async fn swaps_that_raise_no_event_are_found_by_looking() {
-    let (dice, seed) = Dice::new();
+    let (dice, seed) = dice();
     println!("TOPOLOOM_TEST_SEED={seed}");
     let folder = tempfile::tempdir().unwrap();
     let (volume, plugins) = unheard(folder.path(), dice, Sizes::Mixed);
@@ -231,7 +215,7 @@ async fn swaps_that_raise_no_event_are_found_by_looking() {
 #[tokio::test]
 async fn swaps_between_any_two_steps_of_a_reader_are_neither_missed_nor_torn() {
     for (sizes, swaps, longest) in [(Sizes::Mixed, SWAPS, 8), (Sizes::Small, SMALL_SWAPS, SMALL_SWAPS)] {
-        let (dice, seed) = Dice::new();
+        let (dice, seed) = dice();
         println!("TOPOLOOM_TEST_SEED={seed}");
         let folder = tempfile::tempdir().unwrap();
         let (volume, plugins) = unheard(folder.path(), dice, sizes);

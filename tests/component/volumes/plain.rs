@@ -8,7 +8,7 @@ use topoloom::delivery::Offer;
 use topoloom::plugin::Digest;
 use topoloom_api::condition::Reason;
 
-use super::kubelet::{Dice, NAME};
+use super::kubelet::{NAME, dice, pause};
 use super::{Listener, Manner, NEVER, OFTEN, delivery, file, installed};
 
 /// The digest of what is offered, or the word for what is not.
@@ -76,7 +76,7 @@ async fn a_file_that_nobody_vouches_for_ends_as_what_was_written_last() {
 
 #[tokio::test]
 async fn a_file_that_is_renamed_over_twice_at_once_ends_as_the_second() {
-    let (mut dice, seed) = Dice::new();
+    let (mut dice, seed) = dice();
     println!("TOPOLOOM_TEST_SEED={seed}");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("acme.wasm");
@@ -90,7 +90,7 @@ async fn a_file_that_is_renamed_over_twice_at_once_ends_as_the_second() {
             let new = folder.path().join("new");
             fs::write(&new, module).unwrap();
             fs::rename(&new, &path).unwrap();
-            dice.pause();
+            pause(&mut dice);
         }
         listener.waits_for(Ok(Digest::of(modules[1].as_bytes()))).await;
     }

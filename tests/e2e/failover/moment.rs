@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use futures::StreamExt;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use topoloom_api::HyperNode;
+use topoloom_tests::dice::Dice;
 use topoloom_tests::scene::PATIENCE;
 
 /// As many as a leader makes in about a second and a half.
@@ -25,7 +26,7 @@ pub(super) struct Moment {
 impl Moment {
     /// The same seed is the same moment; `which` tells those of one seed apart.
     pub(super) fn drawn(seed: u64, which: u64) -> Self {
-        let number = mixed(seed ^ mixed(which));
+        let number = Dice::new(seed ^ Dice::new(which).roll()).roll();
         Self { writes: 1 + number % WRITES, later: Duration::from_micros((number >> 32) % LATER_MICROSECONDS) }
     }
 
@@ -56,12 +57,4 @@ impl fmt::Display for Moment {
         let milliseconds = self.later.as_secs_f64() * 1e3;
         write!(f, "HyperNode write {} and {milliseconds:.1} ms", self.writes)
     }
-}
-
-/// splitmix64: neighbouring seeds have nothing in common.
-fn mixed(seed: u64) -> u64 {
-    let mut number = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::task::JoinSet;
 use topoloom_tests::device_plugin::{Fate, Kubelets, Settings};
+use topoloom_tests::dice::Dice;
 
 use super::scheduler::judged;
 use super::*;
@@ -19,19 +20,6 @@ const WORKERS: usize = 32;
 const HOSTS: usize = 3;
 /// Everybody waits for less than usual: a Bind 5 s, a lock that nobody answers for 10 s.
 const SHORT: [&str; 2] = ["--extender-http-timeout=7s", "--node-lock-timeout=10s"];
-
-/// Numbers that a seed gives (splitmix64): a storm can be had again.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % end as u64).unwrap_or(0)
-    }
-}
 
 /// One of the extenders, which ends and begins anew at the same address.
 struct Replica {
@@ -62,7 +50,7 @@ impl Replica {
 
 /// Kills, stops and continues, until it is told that it is enough.
 async fn trouble(mut replicas: Vec<Replica>, enough: Arc<AtomicBool>, seed: u64) -> Result<(Vec<Replica>, [usize; 2])> {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let mut done = [0, 0];
     while !enough.load(Ordering::SeqCst) {
         tokio::time::sleep(Duration::from_millis(200 + dice.below(1_500) as u64)).await;
@@ -131,7 +119,7 @@ async fn r1_no_two_pods_are_on_their_way_to_a_node_whoever_is_killed_or_stands_s
         let (todo, bound, tries, addresses) =
             (Arc::clone(&todo), Arc::clone(&bound), Arc::clone(&tries), addresses.clone());
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(7)).build()?;
-        let mut dice = Dice(seed ^ (worker as u64 + 1) << 32);
+        let mut dice = Dice::new(seed ^ (worker as u64 + 1) << 32);
         workers.spawn(async move {
             while bound.load(Ordering::SeqCst) < PODS {
                 let next = todo.lock().unwrap().pop_front();

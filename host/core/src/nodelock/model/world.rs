@@ -1,0 +1,433 @@
+//! What is stored, who lives in this world, and what happens next.
+
+use super::*;
+
+/// What stands under one key of a node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct StoredLock {
+    pub(super) value: Option<Arc<str>>,
+    pub(super) note: Option<Note>,
+}
+
+impl StoredLock {
+    pub(super) fn read(&self) -> Option<Lock> {
+        self.value.as_ref().map(|value| Lock::read(value, self.note.clone()))
+    }
+}
+
+/// A node as it is stored.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StoredNode {
+    pub(super) version: u64,
+    pub(super) locks: [StoredLock; KEYS],
+}
+
+/// A pod as it is stored.
+#[derive(Debug, Clone)]
+pub(super) struct StoredPod {
+    pub(super) pod: Pod,
+    pub(super) phase: &'static str,
+}
+
+/// Everything that is stored, at one version.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Store {
+    pub(super) version: u64,
+    pub(super) nodes: [StoredNode; NODES],
+    pub(super) pods: BTreeMap<usize, StoredPod>,
+}
+
+/// Who asks the API server.
+#[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "there are four of them")]
+pub(super) enum Machine {
+    Bind { pod: usize, attempt: Attempt },
+    Sweep(Sweep),
+}
+
+impl Machine {
+    /// The keys that it is about, in its order.
+    pub(super) fn keys(&self) -> &'static [usize] {
+        match self {
+            Self::Bind { pod, .. } => needs(*pod),
+            Self::Sweep(_) => &[SHARED, 1],
+        }
+    }
+}
+
+/// A request, with all that its sender knew.
+#[derive(Debug, Clone)]
+pub(super) struct Sent {
+    pub(super) order: Order,
+    pub(super) node: usize,
+    /// The slot of the pod that it is about, and its UID.
+    pub(super) pod: (usize, Arc<str>),
+    /// What is written on the node, where it is a claim: the keys, and what comes under each.
+    pub(super) locks: Vec<(usize, StoredLock)>,
+    /// The value that a pod is marked with.
+    pub(super) value: Arc<str>,
+    /// The first half of a take-over in two writes is done.
+    pub(super) half: bool,
+    pub(super) reply: Option<Reply>,
+}
+
+impl Sent {
+    pub(super) fn writes(&self) -> bool {
+        !matches!(self.order, Order::Look { .. } | Order::AskPod | Order::AskHolder { .. } | Order::AskWaiting)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Reply {
+    Wrote(Answer),
+    Pod(Option<Pod>),
+    Node(StoredNode),
+    Waiting(Vec<(usize, Pod)>),
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Process {
+    pub(super) machine: Option<(usize, Machine)>,
+    pub(super) sent: Option<Sent>,
+    /// How much of the history its watches have told.
+    pub(super) nodes: usize,
+    pub(super) pods: usize,
+    pub(super) first_seen: BTreeMap<(usize, usize), (Arc<str>, Duration)>,
+    /// What live reads told of the pods that these values name.
+    pub(super) known: BTreeMap<Arc<str>, Holder>,
+    /// Pods that a live read found bound to a node, by their slots.
+    pub(super) listed: Option<(usize, Vec<(usize, Pod)>)>,
+}
+
+impl Process {
+    /// That a pod was found counts no longer.
+    pub(super) fn forget(&mut self) {
+        self.known.retain(|_, holder| matches!(holder, Holder::Gone { .. }));
+        self.listed = None;
+    }
+}
+
+/// A kubelet and its device plugin.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kubelet {
+    /// The pod that it asks for, the key of the plugin, and how far that came.
+    pub(super) asks: Option<(usize, Arc<str>, usize, Asked)>,
+    /// UIDs that the device plugin of a key answered for.
+    pub(super) served: BTreeSet<(Arc<str>, usize)>,
+}
+
+impl Kubelet {
+    /// The key whose plugin is to be asked next for a pod.
+    pub(super) fn next(&self, slot: usize, uid: &Arc<str>) -> Option<usize> {
+        needs(slot).iter().copied().find(|key| !self.served.contains(&(Arc::clone(uid), *key)))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Served,
+    Released,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Deed {
+    /// Milliseconds pass.
+    Pass(u64),
+    /// The scheduler asks a process to bind the pod of a slot to a node.
+    Start(usize, usize, usize),
+    /// A sweep of a node begins.
+    Sweep(usize, usize),
+    /// A process does what its machine says.
+    Act(usize),
+    /// The same, until it has sent something or waits.
+    Send(usize),
+    /// The API server does what a process sent.
+    Serve(usize),
+    /// The answer arrives.
+    Answer(usize),
+    /// What was sent arrives twice: once more at any later time.
+    Twice(usize),
+    /// The answer never arrives; what was sent may be applied later.
+    Lose(usize),
+    /// One that was lost is applied.
+    Late(usize),
+    /// A watch of Nodes tells more.
+    Nodes(usize),
+    /// A watch of Pods tells more.
+    Pods(usize),
+    /// Both watches have told everything.
+    Catch(usize),
+    /// The caller gives up.
+    GiveUp(usize),
+    /// A process is killed and started anew.
+    Kill(usize),
+    /// A kubelet or its device plugin takes the next step.
+    Kubelet(usize),
+    /// The device plugin fails what it was asked for.
+    Fail(usize),
+    /// The device plugin is killed before it gives the lock back.
+    Crash(usize),
+    /// A pod is deleted; one that is not bound is gone at once.
+    Delete(usize),
+    /// A pod is deleted without waiting for its kubelet, unless that is in the middle of its work.
+    Force(usize),
+    /// A pod is made.
+    Make(usize),
+    /// A scheduler of an earlier generation locks a node for a pod and binds it, without a note and in no time.
+    Foreign(usize, usize),
+    /// Somebody leaves one of these values under a key that was free.
+    Litter(usize, usize, usize),
+    /// Somebody removes the lock of a pod that waits for its device plugin, or a scheduler of an earlier generation does,
+    /// which goes by age alone.
+    Strip(usize, usize),
+}
+
+impl Deed {
+    pub(super) fn is_trouble(&self) -> bool {
+        use Deed::{Delete, Force, GiveUp, Lose, Pass, Sweep};
+        matches!(self, Delete(_) | Force(_) | GiveUp(_) | Lose(_) | Pass(_) | Sweep(..))
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct World {
+    pub(super) mutation: Mutation,
+    pub(super) now: Duration,
+    pub(super) history: Vec<Arc<Store>>,
+    pub(super) processes: Vec<Process>,
+    pub(super) late: Vec<Sent>,
+    pub(super) kubelets: [Kubelet; NODES],
+    /// UIDs whose lock of a key was taken away by somebody who keeps no rule.
+    pub(super) stripped: BTreeSet<(Arc<str>, usize)>,
+    /// Pods that were force-deleted and that a kubelet may not have noticed.
+    pub(super) ghosts: Vec<(usize, usize, Arc<str>, Duration)>,
+    pub(super) born: u64,
+    pub(super) tokens: u32,
+    pub(super) bindings: u32,
+    /// What must never be, and was.
+    pub(super) broken: Option<String>,
+}
+
+pub(super) fn name_of(node: usize) -> Arc<str> {
+    format!("n{node}").into()
+}
+
+pub(super) fn base() -> Timestamp {
+    Timestamp::new(1_780_000_000, 0).unwrap()
+}
+
+impl World {
+    pub(super) fn new(mutation: Mutation) -> Self {
+        let mut world = Self {
+            mutation,
+            now: Duration::from_secs(100),
+            history: vec![Arc::default()],
+            processes: vec![Process::default(); PROCESSES + 1],
+            late: Vec::new(),
+            kubelets: Default::default(),
+            stripped: BTreeSet::new(),
+            ghosts: Vec::new(),
+            born: 0,
+            tokens: 0,
+            bindings: 0,
+            broken: None,
+        };
+        (0..PODS).for_each(|slot| world.make(slot));
+        let latest = world.history.len() - 1;
+        world.processes.iter_mut().for_each(|process| (process.nodes, process.pods) = (latest, latest));
+        world
+    }
+
+    pub(super) fn wall(&self) -> Timestamp {
+        base() + self.now
+    }
+
+    pub(super) fn clock(&self) -> Clock {
+        Clock { wall: self.wall(), steady: self.now }
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        self.history.last().unwrap()
+    }
+
+    /// A write that was accepted: a new state of everything.
+    pub(super) fn change(&mut self, write: impl FnOnce(&mut Store, u64)) -> Arc<str> {
+        let mut store = Store::clone(self.store());
+        store.version += 1;
+        let version = store.version;
+        write(&mut store, version);
+        self.history.push(Arc::new(store));
+        self.judge();
+        version.to_string().into()
+    }
+
+    pub(super) fn change_pod(&mut self, slot: usize, write: impl FnOnce(&mut StoredPod)) -> Arc<str> {
+        self.change(|store, version| {
+            let stored = store.pods.get_mut(&slot).unwrap();
+            write(stored);
+            stored.pod.version = version.to_string().into();
+        })
+    }
+
+    pub(super) fn make(&mut self, slot: usize) {
+        self.born += 1;
+        let key = PodKey {
+            namespace: "ns".into(),
+            name: format!("p{slot}").into(),
+            uid: Some(format!("u{}", self.born).into()),
+        };
+        let created = self.wall();
+        self.change(|store, version| {
+            let pod = Pod {
+                key,
+                version: version.to_string().into(),
+                created,
+                node: None,
+                finished: false,
+                started: false,
+                deleting: false,
+                revoked: None,
+            };
+            store.pods.insert(slot, StoredPod { pod, phase: "" });
+        });
+    }
+
+    /// What must be true at every moment.
+    pub(super) fn judge(&mut self) {
+        for (node, key) in (0..NODES).flat_map(|node| (0..KEYS).map(move |key| (node, key))) {
+            let (name, kubelet) = (name_of(node), &self.kubelets[node]);
+            let under_way = self.store().pods.iter().filter(|(slot, stored)| {
+                let uid = Arc::clone(stored.pod.key.uid.as_ref().unwrap());
+                let excused = kubelet.served.contains(&(Arc::clone(&uid), key)) || self.stripped.contains(&(uid, key));
+                needs(**slot).contains(&key) && stored.pod.waits_on(&name) && !excused
+            });
+            let under_way: Vec<String> = under_way.map(|(_, stored)| stored.pod.key.to_string()).collect();
+            if under_way.len() > 1 {
+                self.broken.get_or_insert(format!("{under_way:?} are on their way to n{node} at once, key {key}"));
+            }
+        }
+    }
+
+    pub(super) fn deed(&mut self, deed: Deed) {
+        match deed {
+            Deed::Pass(millis) => self.now += Duration::from_millis(millis),
+            Deed::Start(at, slot, node) => self.start(at, slot, node),
+            Deed::Sweep(at, node) => {
+                if self.processes[at].machine.is_none() {
+                    self.processes[at].forget();
+                    let sweep = Sweep::new(name_of(node), TTL, Takeover::State, false);
+                    self.processes[at].machine = Some((node, Machine::Sweep(sweep)));
+                }
+            }
+            Deed::Act(at) => self.act(at),
+            Deed::Send(at) => {
+                for _ in 0..3 {
+                    self.act(at);
+                }
+            }
+            Deed::Serve(at) => self.serve(at),
+            Deed::Answer(at) => self.answer(at),
+            Deed::Twice(at) => {
+                if let Some(sent) =
+                    self.processes[at].sent.as_ref().filter(|sent| sent.writes() && sent.reply.is_none())
+                {
+                    self.late.push(sent.clone());
+                }
+            }
+            Deed::Lose(at) => self.lose(at),
+            Deed::Late(which) => {
+                if !self.late.is_empty() {
+                    let mut sent = self.late.remove(which % self.late.len());
+                    self.apply(&mut sent);
+                }
+            }
+            Deed::Nodes(at) => {
+                let latest = self.history.len() - 1;
+                let process = &mut self.processes[at];
+                process.nodes = latest.min(process.nodes + 1);
+            }
+            Deed::Pods(at) => self.watch_pods(at),
+            Deed::Catch(at) => {
+                let latest = self.history.len() - 1;
+                (self.processes[at].nodes, self.processes[at].pods) = (latest, latest);
+            }
+            Deed::GiveUp(at) => {
+                if let Some((_, Machine::Bind { attempt, .. })) = &mut self.processes[at].machine {
+                    attempt.give_up();
+                }
+            }
+            Deed::Kill(at) => self.kill(at),
+            Deed::Kubelet(node) => self.kubelet(node),
+            Deed::Fail(node) => {
+                if let Some((slot, uid, key, Asked::Served)) = self.kubelets[node].asks.clone() {
+                    self.kubelets[node].asks = None;
+                    self.plugin_releases(node, slot, key);
+                    self.kubelet_says(slot, &uid, |pod| pod.finished = true);
+                }
+            }
+            Deed::Crash(node) => {
+                if let Some((slot, uid, ..)) = self.kubelets[node].asks.take() {
+                    self.kubelet_says(slot, &uid, |pod| pod.finished = true);
+                }
+            }
+            Deed::Delete(slot) => self.delete(slot, false),
+            Deed::Force(slot) => self.delete(slot, true),
+            // Not while a kubelet asks for a pod of that name which was deleted by force: its device plugin knows names only,
+            // and nothing is promised.
+            Deed::Make(slot) => {
+                let now = self.now;
+                let ghost = self.ghosts.iter().any(|(of, _, _, until)| *of == slot && *until > now);
+                if !ghost && !self.store().pods.contains_key(&slot) {
+                    self.make(slot);
+                }
+            }
+            Deed::Foreign(slot, node) => self.foreign(slot, node),
+            Deed::Litter(node, key, kind) => self.litter(node, key, kind),
+            Deed::Strip(node, key) => self.strip(node, key),
+        }
+    }
+
+    /// Everybody does what they should, and nothing fails any more: every pod gets through, and no lock is left.
+    pub(super) fn calm(&mut self) {
+        while !self.late.is_empty() {
+            self.deed(Deed::Late(0));
+        }
+        for round in 0..400 {
+            self.now += Duration::from_secs(1);
+            let latest = self.history.len() - 1;
+            for at in 0..=SWEEPER {
+                while self.processes[at].pods < latest {
+                    self.watch_pods(at);
+                }
+                self.processes[at].nodes = latest;
+            }
+            let unbound: Vec<usize> = self
+                .store()
+                .pods
+                .iter()
+                .filter(|(_, stored)| stored.pod.node.is_none() && !stored.pod.finished)
+                .map(|(slot, _)| *slot)
+                .collect();
+            for slot in unbound {
+                self.start(slot % PROCESSES, slot, slot % NODES);
+            }
+            self.deed(Deed::Sweep(SWEEPER, round % NODES));
+            for at in 0..=SWEEPER {
+                for _ in 0..6 {
+                    self.act(at);
+                    self.serve(at);
+                    self.answer(at);
+                }
+            }
+            (0..NODES).for_each(|node| self.kubelet(node));
+        }
+        let waiting = |stored: &&StoredPod| !stored.pod.started && !stored.pod.finished;
+        if let Some(stored) = self.store().pods.values().find(waiting) {
+            self.broken.get_or_insert(format!("{stored:?} never gets through"));
+        }
+        if let Some(node) = self.store().nodes.iter().find(|node| node.locks.iter().any(|lock| lock.value.is_some())) {
+            self.broken.get_or_insert(format!("{node:?} keeps its lock"));
+        }
+    }
+}
