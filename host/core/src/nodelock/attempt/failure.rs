@@ -1,0 +1,146 @@
+//! Why a pod is not bound: contention, and everything else (`node-lock-and-bind.md` A11).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::go_duration::Go;
+use super::Held;
+
+/// Why a pod is not bound.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// There is no pod of that name.
+    #[error("the pod is gone")]
+    PodGone,
+    /// The pod of that name is another one.
+    #[error("a pod of that name has the UID {0} now")]
+    PodReplaced(Arc<str>),
+    /// It is bound to another node.
+    #[error("the pod is bound to node {0}")]
+    PodElsewhere(Arc<str>),
+    /// It has a deletionTimestamp.
+    #[error("the pod is being deleted")]
+    PodTerminating,
+    /// It has succeeded or failed.
+    #[error("the pod has already finished")]
+    PodFinished,
+    /// There is no node of that name.
+    #[error("the node is gone")]
+    NodeGone,
+    /// Somebody else holds the lock, and did until the end.
+    #[error("node lock contention: node {node} has been locked within {}, {}{}", Go(*ttl), Whose(held), held.why)]
+    Held {
+        /// The node.
+        node: Arc<str>,
+        /// How long locks last.
+        ttl: Duration,
+        /// Who holds it.
+        held: Held,
+    },
+    /// Others of this process that came earlier wait for the same node, and did until the end.
+    #[error("node lock contention: node {0} has been wanted by others that came before, until there was no time left")]
+    Behind(Arc<str>),
+    /// The lock was taken away before the pod was bound.
+    #[error("the lock was taken from this attempt before the pod was bound")]
+    Lost,
+    /// The caller does not wait any more.
+    #[error("the caller gave up")]
+    GaveUp,
+    /// There was no time left.
+    #[error("there was not enough time")]
+    TooLate,
+    /// The API server refuses something.
+    #[error("{0} was refused: {1}")]
+    Refused(What, Arc<str>),
+    /// The API server did not answer, or took too many tries.
+    #[error("{0} did not succeed in {1} tries, the last one: {2}")]
+    Unanswered(What, u32, Arc<str>),
+}
+
+impl Failure {
+    /// Whether somebody else held the node until the end (A11): it may be tried again, and nothing is wrong.
+    #[must_use]
+    pub fn is_contention(&self) -> bool {
+        matches!(self, Self::Held { .. } | Self::Behind(_))
+    }
+
+    /// The word of metrics.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::PodGone => "pod-gone",
+            Self::PodReplaced(_) => "pod-replaced",
+            Self::PodElsewhere(_) => "pod-elsewhere",
+            Self::PodTerminating => "pod-terminating",
+            Self::PodFinished => "pod-finished",
+            Self::NodeGone => "node-gone",
+            Self::Held { .. } | Self::Behind(_) => "contention",
+            Self::Lost => "lost",
+            Self::GaveUp => "gave-up",
+            Self::TooLate => "too-late",
+            Self::Refused(..) => "refused",
+            Self::Unanswered(..) => "unanswered",
+        }
+    }
+
+    /// Every word there is.
+    pub const WORDS: [&str; 12] = [
+        "pod-gone",
+        "pod-replaced",
+        "pod-elsewhere",
+        "pod-terminating",
+        "pod-finished",
+        "node-gone",
+        "contention",
+        "lost",
+        "gave-up",
+        "too-late",
+        "refused",
+        "unanswered",
+    ];
+}
+
+/// What was asked of the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The lock on the node.
+    Claim,
+    /// The mark on a pod that loses its lock.
+    Revoke,
+    /// The Binding.
+    Bind,
+    /// The mark on the pod of this attempt.
+    Fence,
+    /// The removal of the lock.
+    Release,
+    /// The lock of a pod that had lost it.
+    Restore,
+    /// A read.
+    Read,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Claim => "writing the lock onto the node",
+            Self::Revoke => "taking the lock from the pod that held it",
+            Self::Bind => "the Binding",
+            Self::Fence => "marking the pod as not bound",
+            Self::Release => "removing the lock from the node",
+            Self::Restore => "writing the lock of the pod that is bound there and has none",
+            Self::Read => "reading",
+        })
+    }
+}
+
+struct Whose<'a>(&'a Held);
+
+impl fmt::Display for Whose<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.holder {
+            Some(pod) => write!(f, "by {pod}: "),
+            None => f.write_str("by nobody that it names: "),
+        }
+    }
+}
