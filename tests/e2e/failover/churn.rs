@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{PATIENCE, Scene};
 
@@ -25,8 +26,8 @@ pub(super) const NODES: [&str; 6] = [
 /// Says in which rack a node is.
 pub(super) const RACK: &str = "ex.io/rack";
 const RACKS: u64 = 4;
-/// About as often as a leader can write: there is always something under way.
-const PAUSE: Duration = Duration::from_millis(40);
+/// More often than a leader writes on a fast machine: there is always something under way.
+const PAUSE: Duration = Duration::from_millis(12);
 
 pub(super) struct Churn {
     seed: u64,
@@ -101,6 +102,7 @@ pub(super) fn topology_of(nodes: &BTreeMap<String, String>) -> Vec<String> {
 async fn moves(nodes: Api<Node>, changes: Arc<AtomicU64>, seed: u64) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut tick = tokio::time::interval(PAUSE);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         // xorshift: the same seed is the same story.
