@@ -3,7 +3,6 @@
 //! They share what is watched: one of them watches, and the other goes on when that one ends. The sweeper is elected; the
 //! extender is not, since every replica serves and the writes on the node keep them apart (decision N8).
 
-use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -197,7 +196,7 @@ impl Controller for SweeperController {
             mode,
             events: context.events.clone(),
             metrics: SweepMetrics::register(context.metrics),
-            nodes: Mutex::new(HashMap::new()),
+            nodes: Mutex::default(),
         });
         let (election, work, reads) = (context.election, context.work.clone(), context.connection.client.clone());
         Ok(Initialized::Runs(Box::new(move |stop| sweep(sweeper, shared, election, work, reads, stop).boxed())))

@@ -8,7 +8,7 @@
 //! A node whose sweep fails comes again, with a pause that grows. A conflict is no failure: whatever changed the node is
 //! heard of, and the node is looked at again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,12 +41,47 @@ pub struct Sweeper {
     /// Counts.
     pub metrics: SweepMetrics,
     /// How nodes were found.
-    pub nodes: Mutex<HashMap<Arc<str>, Known>>,
+    pub nodes: Mutex<Nodes>,
+}
+
+/// How nodes were found, and how many in each way: a sweep of one node costs no look at the others.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    known: HashMap<Arc<str>, Known>,
+    /// Locks by their word.
+    counts: BTreeMap<&'static str, usize>,
+    /// Nodes with a stuck lock, and since when it has been seen.
+    stuck: BTreeMap<Arc<str>, Duration>,
+}
+
+impl Nodes {
+    /// A node is about to be known otherwise: it counts no more.
+    fn uncounted(&mut self, node: &str) {
+        for stands in self.known.get(node).into_iter().flat_map(|known| &known.stands) {
+            if let Some(count) = self.counts.get_mut(word(stands)) {
+                *count = count.saturating_sub(1);
+            }
+        }
+        self.stuck.remove(node);
+    }
+
+    /// It counts as it is known now.
+    fn counted(&mut self, node: &Arc<str>) {
+        let Some(known) = self.known.get(node) else { return };
+        for stands in &known.stands {
+            *self.counts.entry(word(stands)).or_default() += 1;
+        }
+        let stuck = known.stands.iter().filter(|stands| word(stands) == Why::Stuck.word());
+        let seen = stuck.filter_map(|stands| Some(known.values.get(stands.value.as_ref()?)?.seen)).min();
+        if let Some(seen) = seen {
+            self.stuck.insert(Arc::clone(node), seen);
+        }
+    }
 }
 
 /// What is known of a node since it was looked at first.
 #[derive(Debug, Default)]
-pub struct Known {
+struct Known {
     stands: Vec<Stands>,
     /// By value: since when it counts as nobody's, and what was said about it.
     values: HashMap<Arc<str>, Value>,
@@ -62,13 +97,13 @@ struct Value {
 }
 
 impl Sweeper {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Known>> {
+    fn lock(&self) -> MutexGuard<'_, Nodes> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether there is anything to do about a node.
     pub fn concerns(&self, node: &str) -> bool {
-        self.carrier.view().concerns(node) || self.lock().contains_key(node)
+        self.carrier.view().concerns(node) || self.lock().known.contains_key(node)
     }
 
     async fn look(&self, node: &Arc<str>, report: bool) -> Result<Sweep, Refusal> {
@@ -109,10 +144,11 @@ impl Sweeper {
     fn enter(&self, node: &Arc<str>, sweep: &Sweep, now: Duration) -> (Vec<(Stands, &'static str)>, Option<Duration>) {
         let (mut told, mut linger) = (Vec::new(), None);
         let mut nodes = self.lock();
+        nodes.uncounted(node);
         if sweep.stands().is_empty() {
-            nodes.remove(node);
+            nodes.known.remove(node);
         } else {
-            let known = nodes.entry(Arc::clone(node)).or_default();
+            let known = nodes.known.entry(Arc::clone(node)).or_default();
             known.stands = sweep.stands().to_vec();
             known.values.retain(|value, _| sweep.stands().iter().any(|stands| stands.value.as_ref() == Some(value)));
             known.bare = known
@@ -141,28 +177,12 @@ impl Sweeper {
                 }
             }
         }
-        self.count(&nodes, now);
-        (told, linger)
-    }
-
-    fn count(&self, nodes: &HashMap<Arc<str>, Known>, now: Duration) {
-        let mut counts: Vec<(&'static str, usize)> = Vec::new();
-        let mut longest = Duration::ZERO;
-        for known in nodes.values() {
-            for stands in &known.stands {
-                let word = word(stands);
-                match counts.iter_mut().find(|(of, _)| *of == word) {
-                    Some((_, count)) => *count += 1,
-                    None => counts.push((word, 1)),
-                }
-                let seen = stands.value.as_ref().and_then(|value| known.values.get(value)).map(|value| value.seen);
-                if word == Why::Stuck.word() {
-                    longest = longest.max(now.saturating_sub(seen.unwrap_or(now)));
-                }
-            }
-        }
+        nodes.counted(node);
+        let counts: Vec<_> = nodes.counts.iter().map(|(word, count)| (*word, *count)).collect();
         self.metrics.states(&counts);
+        let longest = nodes.stuck.values().min().map_or(Duration::ZERO, |since| now.saturating_sub(*since));
         self.metrics.longest_stuck(longest);
+        (told, linger)
     }
 
     /// Tells the node, and the pod that it is about.
@@ -266,4 +286,46 @@ fn is_worth_telling(standing: &Standing, mode: SweepMode) -> bool {
 
 fn annotation(key: usize) -> &'static str {
     Key::ALL.get(key).map_or("", |key| key.annotation())
+}
+
+#[cfg(test)]
+mod tests {
+    use topoloom_core::nodelock::Held;
+
+    use super::*;
+
+    fn stands(value: &str, standing: Standing) -> Stands {
+        Stands { key: 0, value: Some(value.into()), pod: None, standing }
+    }
+
+    #[test]
+    fn what_a_node_counts_goes_with_what_was_known_of_it() {
+        let stuck = Standing::Held(Held { holder: None, left: None, why: Why::Stuck });
+        let leaked = Standing::Over(Reason::Gone);
+        let mut nodes = Nodes::default();
+        let mut known = |node: &str, found: &[(&str, &Standing)], seen: u64| {
+            let name: Arc<str> = node.into();
+            nodes.uncounted(&name);
+            let known = nodes.known.entry(Arc::clone(&name)).or_default();
+            known.stands = found.iter().map(|(value, standing)| stands(value, (*standing).clone())).collect();
+            for (value, _) in found {
+                let seen = Value { seen: Duration::from_secs(seen), leaked: None, told: None };
+                known.values.insert((*value).into(), seen);
+            }
+            nodes.counted(&name);
+            let count = |word: &str| nodes.counts.get(word).copied().unwrap_or_default();
+            (count(LEAKED), count("stuck"), nodes.stuck.values().min().copied())
+        };
+        let at = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(known("a", &[("1", &stuck)], 7), (0, 1, at(7)));
+        assert_eq!(known("b", &[("2", &stuck)], 3), (0, 2, at(3)));
+        assert_eq!(known("c", &[("3", &leaked), ("4", &leaked)], 9), (2, 2, at(3)));
+        // Looked at again, it counts once.
+        assert_eq!(known("c", &[("3", &leaked)], 9), (1, 2, at(3)));
+        assert_eq!(known("b", &[("2", &leaked)], 3), (2, 1, at(7)));
+        assert_eq!(known("a", &[], 0), (2, 0, None));
+        nodes.uncounted("b");
+        nodes.uncounted("c");
+        assert!(nodes.counts.values().all(|count| *count == 0), "{:?}", nodes.counts);
+    }
 }
