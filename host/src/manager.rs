@@ -6,8 +6,9 @@
 //! # From start to stop
 //!
 //! 1. Servers listen, so that a wrong address ends the process before anything else happens.
-//! 2. Elections begin, one per group of controllers, on a thread of their own.
-//! 3. Controllers are initialised in the order of their names, and run: those that write wait for their lease.
+//! 2. Controllers are initialised in the order of their names.
+//! 3. Elections begin, one per group that has a controller here, on a thread of their own; controllers run, and those that
+//!    write wait for their lease.
 //! 4. A signal, a lost lease or a task that ended begins the end: controllers stop in reverse order, each when the one
 //!    after it has finished its work, all of them within the drain timeout. Then leases are given back, so that the next
 //!    holder never meets a write of ours, and last of all the servers end.
@@ -193,12 +194,11 @@ pub async fn run(
     let ended = match initialised {
         Err(error) => Err(error),
         Ok(runs) => {
-            // Whoever does no work must not keep it from others: with a failed controller that is tolerated.
+            // Whoever does no work must not keep it from others: where each controller waits, or a failed one is tolerated.
             let (needed, idle) = by_need(&elections, &runs);
             idle.iter().for_each(|election| health.stands_back(election.group()));
-            let given_back = futures::future::join_all(idle.iter().map(Election::release));
-            let running = Running::start(runs).until(&stop, &needed, &mut served, &options);
-            tokio::join!(running, given_back).0
+            needed.iter().for_each(Election::begin);
+            Running::start(runs).until(&stop, &needed, &mut served, &options).await
         }
     };
     for election in &elections {

@@ -189,6 +189,10 @@ async fn each_request_is_counted_as_the_api_server_answered_it_and_goes_by_a_flo
     })
     .await;
     let log = ours(&scene)?;
+    // Nobody serves Binds here, so there is no work that the other group could lead.
+    let others =
+        |event: &&Value| event["requestURI"].as_str().is_some_and(|uri| uri.contains("topoloom-hypernode-nodelock"));
+    assert_eq!(log.iter().find(others), None, "a lease that is left to others is not even looked at");
     let users: BTreeSet<_> = log.iter().filter_map(|event| event["user"]["username"].as_str()).collect();
     assert_eq!(users, BTreeSet::from([chart::USER]));
     host.stop().await

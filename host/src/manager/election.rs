@@ -96,6 +96,7 @@ pub struct Election {
     gate: Gate,
     pulse: Arc<Pulse>,
     history: History,
+    begin: CancellationToken,
     release: CancellationToken,
     ended: CancellationToken,
 }
@@ -135,6 +136,7 @@ impl Election {
             gate: Gate::open(switch),
             pulse: Arc::new(Pulse { until: AtomicU64::new(0), grace: Duration::ZERO }),
             history: History::default(),
+            begin: CancellationToken::new(),
             release: CancellationToken::new(),
             ended,
         }
@@ -197,6 +199,11 @@ impl Election {
         (!until.is_zero() && !late.is_zero()).then_some(late)
     }
 
+    /// Asks for the lease from now on. Who never begins leaves it to others, without a word to the API server.
+    pub fn begin(&self) {
+        self.begin.cancel();
+    }
+
     /// Gives the lease back, if it is ours, and ends the election. Whoever wrote under it has to have ended.
     pub async fn release(&self) {
         self.gate.close();
@@ -249,7 +256,7 @@ pub enum StartError {
     Thread(#[source] std::io::Error),
 }
 
-/// Starts elections on a thread of their own.
+/// Starts the thread of elections. Each asks for its lease from [`Election::begin`] on.
 ///
 /// # Errors
 /// When there is no thread to be had.
@@ -281,6 +288,7 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             gate: Gate::closed(&setup.switch),
             pulse: Arc::clone(&pulse),
             history: History::default(),
+            begin: CancellationToken::new(),
             release: CancellationToken::new(),
             ended: CancellationToken::new(),
         };
@@ -301,17 +309,21 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             check: setup.check,
             metrics: setup.metrics,
         };
-        runners.push((runner, setup.connection.clone(), setup.requests, election.ended.clone().drop_guard()));
+        let ended = election.ended.clone().drop_guard();
+        runners.push((runner, setup.connection.clone(), setup.requests, election.begin.clone(), ended));
         elections.push(election);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
     let body = move || {
         runtime.block_on(async {
-            let runs = runners.into_iter().map(|(runner, connection, requests, ended)| async move {
-                // Made here, so that their connections belong to this thread.
-                match runner.connect(&connection, &requests) {
-                    Ok(leases) => runner.run(leases).await,
-                    Err(error) => tracing::error!(error = client::chain(&error), "no client for the lease"),
+            let runs = runners.into_iter().map(|(runner, connection, requests, begin, ended)| async move {
+                let released = runner.release.clone();
+                if released.run_until_cancelled(begin.cancelled()).await.is_some() {
+                    // Made here, so that their connections belong to this thread.
+                    match runner.connect(&connection, &requests) {
+                        Ok(leases) => runner.run(leases).await,
+                        Err(error) => tracing::error!(error = client::chain(&error), "no client for the lease"),
+                    }
                 }
                 drop(ended);
             });

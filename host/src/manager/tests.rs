@@ -58,6 +58,24 @@ pub(super) fn options() -> Options {
     }
 }
 
+/// Of a replica whose API server is there.
+pub(super) async fn connection(server: &str) -> Connection {
+    // Where a host has one, the connection takes it from the process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let text = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}],
+        "current-context": "c",
+    });
+    std::fs::write(&kubeconfig, text.to_string()).unwrap();
+    client::connect(Some(&kubeconfig), None, None).await.unwrap()
+}
+
 /// A process before its controllers are initialised. Nobody answers at its API server.
 struct Process {
     options: Options,
@@ -72,20 +90,7 @@ struct Process {
 
 impl Process {
     async fn new(options: Options) -> Self {
-        // Where a host has one, the connection takes it from the process.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = folder.path().join("kubeconfig");
-        let text = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "users": [{"name": "u", "user": {}}],
-            "current-context": "c",
-        });
-        std::fs::write(&kubeconfig, text.to_string()).unwrap();
-        let connection = client::connect(Some(&kubeconfig), None, None).await.unwrap();
+        let connection = connection("http://127.0.0.1:9").await;
         let mut metrics = MetricRegistry::with_prefix(super::metrics::catalogue::PREFIX);
         let counted = super::Process::register(&mut metrics);
         let health = Health::default();

@@ -28,6 +28,7 @@ impl Staged {
             gate: Gate::closed(&Switch::new(ReadOnly::No)),
             pulse: Arc::new(Pulse { until: AtomicU64::new(0), grace }),
             history: History::default(),
+            begin: CancellationToken::new(),
             release: CancellationToken::new(),
             ended: CancellationToken::new(),
         };

@@ -1,5 +1,6 @@
 //! What is written into a Lease, and what is read from one.
 
+mod begins;
 mod late;
 mod served;
 
