@@ -66,6 +66,15 @@ impl Requests {
         Self(self.0.iter().filter_map(more).collect())
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        for (request, count) in others.0 {
+            *self.0.entry(request).or_insert(0) += count;
+        }
+        self
+    }
+
     /// Every counter.
     pub fn iter(&self) -> impl Iterator<Item = (&Request, u64)> {
         self.0.iter().map(|(request, count)| (request, *count))
@@ -128,5 +137,6 @@ apiserver_request_duration_seconds_sum{verb="GET"} 1
         let later = Requests::parse(&METRICS.replace("} 3", "} 4"));
         assert_eq!(later.since(&earlier).iter().map(|(_, count)| count).collect::<Vec<_>>(), [1]);
         assert_eq!(earlier.since(&earlier), Requests::default());
+        assert_eq!(later.since(&earlier).and(earlier), later);
     }
 }
