@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::nodelock::sweep::Stands;
-use topoloom_core::nodelock::{Lock, Named, Note, Pod, Standing, Why};
+use topoloom_core::nodelock::{Lock, Named, Note, Pod, PodKey, Standing, Why, is_owner};
 
 use super::NodeArgs;
 use super::look::{Judged, Look};
@@ -48,7 +48,7 @@ fn explain(said: &mut String, node: &str, stands: &Stands, lock: Option<&Lock>, 
         line("written", written(lock));
     }
     match (&stands.pod, pod) {
-        (Some(named), Some(pod)) => line("pod", describe(named.uid.as_deref(), pod, node)),
+        (Some(named), Some(pod)) => line("pod", describe(named, lock, pod, node)),
         (Some(named), None) => line("pod", format!("{named}{}, which is not there", uid(named.uid.as_deref()))),
         (None, _) => line("pod", "none is named".to_owned()),
     }
@@ -79,7 +79,7 @@ fn written(lock: &Lock) -> String {
     }
 }
 
-fn describe(named: Option<&str>, pod: &Pod, node: &str) -> String {
+fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &str) -> String {
     let Pod { key, node: bound, finished, started, deleting, revoked, .. } = pod;
     let mut words = vec![match bound.as_deref() {
         None => "bound nowhere".to_owned(),
@@ -97,8 +97,10 @@ fn describe(named: Option<&str>, pod: &Pod, node: &str) -> String {
     if let Some(revoked) = revoked {
         words.push(format!("its lock {} was taken from it", text::line(revoked, SHOWN)));
     }
-    let other = named.is_some_and(|named| key.uid.as_deref() != Some(named));
-    let other = if other { "; the lock means an earlier pod of that name" } else { "" };
+    // A value without a note names nobody who was made after it.
+    let time = lock.and_then(Lock::time).unwrap_or(Timestamp::MAX);
+    let owns = is_owner(named, time, named.uid.is_some(), pod);
+    let other = if owns { "" } else { "; the lock means an earlier pod of that name" };
     format!("{key}{}: {}{other}", uid(key.uid.as_deref()), words.join(", "))
 }
 
@@ -140,7 +142,7 @@ pub(super) fn quoted(value: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use topoloom_core::nodelock::{Held, PodKey, Reason, Retry, Takeover};
+    use topoloom_core::nodelock::{Held, Reason, Retry, Takeover};
 
     use super::*;
 
@@ -190,6 +192,26 @@ mod tests {
         ] {
             assert!(said.contains(words), "{words}: {said}");
         }
+    }
+
+    #[test]
+    fn a_pod_that_was_made_after_a_lock_without_a_note_is_another_one() {
+        let named = PodKey { uid: None, ..key() };
+        let pod = |created: &str| Pod {
+            key: key(),
+            version: "1".into(),
+            created: created.parse().unwrap(),
+            node: Some("gpu-1".into()),
+            finished: false,
+            started: false,
+            deleting: false,
+            revoked: None,
+        };
+        let lock = Lock::read(VALUE, None);
+        let said = |created| describe(&named, Some(&lock), &pod(created), "gpu-1");
+        assert_eq!(said("2026-08-01T06:09:59Z"), "default/p1 (UID b3f0): bound here, not started");
+        let words = "default/p1 (UID b3f0): bound here, not started; the lock means an earlier pod of that name";
+        assert_eq!(said("2026-08-01T08:10:00Z"), words);
     }
 
     #[test]
