@@ -109,6 +109,7 @@ async fn parallel(pods: &[Pod], bind: impl AsyncFn(&Pod, &str) -> Result<()>) ->
 struct Driver {
     client: kube::Client,
     seen: Arc<Seen>,
+    events: Mutex<JoinSet<kube::Result<()>>>,
     _watches: JoinSet<()>,
 }
 
@@ -151,7 +152,7 @@ impl Driver {
             }
         });
         listed.wait_for(|lists| *lists >= 2).await?;
-        Ok(Self { client, seen, _watches: watches })
+        Ok(Self { client, seen, events: Mutex::default(), _watches: watches })
     }
 
     async fn bind(&self, pod: &Pod, node: &str) -> Result<()> {
@@ -167,7 +168,8 @@ impl Driver {
                     ended => {
                         let (events, event) = (Api::default_namespaced(self.client.clone()), bound(pod, node)?);
                         // Nobody waits for it.
-                        tokio::spawn(async move { events.create(&PostParams::default(), &event).await });
+                        let told = async move { events.create(&PostParams::default(), &event).await.map(drop) };
+                        self.events.lock().unwrap().spawn(told);
                         return ended;
                     }
                 }
