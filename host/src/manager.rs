@@ -182,6 +182,16 @@ pub async fn run(
         };
         config_watch::watch_switch(reads.client.clone(), place, health.check("config"))
     });
+    // Whoever does no work must not keep it from others: where each controller waits, or a failed one is tolerated.
+    let (needed, idle) = by_need(&elections, initialised.as_deref().unwrap_or_default());
+    for election in &idle {
+        health.stands_back(election.group());
+    }
+    for election in &needed {
+        // Whoever asks for metrics finds it, whether or not there was an answer about the lease.
+        counted.role(election.group(), &election.role());
+        election.begin();
+    }
     let mut served = servers.serve(&health, registry, pages, &serving);
     if let Some(switched) = switched {
         served.spawn("read-only switch", switched);
@@ -193,13 +203,7 @@ pub async fn run(
 
     let ended = match initialised {
         Err(error) => Err(error),
-        Ok(runs) => {
-            // Whoever does no work must not keep it from others: where each controller waits, or a failed one is tolerated.
-            let (needed, idle) = by_need(&elections, &runs);
-            idle.iter().for_each(|election| health.stands_back(election.group()));
-            needed.iter().for_each(Election::begin);
-            Running::start(runs).until(&stop, &needed, &mut served, &options).await
-        }
+        Ok(runs) => Running::start(runs).until(&stop, &needed, &mut served, &options).await,
     };
     for election in &elections {
         election.release().await;

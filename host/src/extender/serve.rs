@@ -17,7 +17,7 @@ use futures::StreamExt;
 use serde::Serialize;
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
 use topoloom_core::nodelock::PodKey;
-use topoloom_core::nodelock::attempt::Failure;
+use topoloom_core::nodelock::attempt::{Bound, Failure};
 
 use super::announce::Announcer;
 use super::wire::{BODY, BindArgs, BindResult, FilterArgs, FilterResult, name_of, plain};
@@ -167,12 +167,18 @@ impl Extender {
         match &report.result {
             Ok(how) => {
                 tracing::info!(%pod, uid, node, ?how, waited = ?report.waited, "bound");
-                self.announcer.bound(pod, node);
+                // A Bind of what is bound already changes nothing (requirement R6).
+                if *how == Bound::Now {
+                    self.announcer.bound(pod, node);
+                }
             }
             Err(failure) => {
                 let why = why(failure, report, pod, node);
                 tracing::warn!(%pod, uid, node, reason = failure.word(), kept = report.kept, "{why}");
-                self.announcer.failed(pod, &why);
+                // There is no pod that an Event could be about (A16, step 1).
+                if !matches!(failure, Failure::PodGone | Failure::PodReplaced(_)) {
+                    self.announcer.failed(pod, &why);
+                }
             }
         }
     }
@@ -182,14 +188,16 @@ impl Extender {
         if args.nodes.is_none() && args.names.is_none() {
             return Err("Nodes, NodeNames: one of them is expected".to_owned());
         }
-        let needs = Seen::of(pod, self.view.backends()).map(|seen| seen.keys);
-        let (Some(keys), true) = (needs, self.options.filter != Filter::Off) else {
+        let needs = Seen::of(pod, self.view.backends()).map(|seen| (seen.pod.key, seen.keys));
+        let (Some((asker, keys)), true) = (needs, self.options.filter != Filter::Off) else {
             return Ok(FilterResult { nodes: args.nodes, node_names: args.names, ..FilterResult::default() });
         };
         let mut failed = BTreeMap::new();
         let mut fits =
             |name: &str| match self.view.blocked(name, &keys, &self.terms, self.options.filter == Filter::Stuck) {
                 None => true,
+                // What the pod holds itself it takes over with its next attempt (decision N4).
+                Some(held) if held.holder.as_ref().is_some_and(|holder| holder.may_be(&asker)) => true,
                 Some(held) => {
                     let holder = held.holder.map(|pod| format!(" by {pod}")).unwrap_or_default();
                     failed.insert(name.to_owned(), plain(&format!("node {name} is locked{holder}: {}", held.why)));
@@ -200,7 +208,9 @@ impl Extender {
             list.items.retain(|node| fits(name_of(node)));
             list
         });
-        let names = args.names.map(|names| names.into_iter().filter(|name| fits(name)).collect());
+        let names = args.names.map(|names| names.into_iter().filter(|name| fits(name)).collect::<Vec<_>>());
+        // None that fits is `null`, as a list in Go that nothing was added to.
+        let names = names.filter(|names| !names.is_empty());
         self.metrics.filtered(failed.len());
         let failed_nodes = (!failed.is_empty()).then_some(failed);
         Ok(FilterResult { nodes, node_names: names, failed_nodes, ..FilterResult::default() })

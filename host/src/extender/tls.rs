@@ -49,8 +49,9 @@ pub fn server(files: &ServingFiles) -> Result<Arc<ServerConfig>, TlsError> {
 /// # Errors
 /// When the files cannot be used at the beginning.
 pub fn kept(files: ServingFiles) -> Result<(Tls, impl Future<Output = ()> + Send + 'static), TlsError> {
-    let (sender, receiver) = watch::channel(server(&files)?);
+    // First what they hold: files that are swapped in between are read again.
     let mut known = contents(&files);
+    let (sender, receiver) = watch::channel(server(&files)?);
     let keep = async move {
         let mut broken = None;
         loop {

@@ -63,7 +63,7 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
     let mut absent = pod.clone();
     absent.metadata.name = Some("nobody".into());
     assert!(stage.extender.bind(&absent, "gpu-1").await?.contains("the pod is gone"));
-    assert!(stage.extender.bind(&pod, "nowhere").await?.contains("the node is gone"));
+    assert!(stage.extender.bind(&pod, "nowhere").await?.contains("failed to get node"));
 
     assert_eq!(stage.extender.bind(&pod, "gpu-1").await?, "");
     stage.served("gpu-1", "p1").await?;
@@ -133,7 +133,7 @@ async fn a_pod_that_needs_no_device_is_bound_without_a_lock() -> Result<()> {
     assert_eq!(stage.extender.bind(&plain, "gpu-1").await?, "");
     assert_eq!(stage.node_of("plain").await?.as_deref(), Some("gpu-1"));
     assert_eq!(stage.annotations("gpu-1").await?, node);
-    assert!(stage.extender.bind(&stage.pod("lost", "cpu").await?, "nowhere").await?.contains("the node is gone"));
+    assert!(stage.extender.bind(&stage.pod("lost", "cpu").await?, "nowhere").await?.contains("failed to get node"));
     stage.stop().await
 }
 

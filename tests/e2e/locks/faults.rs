@@ -284,7 +284,7 @@ async fn r6_what_changes_in_the_middle_of_a_bind_is_told_and_leaves_nothing() ->
     it.stage.nodes().delete("gpu-1", &Default::default()).await?;
     it.faults.release();
     let said = binds.ended().await?;
-    assert!(said.contains("the node is gone"), "{said}");
+    assert!(said.contains("failed to get node"), "{said}");
     assert_eq!(it.stage.node_of("p3").await?, None);
     it.stage.stop().await
 }

@@ -69,5 +69,24 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
     let marked = stage.pods().get("slow").await?.metadata.annotations.unwrap_or_default();
     assert_eq!(marked.get("topoloom.dev/lock-revoked"), Some(&binding));
     assert_eq!(stage.extender.bind(&slow, "gpu-4").await?, "", "the next attempt is another one");
+    // So does one whose time is over: an attempt that wakes late must not bind it.
+    stage.gpu_pod("late").await?;
+    let expired = format!("{},default,late", jiff::Timestamp::now());
+    stage.annotate("gpu-2", json!({LOCK: expired})).await?;
+    eventually("its time is over", PATIENCE, async || {
+        let said = scene.cli(&["lock", "explain", "gpu-2", "--node-lock-timeout=10s"]).await;
+        let said = said.map_err(|error| format!("{error:#}"))?;
+        if said.contains("verdict  leaked") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    release(&["gpu-2", "--expect", &expired, "--node-lock-timeout=10s"]).await?;
+    let marked = stage.pods().get("late").await?.metadata.annotations.unwrap_or_default();
+    assert_eq!(marked.get("topoloom.dev/lock-revoked"), Some(&expired));
+    // No pod can have such a name: nobody asks for it, and its lock goes as one that cannot be read.
+    let odd = format!("{},default,my pod/log", jiff::Timestamp::now());
+    stage.annotate("gpu-3", json!({LOCK: odd})).await?;
+    let listed = scene.cli(&["lock", "list"]).await?;
+    assert!(listed.contains("unparsable"), "{listed}");
+    release(&["gpu-3", "--expect", &odd]).await?;
     stage.stop().await
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::value::{Value, ValueError};
+use super::value::{Value, ValueError, could_be};
 
 /// A pod by what identifies it: its name may be taken by another one later, its UID never.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,7 +85,8 @@ impl Lock {
     /// Reads what stands there. A note for another value does not count.
     #[must_use]
     pub fn read(value: &str, note: Option<Note>) -> Self {
-        let note = note.filter(|note| *note.value == *value);
+        let readable = |note: &Note| note.pod.as_ref().is_none_or(|(namespace, name)| could_be(namespace, name));
+        let note = note.filter(|note| *note.value == *value && readable(note));
         let named = match Value::parse(value) {
             Err(error) => Named::Unparsable(error),
             Ok(parsed) => match (parsed.owner(), note) {

@@ -14,6 +14,8 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use crate::topology::names::{LABEL_MAX, is_object_name};
+
 /// How much of a value is repeated in a message.
 const SHOWN: usize = 80;
 
@@ -43,6 +45,9 @@ pub enum ValueError {
     /// The first part is no time.
     #[error("{} is no time as RFC 3339 has it, with a zone, for instance 2026-08-01T06:10:00Z", Shown(.0))]
     Time(Box<str>),
+    /// No pod can have such a name, or no namespace.
+    #[error("no pod can be the one that {} names: its namespace has to be a DNS label and its name a DNS subdomain", Shown(.0))]
+    Owner(Box<str>),
 }
 
 /// The beginning of a text that may be long.
@@ -77,7 +82,12 @@ impl Value {
             _ => return Err(ValueError::Parts { found: text.split(',').count(), value: text.into() }),
         };
         let time = rfc3339(time).ok_or_else(|| ValueError::Time(time.into()))?;
-        Ok(Self { time, namespace: namespace.into(), name: name.into() })
+        let value = Self { time, namespace: namespace.into(), name: name.into() };
+        // It would go into the path of a request, too.
+        match value.owner() {
+            Some((namespace, name)) if !could_be(namespace, name) => Err(ValueError::Owner(text.into())),
+            _ => Ok(value),
+        }
     }
 
     /// Namespace and name of the pod that it names; a value with only one of them names none.
@@ -92,6 +102,13 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.9},{},{}", self.time, self.namespace, self.name)
     }
+}
+
+/// Whether there could be such a pod.
+#[must_use]
+pub(super) fn could_be(namespace: &str, name: &str) -> bool {
+    let is_label = is_object_name(namespace).is_ok() && namespace.len() <= LABEL_MAX && !namespace.contains('.');
+    is_label && is_object_name(name).is_ok()
 }
 
 /// The bare time, for a key whose readers know no pod.
@@ -193,6 +210,24 @@ mod tests {
     }
 
     #[test]
+    fn a2_a_value_that_no_pod_can_have_written_is_not_understood() {
+        let named = |namespace: &str, name: &str| format!("2024-01-15T10:30:00Z,{namespace},{name}");
+        let long = "a".repeat(70_000);
+        for (namespace, name) in [
+            ("default", "my pod"),
+            ("default", "a/log"),
+            ("default", ".."),
+            ("a.b", "p"),
+            ("default", &long),
+            (&long, "p"),
+        ] {
+            let why = Value::parse(&named(namespace, name)).unwrap_err().to_string();
+            assert!(why.starts_with("no pod can be the one that") && why.len() < 300, "{why}");
+        }
+        assert!(Value::parse(&named(&"a".repeat(63), &"b.c".repeat(84))).is_ok());
+    }
+
+    #[test]
     fn a_huge_value_is_shown_with_its_beginning_only() {
         for text in ["é".repeat(100_000), ",".repeat(200_000), format!("2024-01-15T10:30:00.{}Z", "9".repeat(99_999))]
         {
@@ -213,7 +248,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read_again(
-            second in 0_i64..=253_402_300_799, token in 0_i32..1_000_000_000, namespace in "[a-z0-9-]{1,63}", name in "[a-z0-9.-]{1,253}",
+            second in 0_i64..=253_402_300_799, token in 0_i32..1_000_000_000, namespace in "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?",
+            name in "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\\.[a-z0-9]{1,31}){0,5}",
         ) {
             let value = Value::of(Timestamp::new(second, token).unwrap(), &namespace, &name);
             prop_assert_eq!(Value::parse(&value.to_string()), Ok(value.clone()));

@@ -41,8 +41,11 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
         stands = judge(&look, &node, key).await?;
     }
     let pod = stands.pod.as_ref().map(|pod| format!("pod {pod}")).unwrap_or_else(|| "no pod".to_owned());
-    if let Standing::Held(held) = &stands.standing {
-        match held.why {
+    match &stands.standing {
+        // Nobody said so to its pod yet, and an attempt that wakes late would bind it.
+        Standing::Over(reason) if reason.revokes() => revoke(&look, &stands, expect).await?,
+        Standing::Over(_) => {}
+        Standing::Held(held) => match held.why {
             // Nobody can be harmed whom anything names.
             Why::Nameless | Why::Unparsable | Why::Vanished => {}
             why if !args.even_if_live => bail!(
@@ -51,7 +54,7 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
             ),
             Why::Binding => revoke(&look, &stands, expect).await?,
             _ => print::error(&format!("topoloom: released although it is live; this may harm {pod}")),
-        }
+        },
     }
     remove(&look, &node, key, expect).await?;
     print::out(&format!(

@@ -26,7 +26,7 @@ pub enum Failure {
     #[error("the pod has already finished")]
     PodFinished,
     /// There is no node of that name.
-    #[error("the node is gone")]
+    #[error("failed to get node: there is none of that name")]
     NodeGone,
     /// Somebody else holds the lock, and did until the end.
     #[error("node lock contention: node {node} has been locked within {}, {}{}", Go(*ttl), Whose(held), held.why)]
