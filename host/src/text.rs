@@ -28,6 +28,27 @@ pub(crate) fn line(text: &str, max: usize) -> String {
     line
 }
 
+/// The whole text as one word of a shell: within quotes as it is, or with escapes where a terminal would act on it (`$'…'`, POSIX
+/// Issue 8, 2.2.4; known to bash, zsh, ksh and busybox).
+#[must_use]
+pub(crate) fn shell_word(text: &str) -> String {
+    if !text.chars().any(is_unsafe) {
+        return format!("'{}'", text.replace('\'', r"'\''"));
+    }
+    let mut word = "$'".to_owned();
+    for c in text.chars() {
+        match c {
+            '\'' | '\\' => word.extend(['\\', c]),
+            // Three digits always: no digit that follows is taken for one of them.
+            _ if is_unsafe(c) => {
+                word.extend(c.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("\\{byte:03o}")));
+            }
+            _ => word.push(c),
+        }
+    }
+    word + "'"
+}
+
 /// The text, cut to at most `max` bytes and the sign that something is missing.
 #[must_use]
 pub(crate) fn clip(mut text: String, max: usize) -> String {
@@ -60,6 +81,16 @@ mod tests {
     #[test]
     fn a_line_stays_a_line() {
         assert_eq!(line("a\nb\u{1b}[31m\u{202e}é", 100), "a\\nb\\u{1b}[31m\\u{202e}é");
+    }
+
+    #[test]
+    fn a_shell_makes_of_a_word_what_it_was() {
+        for text in ["", "a'b c", "$(id) `id` \\", "a\nb\t'\u{1b}[31m1\u{202e}é\\ 7", "\u{1}1\u{7f}"] {
+            let word = shell_word(text);
+            assert!(!word.chars().any(is_unsafe), "{word}");
+            let said = std::process::Command::new("bash").args(["-c", &format!("printf %s {word}")]).output().unwrap();
+            assert_eq!(String::from_utf8(said.stdout).unwrap(), text, "{word}");
+        }
     }
 
     #[test]

@@ -187,16 +187,8 @@ impl Stage {
 
     /// Waits until an Event about an object says this.
     async fn until_event(&self, kind: &str, name: &str, reason: &str, words: &str) {
-        let events: Api<k8s_openapi::api::events::v1::Event> = Api::all(self.scene.plane.client());
         eventually(&format!("{kind} {name} has an Event {reason} with {words:?}"), PATIENCE, async || {
-            let all = events.list(&Default::default()).await.map_err(|error| error.to_string())?;
-            let about = all.items.iter().filter(|event| {
-                let regarding = event.regarding.clone().unwrap_or_default();
-                regarding.kind.as_deref() == Some(kind) && regarding.name.as_deref() == Some(name)
-            });
-            let said: Vec<_> = about
-                .map(|event| (event.reason.clone().unwrap_or_default(), event.note.clone().unwrap_or_default()))
-                .collect();
+            let said = events(&self.scene, kind, name).await.map_err(|error| error.to_string())?;
             if said.iter().any(|(of, note)| of == reason && note.contains(words)) {
                 Ok(())
             } else {
@@ -221,4 +213,14 @@ impl Stage {
     async fn stop(self) -> Result<()> {
         self.host.stop().await
     }
+}
+
+/// The Events about an object: reason and note of each.
+async fn events(scene: &Scene, kind: &str, name: &str) -> Result<Vec<(String, String)>> {
+    let events: Api<k8s_openapi::api::events::v1::Event> = Api::all(scene.plane.client());
+    let about = events.list(&Default::default()).await?.items.into_iter().filter(|event| {
+        let regarding = event.regarding.clone().unwrap_or_default();
+        regarding.kind.as_deref() == Some(kind) && regarding.name.as_deref() == Some(name)
+    });
+    Ok(about.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect())
 }

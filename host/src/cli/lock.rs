@@ -19,7 +19,7 @@ use super::ClusterArgs;
 use super::options::values;
 use super::plugin::read_bounded;
 use crate::config::lock_resources;
-use crate::nodelock::lock::Options;
+use crate::nodelock::lock::{EXPIRE_DEFAULT, EXPIRE_VARIABLE, Options};
 
 /// Verbs about node locks.
 #[derive(Debug, Subcommand)]
@@ -37,9 +37,10 @@ pub(super) enum LockVerb {
 pub(super) struct TermsArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// How long a lock lasts whose pod does not tell whether it holds it, as `run` has it
-    #[arg(long, env = "TOPOLOOM_NODE_LOCK_TIMEOUT", value_name = "DURATION", default_value = "5m", value_parser = values::lasting::<10_000, 86_400_000>)]
-    node_lock_timeout: Duration,
+    /// How long a lock lasts whose pod does not tell whether it holds it, as `run` has it (10s to 24h; default: the variable
+    /// HAMI_NODELOCK_EXPIRE, otherwise 5m)
+    #[arg(long, env = "TOPOLOOM_NODE_LOCK_TIMEOUT", value_name = "DURATION", value_parser = values::node_lock_timeout)]
+    node_lock_timeout: Option<Duration>,
     /// Who loses a lock for its age alone, as `run` has it
     #[arg(long, env = "TOPOLOOM_NODE_LOCK_TAKEOVER", value_enum, default_value_t = TakeoverWord::State)]
     node_lock_takeover: TakeoverWord,
@@ -107,8 +108,9 @@ pub(super) struct ReleaseArgs {
 }
 
 impl TermsArgs {
-    fn options(&self) -> Options {
-        Options { ttl: self.node_lock_timeout, takeover: self.node_lock_takeover.into(), retry: Retry::CLASSIC }
+    fn options(&self) -> anyhow::Result<Options> {
+        let ttl = ttl(self.node_lock_timeout, std::env::var(EXPIRE_VARIABLE).ok().as_deref())?;
+        Ok(Options { ttl, takeover: self.node_lock_takeover.into(), retry: Retry::CLASSIC })
     }
 
     fn backends(&self) -> anyhow::Result<Vec<Backend>> {
@@ -129,5 +131,32 @@ pub(super) async fn run(verb: LockVerb) -> anyhow::Result<ExitCode> {
         LockVerb::List(args) => list::run(args).await,
         LockVerb::Explain(args) => explain::run(args).await,
         LockVerb::Release(args) => release::run(args).await,
+    }
+}
+
+/// What was asked for, otherwise what the variable of the original protocol says; an empty variable is none.
+fn ttl(asked: Option<Duration>, original: Option<&str>) -> anyhow::Result<Duration> {
+    match (asked, original.filter(|text| !text.is_empty())) {
+        (Some(asked), _) => Ok(asked),
+        (None, Some(text)) => {
+            let read = values::node_lock_timeout(text);
+            read.map_err(|why| anyhow::anyhow!("environment variable {EXPIRE_VARIABLE}: {text:?} {why}"))
+        }
+        (None, None) => Ok(EXPIRE_DEFAULT),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a3_a_lock_lasts_as_long_as_it_does_for_run() {
+        let [asked, original] = [120, 600].map(Duration::from_secs);
+        assert_eq!(ttl(Some(asked), Some("10m")).unwrap(), asked);
+        assert_eq!(ttl(None, Some("10m")).unwrap(), original);
+        assert_eq!([ttl(None, Some("")).unwrap(), ttl(None, None).unwrap()], [EXPIRE_DEFAULT; 2]);
+        let why = ttl(None, Some("5")).unwrap_err().to_string();
+        assert!(why.contains("HAMI_NODELOCK_EXPIRE: \"5\" must be a duration with units, 10s to 24h"), "{why}");
     }
 }

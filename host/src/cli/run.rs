@@ -180,6 +180,9 @@ impl RunArgs {
         }
         let traces = self.traces.settings(depth, given);
         let locks = self.locks.locks(depth, given);
+        if let Some(extender) = &locks.extender {
+            node_lock::check_drain(extender, self.drain_timeout, given);
+        }
         let location = self.cluster.location();
         let options = Options {
             rivals: self.rivals.leases(&location),

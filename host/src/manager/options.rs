@@ -121,6 +121,13 @@ impl ExtenderOptions {
         const MARGIN: Duration = Duration::from_secs(2);
         LONGEST.min(self.http_timeout.saturating_sub(MARGIN))
     }
+
+    /// The same with the time in which one that failed takes back what it wrote.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        const TAKING_BACK: Duration = Duration::from_secs(2);
+        self.patience() + TAKING_BACK
+    }
 }
 
 /// PEM files of a server that may ask its clients for a certificate. They are read again when they change.

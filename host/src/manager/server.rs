@@ -10,8 +10,8 @@ use std::time::Duration;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -26,13 +26,13 @@ const HEAD: usize = 64 << 10;
 /// What a stranger may do to a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// How long the head of a request may take, and how long a connection may wait for one.
+    /// How long a connection may wait for a request, and for the rest of its head.
     pub header: Duration,
-    /// How long a connection may be used.
+    /// How long a connection may be used; then it ends with the request that is under way.
     pub connection: Duration,
     /// Connections at a time; more wait to be accepted.
     pub connections: usize,
-    /// How long requests under way may take when the server stops.
+    /// How long a request under way may take when the server stops, or its connection is too old.
     pub grace: Duration,
 }
 
@@ -111,7 +111,6 @@ impl Server {
     pub async fn serve(self, routes: Router, stop: CancellationToken) {
         let Self { listener, tls, bounds } = self;
         let seats = Arc::new(Semaphore::new(bounds.connections));
-        let graceful = GracefulShutdown::new();
         let mut connections = JoinSet::new();
         loop {
             let seat = tokio::select! {
@@ -134,18 +133,15 @@ impl Server {
             };
             let Some(stream) = stream else { break };
             let tls = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.borrow())));
-            let (routes, watcher) = (routes.clone(), graceful.watcher());
+            let (routes, stop) = (routes.clone(), stop.clone());
             connections.spawn(async move {
                 let _seat = seat;
-                // Whoever stays longer than that is no probe.
-                let _ = tokio::time::timeout(bounds.connection, connection(stream, tls, routes, watcher, bounds)).await;
+                connection(stream, tls, routes, stop, bounds).await;
             });
         }
         drop(listener);
-        if tokio::time::timeout(bounds.grace, graceful.shutdown()).await.is_err() {
-            tracing::debug!("requests to a server of ours were cut off");
-        }
-        connections.shutdown().await;
+        // Each has an end of its own.
+        while connections.join_next().await.is_some() {}
     }
 }
 
@@ -153,18 +149,73 @@ async fn connection(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     routes: Router,
-    watcher: hyper_util::server::graceful::Watcher,
+    stop: CancellationToken,
     bounds: Bounds,
 ) {
+    let Some(acceptor) = tls else { return requests(stream, routes, stop, bounds).await };
+    let shaken = tokio::select! {
+        () = stop.cancelled() => return,
+        shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)) => shaken,
+    };
+    // A peer that breaks off, or speaks something else, is its own affair.
+    if let Ok(Ok(stream)) = shaken {
+        requests(stream, routes, stop, bounds).await;
+    }
+}
+
+/// Answers requests until the peer goes, the server stops, or the connection is too old; one that is under way then is
+/// answered.
+async fn requests<S>(stream: S, routes: Router, stop: CancellationToken, bounds: Bounds)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
     server.http1().timer(TokioTimer::new()).header_read_timeout(bounds.header).max_buf_size(HEAD);
-    let service = TowerToHyperService::new(routes);
-    // A peer that breaks off, or speaks something else, is its own affair.
-    match tls {
-        None => drop(watcher.watch(server.serve_connection(TokioIo::new(stream), service).into_owned()).await),
-        Some(acceptor) => {
-            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
-            drop(watcher.watch(server.serve_connection(TokioIo::new(stream), service).into_owned()).await);
-        }
+    let served = server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    let mut served = std::pin::pin!(served);
+    tokio::select! {
+        _ = served.as_mut() => return,
+        () = stop.cancelled() => {}
+        () = tokio::time::sleep(bounds.connection) => {}
+    }
+    served.as_mut().graceful_shutdown();
+    if tokio::time::timeout(bounds.grace, served).await.is_err() {
+        tracing::debug!("a request to a server of ours was cut off");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_is_too_old_ends_with_the_request_that_is_under_way() {
+        let age = Duration::from_millis(50);
+        let bounds = Bounds { connection: age, grace: Duration::from_secs(60), ..Bounds::PROBES };
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server = Server::listen_within("address", local, None, bounds).await.unwrap();
+        let address = server.address().unwrap();
+        let slow = get(async move || {
+            tokio::time::sleep(age * 4).await;
+            "done"
+        });
+        let stop = CancellationToken::new();
+        let mut serving = JoinSet::new();
+        serving.spawn(server.serve(Router::new().route("/slow", slow), stop.clone()));
+        let all = async |request: &str| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        let said = all("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        assert!(said.starts_with("HTTP/1.1 200 OK") && said.ends_with("done"), "{said}");
+        assert_eq!(all("").await, "", "one that nobody uses just ends");
+        stop.cancel();
+        serving.join_next().await.unwrap().unwrap();
     }
 }

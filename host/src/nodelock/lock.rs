@@ -14,6 +14,11 @@ use super::carry::{Carrier, Flight, Landed, stamp, value_of};
 use super::pods::Seen;
 use super::queue::Queues;
 
+/// The variable in which the original protocol has the time after which a lock expires (A3).
+pub const EXPIRE_VARIABLE: &str = "HAMI_NODELOCK_EXPIRE";
+/// What that time is when nobody says it.
+pub const EXPIRE_DEFAULT: Duration = Duration::from_secs(300);
+
 /// How the lock is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {

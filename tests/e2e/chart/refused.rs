@@ -64,6 +64,10 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
             json!({"extender": {"enabled": true, "allowAnonymous": true}, "nodeLock": {"timeout": "55s"}}),
             &["nodeLock.timeout is 55s", "at least 56s", "extender.httpTimeoutSeconds"],
         ),
+        (
+            json!({"extender": {"enabled": true, "allowAnonymous": true}, "drainTimeoutSeconds": 29}),
+            &["drainTimeoutSeconds is 29", "at least 30", "extender.httpTimeoutSeconds"],
+        ),
         (json!({"extender": {"port": 443}}), &["/extender/port", "minimum"]),
         (json!({"extender": {"httpTimeoutSeconds": 2}}), &["/extender/httpTimeoutSeconds", "minimum"]),
         (json!({"extender": {"filter": "some"}}), &["/extender/filter"]),

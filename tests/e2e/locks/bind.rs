@@ -84,7 +84,15 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
         stage.until_free(node).await;
     }
     stage.until_event("Pod", "p2", "BindingFailed", "already finished").await;
-    stage.stop().await
+
+    // A host that stops has sent all its Events. There is none about a pod that is not there, nor about what changed nothing.
+    let Stage { scene, host, .. } = stage;
+    host.stop().await?;
+    assert_eq!(events(&scene, "Pod", "nobody").await?, []);
+    let told = events(&scene, "Pod", "p1").await?;
+    let about = |words: &str| told.iter().filter(|(_, note)| note.contains(words)).count();
+    assert_eq!((about("failed to get node"), about("node [gpu-1]"), told.len()), (1, 1, 3), "{told:#?}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -88,5 +88,24 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
     let listed = scene.cli(&["lock", "list"]).await?;
     assert!(listed.contains("unparsable"), "{listed}");
     release(&["gpu-3", "--expect", &odd]).await?;
+    // What a terminal would act on is printed so that a shell makes the same of it.
+    let odd = "\u{1b}[31m'lock\n";
+    stage.annotate("gpu-3", json!({LOCK: odd})).await?;
+    let said = scene.cli(&["lock", "explain", "gpu-3"]).await?;
+    assert!(said.contains(r"--expect $'\033[31m\'lock\012'"), "{said}");
+    release(&["gpu-3", "--expect", odd]).await?;
+    // A lock that names nobody may be that of a pod that waits there.
+    let waits = stage.gpu_pod("waits").await?;
+    assert_eq!(stage.extender.bind(&waits, "gpu-3").await?, "");
+    let bare = jiff::Timestamp::now().to_string();
+    stage.annotate("gpu-3", json!({LOCK: bare})).await?;
+    let said = scene.cli(&["lock", "explain", "gpu-3"]).await?;
+    for words in ["verdict  nameless", "waits    default/waits (UID ", &format!("--expect '{bare}' --even-if-live")] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let said = refused(release(&["gpu-3", "--expect", &bare]).await);
+    assert!(said.contains("it may be held by pod default/waits"), "{said}");
+    assert_eq!(stage.annotations("gpu-3").await?[LOCK], bare);
+    release(&["gpu-3", "--expect", &bare, "--even-if-live"]).await?;
     stage.stop().await
 }

@@ -100,6 +100,17 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
         caller.send("POST", "/filter", asked).await?.2,
         r#"{"Nodes":null,"NodeNames":["gpu-1","gpu-2"],"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":""}"#
     );
+    // None that fits is `null`; what a pod holds itself is not kept from it.
+    let asked = json!({"Pod": gpu, "Nodes": null, "NodeNames": ["gpu-1"]}).to_string();
+    let text = caller.send("POST", "/filter", asked).await?.2;
+    assert!(text.starts_with(r#"{"Nodes":null,"NodeNames":null,"FailedNodes":{"gpu-1":"#), "{text}");
+    let mut holder = gpu.clone();
+    holder["metadata"] = json!({"name": "p1", "namespace": "default", "uid": uid});
+    let asked = json!({"Pod": holder, "Nodes": null, "NodeNames": ["gpu-1"]}).to_string();
+    assert_eq!(
+        caller.send("POST", "/filter", asked).await?.2,
+        r#"{"Nodes":null,"NodeNames":["gpu-1"],"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":""}"#
+    );
     // Whole nodes go back as they came.
     let whole = json!({"metadata": {"name": "gpu-2"}, "ex.io/odd": [1]});
     let asked = json!({"pod": gpu, "nodes": {"metadata": {}, "items": [{"metadata": {"name": "gpu-1"}}, whole]}, "nodenames": null});

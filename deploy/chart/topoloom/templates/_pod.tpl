@@ -50,6 +50,10 @@
 {{- if not (include "topoloom.extends" $) -}}
 {{- fail (printf "extender.enabled is true and controllers is %v, so that the extender does not run" $v.controllers) -}}
 {{- end -}}
+{{- $longest := add 2 (min 28 (sub (int .httpTimeoutSeconds) 2)) -}}
+{{- if lt (int $v.drainTimeoutSeconds) (int $longest) -}}
+{{- fail (printf "drainTimeoutSeconds is %v and has to be at least %d: as long as a Bind may take with what it takes back, which extender.httpTimeoutSeconds says" $v.drainTimeoutSeconds $longest) -}}
+{{- end -}}
 {{- if has (int .port) (list (int $v.ports.health) (int $v.ports.metrics)) -}}
 {{- fail (printf "extender.port is %v, which is ports.health or ports.metrics" .port) -}}
 {{- end -}}

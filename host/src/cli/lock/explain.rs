@@ -31,13 +31,26 @@ pub(super) async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
     for stands in &judged.stands {
         let pod = look.pod(stands).await?;
         let lock = look.lock(&judged.node, Judged::key(stands));
-        explain(&mut said, &judged.node, stands, lock.as_ref(), pod.as_ref(), &look.terms);
+        let live = look.endangered(&judged.node, stands).await?;
+        let about = About { node: &judged.node, lock: lock.as_ref(), pod: pod.as_ref(), live: live.as_ref() };
+        explain(&mut said, stands, &about, &look.terms);
     }
     print::out(&said);
     Ok(ExitCode::SUCCESS)
 }
 
-fn explain(said: &mut String, node: &str, stands: &Stands, lock: Option<&Lock>, pod: Option<&Pod>, terms: &Options) {
+/// What was read about a lock.
+struct About<'a> {
+    node: &'a str,
+    lock: Option<&'a Lock>,
+    /// The pod that it is about.
+    pod: Option<&'a Pod>,
+    /// The pod that is in danger without it.
+    live: Option<&'a PodKey>,
+}
+
+fn explain(said: &mut String, stands: &Stands, about: &About<'_>, terms: &Options) {
+    let About { node, lock, pod, live } = *about;
     let value = stands.value.as_deref();
     let shown = value.map_or_else(|| "is not there".to_owned(), |value| text::line(value, SHOWN));
     let _ = writeln!(said, "  {}  {shown}", Judged::key(stands).annotation());
@@ -52,10 +65,13 @@ fn explain(said: &mut String, node: &str, stands: &Stands, lock: Option<&Lock>, 
         (Some(named), None) => line("pod", format!("{named}{}, which is not there", uid(named.uid.as_deref()))),
         (None, _) => line("pod", "none is named".to_owned()),
     }
+    if let Some(live) = live.filter(|live| stands.pod.as_ref() != Some(*live)) {
+        line("waits", format!("{live}{} is bound here and waits for its device plugin", uid(live.uid.as_deref())));
+    }
     line("verdict", format!("{}: {}", Judged::word(stands), Judged::why(stands)));
     line("next", next(&stands.standing, terms));
     if let Some(value) = value {
-        line("by hand", by_hand(node, value, stands));
+        line("by hand", by_hand(node, value, live));
     }
 }
 
@@ -123,19 +139,9 @@ fn next(standing: &Standing, terms: &Options) -> String {
     }
 }
 
-fn by_hand(node: &str, value: &str, stands: &Stands) -> String {
-    let live = match &stands.standing {
-        Standing::Held(held) if matches!(held.why, Why::Binding | Why::Allocating | Why::Stuck | Why::Unrecorded) => {
-            " --even-if-live"
-        }
-        _ => "",
-    };
-    format!("topoloom lock release {node} --expect {}{live}", quoted(value))
-}
-
-/// A word that a shell takes as it is.
-pub(super) fn quoted(value: &str) -> String {
-    format!("'{}'", value.replace('\'', r"'\''"))
+fn by_hand(node: &str, value: &str, live: Option<&PodKey>) -> String {
+    let force = if live.is_some() { " --even-if-live" } else { "" };
+    format!("topoloom lock release {node} --expect {}{force}", text::shell_word(value))
 }
 
 #[cfg(test)]
@@ -153,7 +159,7 @@ mod tests {
         PodKey { namespace: "default".into(), name: "p1".into(), uid: Some("b3f0".into()) }
     }
 
-    fn said(standing: Standing, pod: Option<&Pod>) -> String {
+    fn said(standing: Standing, pod: Option<&Pod>, live: Option<&PodKey>) -> String {
         let note = Note {
             value: VALUE.into(),
             uid: "b3f0".into(),
@@ -164,7 +170,8 @@ mod tests {
         };
         let stands = Stands { key: 0, value: Some(VALUE.into()), pod: Some(key()), standing };
         let mut said = String::new();
-        explain(&mut said, "gpu-1", &stands, Some(&Lock::read(VALUE, Some(note))), pod, &TERMS);
+        let lock = Lock::read(VALUE, Some(note));
+        explain(&mut said, &stands, &About { node: "gpu-1", lock: Some(&lock), pod, live }, &TERMS);
         said
     }
 
@@ -181,7 +188,7 @@ mod tests {
             deleting: false,
             revoked: None,
         };
-        let said = said(Standing::Held(held), Some(&pod));
+        let said = said(Standing::Held(held), Some(&pod), Some(&key()));
         for words in [
             "  hami.io/mutex.lock  2026-08-01T06:10:00.000000007Z,default,p1\n",
             "by topoloom-0, attempt 7, which gives up at 2026-08-01T06:10:28Z",
@@ -215,14 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_of_a_pod_that_is_gone_needs_no_force() {
-        let said = said(Standing::Over(Reason::Gone), None);
-        assert!(said.contains("pod      default/p1 (UID b3f0), which is not there\n"), "{said}");
-        assert!(said.contains("verdict  leaked: its pod is gone\n") && !said.contains("--even-if-live"), "{said}");
+    fn whoever_waits_without_being_named_is_said_and_needs_force_too() {
+        let other = PodKey { name: "p2".into(), uid: Some("c4e1".into()), ..key() };
+        let held = Held { holder: Some(other.clone()), left: None, why: Why::Unrecorded };
+        let said = said(Standing::Held(held), None, Some(&other));
+        assert!(said.contains("waits    default/p2 (UID c4e1) is bound here"), "{said}");
+        assert!(said.contains(" --even-if-live\n"), "{said}");
     }
 
     #[test]
-    fn a_shell_takes_whatever_stands_there() {
-        assert_eq!(quoted("a'b c"), r"'a'\''b c'");
+    fn a_lock_of_a_pod_that_is_gone_needs_no_force() {
+        let said = said(Standing::Over(Reason::Gone), None, None);
+        assert!(said.contains("pod      default/p1 (UID b3f0), which is not there\n"), "{said}");
+        assert!(said.contains("verdict  leaked: its pod is gone\n") && !said.contains("--even-if-live"), "{said}");
     }
 }

@@ -14,14 +14,17 @@ use crate::text;
 
 /// Longest text of a stranger in a row.
 const CELL: usize = 80;
+/// Longest text of why a node could not be looked at.
+const WHY: usize = 300;
 
 /// One lock, for programs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
     node: String,
-    /// The annotation.
-    key: &'static str,
+    /// The annotation; nothing where the node could not be looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'static str>,
     /// What stands there; nothing where a pod is there without a lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
@@ -32,7 +35,7 @@ struct Row {
     /// Since its time, by the clock of this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     age_seconds: Option<i64>,
-    /// A word: `leaked` where nobody holds it.
+    /// A word: `leaked` where nobody holds it, `unknown` where the node could not be looked at.
     state: &'static str,
     why: String,
 }
@@ -40,16 +43,36 @@ struct Row {
 /// Lists.
 pub(super) async fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
     let look = Look::everywhere(&args.terms).await?;
-    let judged = look.judge_all().await?;
-    let now = Timestamp::now();
-    let rows: Vec<Row> =
-        judged.iter().flat_map(|judged| judged.stands.iter().map(|stands| row(&look, judged, stands, now))).collect();
+    let (mut rows, mut complete, now) = (Vec::new(), true, Timestamp::now());
+    for (node, judged) in look.judge_all().await {
+        match judged {
+            Ok(judged) => rows.extend(judged.stands.iter().map(|stands| row(&look, &judged, stands, now))),
+            Err(refusal) => {
+                rows.push(unknown(&node, &refusal.to_string()));
+                complete = false;
+            }
+        }
+    }
     let text = match args.output {
         Output::Json => serde_json::to_string_pretty(&rows)? + "\n",
         Output::Text => table(&rows, look.carrier.view().count()),
     };
     print::out(&text);
-    Ok(ExitCode::SUCCESS)
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A node that could not be looked at.
+fn unknown(node: &str, why: &str) -> Row {
+    Row {
+        node: node.to_owned(),
+        key: None,
+        value: None,
+        pod: None,
+        uid: None,
+        age_seconds: None,
+        state: "unknown",
+        why: text::line(why, WHY),
+    }
 }
 
 fn row(look: &Look, judged: &Judged, stands: &Stands, now: Timestamp) -> Row {
@@ -61,7 +84,7 @@ fn row(look: &Look, judged: &Judged, stands: &Stands, now: Timestamp) -> Row {
     });
     Row {
         node: judged.node.to_string(),
-        key: key.annotation(),
+        key: Some(key.annotation()),
         value: stands.value.as_deref().map(str::to_owned),
         pod: stands.pod.as_ref().map(ToString::to_string),
         uid: stands.pod.as_ref().and_then(|pod| pod.uid.as_deref()).map(str::to_owned),
@@ -77,7 +100,7 @@ fn table(rows: &[Row], nodes: usize) -> String {
         let none = || "-".to_owned();
         cells.push(vec![
             row.node.clone(),
-            row.key.to_owned(),
+            row.key.map_or_else(none, str::to_owned),
             row.pod.as_ref().map_or_else(none, |pod| text::line(pod, CELL)),
             row.age_seconds.map_or_else(none, print::span),
             row.state.to_owned(),
@@ -96,5 +119,14 @@ mod tests {
     #[test]
     fn a_cluster_without_locks_is_one_sentence() {
         assert_eq!(table(&[], 7), "7 of 7 nodes are free\n");
+    }
+
+    #[test]
+    fn a_node_that_could_not_be_looked_at_is_a_row_and_not_free() {
+        let said = table(&[unknown("gpu-1", "pods \"p1\" is forbidden\nfor you")], 2);
+        let wanted = r#"gpu-1  -    -       -    unknown  pods "p1" is forbidden\nfor you"#;
+        assert!(said.contains(wanted) && said.ends_with("1 of 2 nodes are free\n"), "{said}");
+        let json = serde_json::to_value(unknown("gpu-1", "no")).unwrap();
+        assert_eq!(json, serde_json::json!({"node": "gpu-1", "state": "unknown", "why": "no"}));
     }
 }

@@ -11,7 +11,7 @@ use kube::api::{ListParams, PartialObjectMeta};
 use prometheus_client::metrics::histogram::Histogram;
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sweep::{Stands, Sweep};
-use topoloom_core::nodelock::{Held, Lock, Pod, Standing};
+use topoloom_core::nodelock::{Held, Lock, Pod, PodKey, Standing, Why};
 
 use super::TermsArgs;
 use crate::cluster::{Refusal, instance};
@@ -85,11 +85,12 @@ impl Look {
     }
 
     async fn nothing(args: &TermsArgs) -> anyhow::Result<(kube::Client, Self)> {
+        let terms = args.options()?;
         let client = args.cluster.connect().await?;
         let view = Arc::new(View::new(args.backends()?.into(), Histogram::new([])));
         let requests = Requests::new(client.clone(), Arc::clone(view.backends()));
         let carrier = Carrier::new(view, requests, instance().into(), number());
-        Ok((client, Self { carrier, terms: args.options() }))
+        Ok((client, Self { carrier, terms }))
     }
 
     /// The verdicts on one node.
@@ -99,17 +100,30 @@ impl Look {
         Ok(Judged { node, stands: sweep.stands().to_vec() })
     }
 
-    /// The verdicts on all nodes on which something stands, or where a pod waits for its device plugin.
-    pub(super) async fn judge_all(&self) -> Result<Vec<Judged>, Refusal> {
+    /// The verdicts on all nodes on which something stands, or where a pod waits for its device plugin, in order. One that
+    /// cannot be looked at hides no other.
+    pub(super) async fn judge_all(&self) -> Vec<(Arc<str>, Result<Judged, Refusal>)> {
         let nodes = self.carrier.view().concerned();
-        let mut judged: Vec<Judged> = Vec::new();
-        let mut verdicts = stream::iter(nodes).map(|node| self.judge(node)).buffer_unordered(AT_ONCE);
-        while let Some(verdict) = verdicts.next().await {
-            judged.push(verdict?);
+        let verdicts = stream::iter(nodes).map(async |node| (Arc::clone(&node), self.judge(node).await));
+        verdicts.buffered(AT_ONCE).collect().await
+    }
+
+    /// The pod that may be given the devices of another one, or another one its, once this lock is gone.
+    pub(super) async fn endangered(&self, node: &str, stands: &Stands) -> Result<Option<PodKey>, Refusal> {
+        let Standing::Held(held) = &stands.standing else { return Ok(None) };
+        match held.why {
+            Why::Vanished => Ok(None),
+            // Whoever wrote it did not say for whom.
+            Why::Nameless | Why::Unparsable | Why::Unlisted => {
+                let key = Judged::key(stands);
+                let bound = self.carrier.requests().bound(node).await?.into_iter();
+                let mut waiting = bound.filter(|seen| seen.keys.contains(&key) && seen.pod.waits_on(node));
+                Ok(waiting.next().map(|seen| seen.pod.key))
+            }
+            Why::Binding | Why::Allocating | Why::Stuck | Why::Unrecorded | Why::Unconfirmed => {
+                Ok(held.holder.clone().or_else(|| stands.pod.clone()))
+            }
         }
-        judged.retain(|judged| !judged.stands.is_empty());
-        judged.sort_by(|one, two| one.node.cmp(&two.node));
-        Ok(judged)
     }
 
     /// The lock of a key as it was read.

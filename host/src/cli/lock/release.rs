@@ -8,10 +8,9 @@ use anyhow::{Context, bail};
 use topoloom_core::nodelock::attempt::Answer;
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sweep::Stands;
-use topoloom_core::nodelock::{Standing, Why};
+use topoloom_core::nodelock::{PodKey, Standing, Why};
 
 use super::ReleaseArgs;
-use super::explain::quoted;
 use super::look::{Judged, Look};
 use crate::cli::print;
 use crate::text;
@@ -45,16 +44,18 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
         // Nobody said so to its pod yet, and an attempt that wakes late would bind it.
         Standing::Over(reason) if reason.revokes() => revoke(&look, &stands, expect).await?,
         Standing::Over(_) => {}
-        Standing::Held(held) => match held.why {
-            // Nobody can be harmed whom anything names.
-            Why::Nameless | Why::Unparsable | Why::Vanished => {}
-            why if !args.even_if_live => bail!(
-                "it is held by {pod}, and was not released: {why}. Without it, {pod} may be given the devices of another pod, or another pod those of {pod}. \
-                 Deleting the pod is the safe way. --even-if-live releases it all the same"
-            ),
-            Why::Binding => revoke(&look, &stands, expect).await?,
-            _ => print::error(&format!("topoloom: released although it is live; this may harm {pod}")),
-        },
+        Standing::Held(held) => {
+            if let Some(live) = look.endangered(&node, &stands).await? {
+                if !args.even_if_live {
+                    bail!("{}", refused(held.why, &live));
+                }
+                if held.why == Why::Binding {
+                    revoke(&look, &stands, expect).await?;
+                } else {
+                    print::error(&format!("topoloom: released although it is live; this may harm pod {live}"));
+                }
+            }
+        }
     }
     remove(&look, &node, key, expect).await?;
     print::out(&format!(
@@ -65,13 +66,29 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Why a lock stays.
+fn refused(why: Why, live: &PodKey) -> String {
+    let held = match why {
+        Why::Nameless | Why::Unparsable | Why::Unlisted => {
+            format!(
+                "it may be held by pod {live}, which is bound here and waits for its device plugin, and was not released: {why}"
+            )
+        }
+        _ => format!("it is held by pod {live}, and was not released: {why}"),
+    };
+    format!(
+        "{held}. Without it, pod {live} may be given the devices of another pod, or another pod those of pod {live}. Deleting the pod \
+         is the safe way. --even-if-live releases it all the same"
+    )
+}
+
 /// What is there, with the words to release it.
 fn what_stands(look: &Look, node: &str) -> String {
     let locks = Key::ALL.into_iter().filter_map(|key| Some((key, look.lock(node, key)?)));
     let lines: Vec<String> = locks
         .map(|(key, lock)| {
-            let value = text::line(&lock.value, SHOWN);
-            format!("\n  {}: topoloom lock release {node} --expect {}", key.annotation(), quoted(&value))
+            let value = text::shell_word(&lock.value);
+            format!("\n  {}: topoloom lock release {node} --expect {value}", key.annotation())
         })
         .collect();
     match lines.len() {

@@ -4,6 +4,7 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::config::location;
 use crate::config::options_file::{Key, Values};
+use crate::nodelock::lock;
 
 /// The verb that this room is about.
 pub(in crate::cli) const VERB: &str = "run";
@@ -14,7 +15,7 @@ pub(super) const FILE: &str = "options";
 const ORIGINAL: [(&str, &str); 3] = [
     ("namespace", location::NAMESPACE_VARIABLE),
     ("release", location::RELEASE_VARIABLE),
-    ("node-lock-timeout", "HAMI_NODELOCK_EXPIRE"),
+    ("node-lock-timeout", lock::EXPIRE_VARIABLE),
 ];
 
 /// Flags for which an empty text is a mistake, though they have no default of their own to begin with: Volcano's have one.

@@ -48,6 +48,11 @@ pub(in crate::cli) fn lasting<const LOW: u64, const HIGH: u64>(text: &str) -> Re
     })
 }
 
+/// How long a node lock lasts.
+pub(in crate::cli) fn node_lock_timeout(text: &str) -> Result<Duration, String> {
+    lasting::<10_000, 86_400_000>(text)
+}
+
 /// A duration in Go's grammar, whatever it is.
 pub(in crate::cli) fn any_duration(text: &str) -> Result<String, String> {
     let wanted = || "must be a duration with units, such as 5s".to_owned();

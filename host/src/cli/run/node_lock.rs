@@ -26,13 +26,14 @@ const CLIENTS: &str = "extender-client-ca-file";
 const ANONYMOUS: &str = "extender-allow-anonymous";
 const TIMEOUT: &str = "extender-http-timeout";
 const TTL: &str = "node-lock-timeout";
+const DRAIN: &str = "drain-timeout";
 const RESOURCES: &str = "node-lock-resources";
 
 /// Flags of the node lock.
 #[derive(Debug, Args)]
 pub(super) struct NodeLockArgs {
     /// How long a lock lasts whose pod does not tell whether it holds it (10s to 24h; twice the time of a Bind at least)
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::lasting::<10_000, 86_400_000>)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::node_lock_timeout)]
     node_lock_timeout: Duration,
     /// Who loses a lock for its age alone: with `age` also a pod whose device plugin has not answered, as the original has it
     #[arg(long, value_enum, default_value_t = TakeoverWord::State)]
@@ -173,6 +174,18 @@ impl NodeLockArgs {
             );
         }
         Some(extender)
+    }
+}
+
+/// A Bind that is cut off at the end of a drain is not lost, but its pod and its node wait for the sweeper.
+pub(super) fn check_drain(extender: &ExtenderOptions, drain: Duration, given: &mut Given) {
+    let longest = extender.longest();
+    if drain < longest && given.are_sound(&[DRAIN, TIMEOUT]) {
+        let longest = duration::format(longest);
+        let told = format!(
+            "a Bind may take {longest} with what it takes back; one that is cut off leaves its lock to the sweeper"
+        );
+        given.warn(&[DRAIN], told);
     }
 }
 

@@ -71,6 +71,20 @@ fn n3_a_lock_lasts_twice_as_long_as_a_bind_at_least() {
 }
 
 #[test]
+fn a_drain_that_is_shorter_than_a_bind_is_worth_a_word() {
+    let warnings = |flags: &[&str]| words(flags).warnings();
+    let (serves, short) = ("--extender-address=127.0.0.1:8888", "--drain-timeout=29s");
+    assert_eq!(warnings(&[serves]), [""; 0]);
+    let told = warnings(&[serves, short]);
+    assert!(
+        told.len() == 1 && told[0].contains("--drain-timeout 29s") && told[0].contains("a Bind may take 30s"),
+        "{told:?}"
+    );
+    assert_eq!(warnings(&[serves, short, "--extender-http-timeout=29s"]), [""; 0], "it gives up earlier, too");
+    assert_eq!(warnings(&[short]), [""; 0], "nothing binds here");
+}
+
+#[test]
 fn n8_r16_whoever_may_reach_the_extender_shows_a_certificate_or_is_on_this_machine() {
     let tls = ["--extender-tls-cert-file=/c", "--extender-tls-private-key-file=/k"];
     let mistakes = |flags: &[&str]| words(flags).mistakes();
