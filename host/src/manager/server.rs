@@ -193,13 +193,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_is_too_old_ends_with_the_request_that_is_under_way() {
-        let age = Duration::from_millis(50);
+        let age = Duration::from_millis(500);
         let bounds = Bounds { connection: age, grace: Duration::from_secs(60), ..Bounds::PROBES };
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = Server::listen_within("address", local, None, bounds).await.unwrap();
         let address = server.address().unwrap();
         let slow = get(async move || {
-            tokio::time::sleep(age * 4).await;
+            tokio::time::sleep(age * 3 / 2).await;
             "done"
         });
         let stop = CancellationToken::new();
