@@ -122,6 +122,10 @@ impl Carrier {
                     }
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
+                Order::AskUnrecorded { pod: owner } => match requests.pod(&owner).await {
+                    Ok(read) => attempt.unrecorded_asked(read.map(|seen| seen.pod).as_ref()),
+                    Err(refusal) => attempt.unread(refusal.message.into()),
+                },
                 Order::Wait { held, until } => {
                     let began = self.view.now();
                     if waited.is_zero() {

@@ -16,9 +16,10 @@
 //!
 //! # Why nobody is bound under a lock that is somebody else's
 //!
-//! * The pod's version that a Binding carries was read *before* the node was seen to hold exactly the value of this
-//!   attempt. Whoever takes that value away without the pod being dead has changed the pod first (revoke, fence), and
-//!   later than that read if the node still held the value after it. So the Binding is refused.
+//! * Whoever takes the value of this attempt away without the pod being dead has marked the pod with it first (revoke,
+//!   fence), and a Binding carries a version of the pod that was read without that mark. A mark that came later than that
+//!   read has changed the version, so the Binding is refused, and the next read, which finds that mark or another that
+//!   was not there before, ends the attempt.
 //! * That holds for several attempts of one pod, too: the later one replaces the value before it can fence.
 
 mod failure;
@@ -29,8 +30,10 @@ use std::time::Duration;
 pub use failure::{Failure, What};
 
 use super::decide::{Decision, Release, decide, release, unconfirmed};
-use super::holder::{Clock, Facts, GRACE, Held, Holder, Pod, Reason, Standing, Takeover, Why, judge, judge_absent};
-use super::record::{Lock, PodKey};
+use super::holder::{
+    Clock, Facts, GRACE, Held, Holder, Pod, Reason, Standing, Takeover, Why, is_owner, judge, judge_absent,
+};
+use super::record::{Lock, Named, PodKey};
 use super::retry::Retry;
 
 /// How one key stands, as it was seen.
@@ -120,6 +123,11 @@ pub enum Order {
         pod: Pod,
         /// The value.
         value: Arc<str>,
+    },
+    /// Ask the API server for a pod that a cache has bound there without a lock.
+    AskUnrecorded {
+        /// The pod.
+        pod: PodKey,
     },
     /// Write a lock for a pod that is bound there and has none, if the node still is that version.
     Restore {
@@ -259,10 +267,15 @@ enum Step {
         held: Held,
         until: Duration,
     },
-    /// From the last to the first; then the node is claimed in that version.
+    /// From the last to the first; then the node is written in the version that this was decided on.
     Revoke {
         from: Vec<(Pod, Arc<str>)>,
-        node: Arc<str>,
+        then: Box<Step>,
+    },
+    /// Then its lock is restored.
+    AskUnrecorded {
+        pod: PodKey,
+        then: Box<Step>,
     },
     Restore {
         version: Arc<str>,
@@ -332,10 +345,14 @@ impl Attempt {
             Step::AskHolder { pod, value } => Order::AskHolder { pod, value },
             Step::AskWaiting => Order::AskWaiting,
             Step::Wait { held, until } => Order::Wait { held, until: until.min(self.request.deadline) },
-            Step::Revoke { mut from, node } => match from.pop() {
+            Step::Revoke { mut from, then } => match from.pop() {
                 Some((pod, value)) => Order::Revoke { pod, value },
-                None => Order::Claim { version: node },
+                None => {
+                    self.step = *then;
+                    self.next(now, random)
+                }
             },
+            Step::AskUnrecorded { pod, .. } => Order::AskUnrecorded { pod },
             Step::Restore { version, key, pod } => Order::Restore { version, key, pod },
             Step::Claim { version } => Order::Claim { version },
             Step::Bind { version } => Order::Bind { version },
@@ -376,6 +393,10 @@ impl Attempt {
             (Own::Over(failure), None) => self.undo(failure, false),
             (Own::Over(_) | Own::Free, Some(_)) if self.is_keyless() => self.fail(),
             (Own::Over(_), Some(_)) => self.release_after(),
+            (Own::Free, None) if self.is_marked_anew(pod.as_ref()) => {
+                self.pod = pod;
+                self.undo(Failure::Lost, true);
+            }
             (Own::Free, None) => {
                 self.pod = pod;
                 if let Some((_, asked)) = &mut self.vouched {
@@ -384,9 +405,8 @@ impl Attempt {
                 self.step = Step::Look { live: self.written };
             }
             (Own::Free, Some(_)) => {
-                let fenced = pod.as_ref().is_some_and(|pod| self.is_fenced(pod));
                 self.pod = pod;
-                if fenced { self.release_after() } else { self.fence() }
+                self.fence();
             }
         }
     }
@@ -459,7 +479,7 @@ impl Attempt {
                     self.held = Some(held.clone());
                     self.step = match unconfirmed(&held).zip(sight.lock.as_ref()) {
                         Some((pod, lock)) => Step::AskHolder { pod: pod.clone(), value: Arc::clone(&lock.value) },
-                        None => self.held(clock, held, at, node.version),
+                        None => self.held(clock, held, at, sight, &claimant, node.version.clone()),
                     };
                     return;
                 }
@@ -474,11 +494,7 @@ impl Attempt {
         self.took = reasons;
         self.adopts = adopts;
         self.held = None;
-        self.step = if revokes.is_empty() {
-            Step::Claim { version: node.version }
-        } else {
-            Step::Revoke { from: revokes, node: node.version }
-        };
+        self.step = revoked(revokes, Step::Claim { version: node.version });
     }
 
     /// Whether a value without a note means this pod; if that is not known yet, it is to be asked for.
@@ -496,8 +512,11 @@ impl Attempt {
     /// Waits for whoever holds a key. A pod that is bound there without a lock has its own restored, so that everybody else
     /// sees it, too (decision N6); not at once, since a device plugin that has just answered gives the lock back a moment
     /// before the kubelet says so.
-    fn held(&mut self, clock: Clock, held: Held, at: usize, version: Arc<str>) -> Step {
+    /// The cache that says so may be behind, so that pod is asked for first; and where the lock of a pod stands that may still
+    /// be bound under it, that is taken from it first.
+    fn held(&mut self, clock: Clock, held: Held, at: usize, sight: &Sight, claimant: &Pod, version: Arc<str>) -> Step {
         let until = held.left.map_or(Duration::MAX, |left| clock.steady.saturating_add(left));
+        self.tries = 0;
         let (Why::Unrecorded, Some(pod)) = (held.why, held.holder.clone()) else {
             self.unrecorded = None;
             return Step::Wait { held, until };
@@ -507,7 +526,11 @@ impl Attempt {
             _ => clock.steady,
         };
         if clock.steady.saturating_sub(since) >= GRACE {
-            return Step::Restore { version, key: at, pod };
+            let lock = sight.lock.as_ref();
+            let bindable = lock.and_then(|lock| bindable(lock, &sight.holder, claimant).map(|pod| (lock, pod)));
+            let from = bindable.map(|(lock, pod)| (pod.clone(), Arc::clone(&lock.value))).into_iter().collect();
+            let restore = Step::Restore { version, key: at, pod: pod.clone() };
+            return Step::AskUnrecorded { pod, then: Box::new(revoked(from, restore)) };
         }
         self.unrecorded = Some((pod, at, since));
         Step::Wait { held, until: until.min(since + GRACE) }
@@ -516,6 +539,14 @@ impl Attempt {
     /// The pod that a lock names, or the pods of the node, were asked for: the next look knows.
     pub fn holder_asked(&mut self) {
         self.step = Step::Look { live: false };
+    }
+
+    /// The answer to [`Order::AskUnrecorded`].
+    pub fn unrecorded_asked(&mut self, read: Option<&Pod>) {
+        let Step::AskUnrecorded { pod, then } = self.step.clone() else { return };
+        let waits = read.is_some_and(|read| read.key == pod && read.waits_on(&self.request.node));
+        // Where it does not, the watch is behind and will say so. Whoever waits for that asks again after as long a time.
+        self.step = if waits { *then } else { Step::Look { live: false } };
     }
 
     /// Something changed, or the time to wait is over.
@@ -551,9 +582,12 @@ impl Attempt {
             }
 
             // The node is still to be that version, on which all of this was decided.
-            (Step::Revoke { mut from, node }, Answer::Done(_)) => {
-                from.pop();
-                self.step = if from.is_empty() { Step::Claim { version: node } } else { Step::Revoke { from, node } };
+            (Step::Revoke { mut from, then }, Answer::Done(_)) => {
+                // An earlier attempt of this very pod may lose its lock, too.
+                if from.pop().is_some_and(|(pod, _)| pod.key == self.request.pod) {
+                    self.pod = None;
+                }
+                self.step = revoked(from, *then);
             }
             (Step::Revoke { .. }, Answer::Refused(why)) => self.undo(Failure::Refused(What::Revoke, why), false),
             (Step::Revoke { mut from, .. }, answer) => {
@@ -680,12 +714,15 @@ impl Attempt {
         self.step = Step::Look { live: true };
     }
 
-    fn is_keyless(&self) -> bool {
-        self.request.values.is_empty()
+    /// Somebody has marked the pod while this attempt had the lock. There is room for one mark, so one with the value of this
+    /// attempt may have stood there in between.
+    fn is_marked_anew(&self, now: Option<&Pod>) -> bool {
+        let before = self.pod.as_ref().filter(|_| self.written);
+        before.zip(now).is_some_and(|(before, now)| before.revoked != now.revoked)
     }
 
-    fn is_fenced(&self, pod: &Pod) -> bool {
-        pod.revoked.as_ref().is_some_and(|revoked| self.request.values.contains(revoked))
+    fn is_keyless(&self) -> bool {
+        self.request.values.is_empty()
     }
 
     fn fail(&mut self) {
@@ -698,6 +735,23 @@ impl Attempt {
         let kept = result.is_err() && self.written;
         self.step = Step::End(Outcome { result, kept });
     }
+}
+
+/// Writes the node after locks were taken from these.
+fn revoked(from: Vec<(Pod, Arc<str>)>, then: Step) -> Step {
+    if from.is_empty() { then } else { Step::Revoke { from, then: Box::new(then) } }
+}
+
+/// The pod that may still be bound under a lock by an attempt that is under way, this pod's own earlier one included.
+fn bindable<'a>(lock: &Lock, holder: &'a Holder, claimant: &'a Pod) -> Option<&'a Pod> {
+    let Named::Pod { pod, time, note } = &lock.named else { return None };
+    let pod = match holder {
+        _ if is_owner(pod, *time, note.is_some(), claimant) => claimant,
+        Holder::Seen(seen) => seen,
+        Holder::Unconfirmed | Holder::Gone { .. } => return None,
+    };
+    let dead = pod.node.is_some() || pod.finished || pod.deleting || pod.revoked.as_ref() == Some(&lock.value);
+    (!dead).then_some(pod)
 }
 
 enum Own {
@@ -717,6 +771,10 @@ fn judge_own(request: &Request, pod: Option<&Pod>) -> Own {
         Some(node) => Own::Over(Failure::PodElsewhere(Arc::clone(node))),
         None if pod.deleting => Own::Over(Failure::PodTerminating),
         None if pod.finished => Own::Over(Failure::PodFinished),
+        // By this attempt or by whoever took the lock: no Binding in a later version than the mark is ever sent.
+        None if pod.revoked.as_ref().is_some_and(|revoked| request.values.contains(revoked)) => {
+            Own::Over(Failure::Lost)
+        }
         None => Own::Free,
     }
 }

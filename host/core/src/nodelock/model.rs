@@ -57,9 +57,11 @@ enum Mutation {
     PhaseAsEvidence,
     /// A pod that a cache does not have is gone.
     AbsentFromCache,
+    /// Whoever binds does not mind that the lock was taken from the pod.
+    MarkIgnored,
 }
 
-const MUTATIONS: [Mutation; 8] = [
+const MUTATIONS: [Mutation; 9] = [
     Mutation::ReleaseThenClaim,
     Mutation::UidIgnored,
     Mutation::NodeVersionDropped,
@@ -68,6 +70,7 @@ const MUTATIONS: [Mutation; 8] = [
     Mutation::ReleaseBySuffix,
     Mutation::PhaseAsEvidence,
     Mutation::AbsentFromCache,
+    Mutation::MarkIgnored,
 ];
 
 /// The keys that a pod needs.
@@ -164,7 +167,7 @@ fn one_pod_at_a_time_is_on_its_way_to_a_node_and_all_get_through() {
 
 /// The seed of a history that shows each of them, so that nobody has to look for long. Where a change of the protocol makes
 /// another history of a seed, another is looked for.
-const WITNESSES: [(Mutation, u64); 8] = [
+const WITNESSES: [(Mutation, u64); 9] = [
     (Mutation::ReleaseThenClaim, 3),
     (Mutation::UidIgnored, 3665),
     (Mutation::NodeVersionDropped, 15),
@@ -173,6 +176,7 @@ const WITNESSES: [(Mutation, u64); 8] = [
     (Mutation::ReleaseBySuffix, 814),
     (Mutation::PhaseAsEvidence, 186),
     (Mutation::AbsentFromCache, 41),
+    (Mutation::MarkIgnored, 68),
 ];
 
 /// A world in which a rule is not kept is found out.

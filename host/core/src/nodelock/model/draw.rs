@@ -28,11 +28,11 @@ pub(super) struct Mix {
     pub(super) speeds: [usize; PROCESSES + 1],
 }
 
-pub(super) const KINDS: usize = 20;
+pub(super) const KINDS: usize = 21;
 
 impl Mix {
     pub(super) fn draw(dice: &mut Dice) -> Self {
-        const USUAL: [usize; KINDS] = [6, 16, 4, 40, 40, 40, 8, 8, 20, 20, 3, 2, 16, 3, 2, 3, 4, 4, 1, 1];
+        const USUAL: [usize; KINDS] = [6, 16, 4, 40, 40, 40, 8, 8, 20, 20, 3, 2, 16, 3, 2, 3, 4, 4, 1, 1, 4];
         const TIMES: [usize; 6] = [0, 1, 4, 4, 4, 16];
         let kinds = USUAL.map(|usual| usual * TIMES[dice.below(TIMES.len())]);
         Self { kinds, speeds: Self::speeds(dice) }
@@ -102,6 +102,7 @@ impl World {
                 all.push((mix.kinds[18], Deed::Litter(node, key, dice.below(LITTER))));
             } else {
                 all.push((mix.kinds[19], Deed::Strip(node, key)));
+                all.push((mix.kinds[20], Deed::Revoke(node, key)));
             }
         }
         for slot in 0..PODS {

@@ -215,6 +215,16 @@ impl World {
         });
     }
 
+    pub(super) fn revoke(&mut self, node: usize, key: usize) {
+        let Some(lock) = self.store().nodes[node].locks[key].read() else { return };
+        let Named::Pod { pod: named, note: Some(_), .. } = &lock.named else { return };
+        let unbound = |stored: &StoredPod| named.may_be(&stored.pod.key) && stored.pod.node.is_none();
+        let slot = self.store().pods.iter().find(|(_, stored)| unbound(stored)).map(|(slot, _)| *slot);
+        if let Some(slot) = slot {
+            self.change_pod(slot, |stored| stored.pod.revoked = Some(lock.value));
+        }
+    }
+
     pub(super) fn strip(&mut self, node: usize, key: usize) {
         let name = name_of(node);
         let waits = |(slot, stored): (&usize, &StoredPod)| {

@@ -158,6 +158,7 @@ impl World {
         let (pod, value) = match &order {
             Order::Revoke { pod, value } => (slot_of(&pod.key), Arc::clone(value)),
             Order::AskHolder { pod, value } => (slot_of(pod), Arc::clone(value)),
+            Order::AskUnrecorded { pod } => (slot_of(pod), value),
             _ => (pod, value),
         };
         // Of a release: the keys that go.
@@ -232,7 +233,7 @@ impl World {
         };
         match sent.order.clone() {
             Order::Look { .. } => Some(Reply::Node(stored)),
-            Order::AskPod | Order::AskHolder { .. } => Some(Reply::Pod(pod.map(|stored| stored.pod))),
+            Order::AskPod | Order::AskHolder { .. } | Order::AskUnrecorded { .. } => Some(Reply::Pod(pod.map(|stored| stored.pod))),
             Order::AskWaiting => {
                 let here = self.store().pods.iter().filter(|(_, stored)| stored.pod.waits_on(&name_of(node)));
                 Some(Reply::Waiting(here.map(|(slot, stored)| (*slot, stored.pod.clone())).collect()))
@@ -318,9 +319,11 @@ impl World {
         let Some((of, mut machine)) = self.processes[at].machine.take() else { return };
         match (reply, &mut machine) {
             (None, Machine::Bind { attempt, .. }) => match order {
-                Order::Look { .. } | Order::AskPod | Order::AskHolder { .. } | Order::AskWaiting => {
-                    attempt.unread("no answer".into())
-                }
+                Order::Look { .. }
+                | Order::AskPod
+                | Order::AskHolder { .. }
+                | Order::AskWaiting
+                | Order::AskUnrecorded { .. } => attempt.unread("no answer".into()),
                 _ => attempt.answered(Answer::Unknown("no answer".into())),
             },
             (None, Machine::Sweep(sweep)) => sweep.answered(&Answer::Unknown("no answer".into())),
@@ -356,7 +359,14 @@ impl World {
                         Machine::Sweep(sweep) => sweep.holder_asked(),
                     }
                 }
-                (_, Machine::Bind { attempt, .. }) => attempt.asked(pod),
+                (Order::AskUnrecorded { .. }, Machine::Bind { attempt, .. }) => attempt.unrecorded_asked(pod.as_ref()),
+                (_, Machine::Bind { attempt, .. }) => {
+                    let mut pod = pod;
+                    if let (Mutation::MarkIgnored, Some(pod)) = (self.mutation, &mut pod) {
+                        pod.revoked = None;
+                    }
+                    attempt.asked(pod);
+                }
                 (_, Machine::Sweep(_)) => {}
             },
         }

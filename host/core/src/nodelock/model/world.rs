@@ -73,7 +73,8 @@ pub(super) struct Sent {
 
 impl Sent {
     pub(super) fn writes(&self) -> bool {
-        !matches!(self.order, Order::Look { .. } | Order::AskPod | Order::AskHolder { .. } | Order::AskWaiting)
+        let reads = matches!(self.order, Order::Look { .. } | Order::AskPod | Order::AskHolder { .. } | Order::AskWaiting);
+        !reads && !matches!(self.order, Order::AskUnrecorded { .. })
     }
 }
 
@@ -181,6 +182,9 @@ pub(super) enum Deed {
     /// Somebody removes the lock of a pod that waits for its device plugin, or a scheduler of an earlier generation does,
     /// which goes by age alone.
     Strip(usize, usize),
+    /// A lock is taken from a pod that is being bound, and stays where it is: an operator wants that, a clock is wrong, or
+    /// whoever did it does not come to the rest.
+    Revoke(usize, usize),
 }
 
 impl Deed {
@@ -385,6 +389,7 @@ impl World {
             Deed::Foreign(slot, node) => self.foreign(slot, node),
             Deed::Litter(node, key, kind) => self.litter(node, key, kind),
             Deed::Strip(node, key) => self.strip(node, key),
+            Deed::Revoke(node, key) => self.revoke(node, key),
         }
     }
 
