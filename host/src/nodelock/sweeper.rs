@@ -15,7 +15,7 @@ use std::time::Duration;
 use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sweep::{Finding, Stands, Sweep};
-use topoloom_core::nodelock::{Lock, Named, PodKey, Reason, Standing, Why};
+use topoloom_core::nodelock::{Lock, Named, PodKey, Reason, Standing, Takeover, Why};
 
 use super::carry::Carrier;
 use super::lock::Options;
@@ -107,7 +107,8 @@ impl Sweeper {
     }
 
     async fn look(&self, node: &Arc<str>, report: bool) -> Result<Sweep, Refusal> {
-        let mut sweep = Sweep::new(Arc::clone(node), self.terms.ttl, self.terms.takeover, report);
+        // Who robs for age writes a lock of its own at once: a node without one would belong to the robbed pod again.
+        let mut sweep = Sweep::new(Arc::clone(node), self.terms.ttl, Takeover::State, report);
         self.carrier.sweep(node, &mut sweep).await?;
         Ok(sweep)
     }

@@ -85,6 +85,9 @@ struct NodeSeen {
     annotations: Annotations,
     /// What is remembered of the values that stand there.
     remembered: Vec<Remembered>,
+    /// The last locks of keys under which none stands, for as long as the watch of pods has not told what became of the pods
+    /// that they name: it may be behind, and such a pod be bound and wait for the device plugin of another vendor.
+    left: Vec<(Key, Lock)>,
 }
 
 /// What is remembered of a value for as long as it stands.
@@ -102,14 +105,24 @@ impl NodeSeen {
     /// The pods that its locks name.
     fn names(&self) -> Vec<Name> {
         let locks = Key::ALL.into_iter().filter_map(|key| wire::lock(&self.annotations, key));
-        locks.filter_map(|lock| lock.pod().map(name_of)).collect()
+        let left = self.left.iter().filter_map(|(_, lock)| lock.pod());
+        left.map(name_of).chain(locks.filter_map(|lock| lock.pod().map(name_of))).collect()
     }
 
     /// Takes in a newer sight of the same node. What was remembered of values that still stand is kept.
     /// Gives the values that no longer stand.
     fn replace(&mut self, version: Arc<str>, annotations: Annotations, now: Duration) -> Vec<Arc<str>> {
-        (self.version, self.annotations) = (version, annotations);
+        let before = std::mem::replace(&mut self.annotations, annotations);
+        self.version = version;
         let text = |key: Key| self.annotations.get(key.annotation()).map(String::as_str);
+        self.left.retain(|(key, _)| text(*key).is_none());
+        for key in Key::ALL.into_iter().filter(|key| text(*key).is_none()) {
+            let gone = self.remembered.iter().any(|it| it.key == key && it.gone.is_some());
+            if let Some(lock) = wire::lock(&before, key).filter(|lock| lock.pod().is_some() && !gone) {
+                self.left.reserve_exact(1);
+                self.left.push((key, lock));
+            }
+        }
         let over = self.remembered.extract_if(.., |it| text(it.key) != Some(&*it.value)).map(|it| it.value).collect();
         for key in Key::ALL {
             let Some(value) = text(key).filter(|_| self.remembered.iter().all(|it| it.key != key)) else { continue };
@@ -125,6 +138,8 @@ impl NodeSeen {
 pub struct Live {
     /// Pods by the value that names them.
     pods: HashMap<Arc<str>, Pod>,
+    /// Values that name a pod that is not there.
+    absent: HashSet<Arc<str>>,
     /// The pods that are bound to the node.
     bound: Option<Vec<Seen>>,
 }
@@ -282,7 +297,10 @@ impl View {
         let before = known.iter().find_map(|it| it.gone).map(|since| Holder::Gone { since });
         match confirm(named, value, read, before.as_ref(), now) {
             Holder::Seen(pod) => drop(live.pods.insert(Arc::clone(value), pod)),
-            Holder::Gone { since } => known.iter_mut().for_each(|it| it.gone = Some(since)),
+            Holder::Gone { since } => {
+                known.iter_mut().for_each(|it| it.gone = Some(since));
+                live.absent.insert(Arc::clone(value));
+            }
             Holder::Unconfirmed => {}
         }
     }
@@ -434,6 +452,7 @@ impl View {
                 self.stood.observe(now.saturating_sub(since).as_secs_f64());
             }
         }
+        seen.left.retain(|(_, lock)| !inner.has_told(lock));
     }
 
     fn node_event(&self, event: Event<NodeMeta>) {
@@ -489,7 +508,7 @@ impl View {
             }
             Event::Delete(pod) => {
                 if let Some(seen) = keep(&pod) {
-                    inner.remove(&name_of(&seen.pod.key));
+                    inner.remove(&seen.pod);
                 }
             }
             Event::Init => inner.relisted_pods = Some(HashMap::new()),
@@ -533,6 +552,25 @@ impl Inner {
         }
     }
 
+    /// Whether the watch of pods has told that the pod of a lock was bound, or that it never will be under that lock. What
+    /// comes after a Binding is told in its turn.
+    fn has_told(&self, lock: &Lock) -> bool {
+        let Named::Pod { pod, time, note } = &lock.named else { return true };
+        let seen = self.pods.get(&name_of(pod)).map(|seen| &seen.pod);
+        let over = |seen: &Pod| seen.finished || seen.deleting || seen.revoked.as_ref() == Some(&lock.value);
+        seen.is_some_and(|seen| is_owner(pod, *time, note.is_some(), seen) && (seen.node.is_some() || over(seen)))
+    }
+
+    /// Forgets the last locks of a pod of which this was told.
+    fn settle(&mut self, name: &Name, told: impl Fn(&Self, &Lock) -> bool) {
+        for node in self.named.get(name).cloned().into_iter().flatten() {
+            let Some(seen) = self.nodes.get(&node).filter(|seen| !seen.left.is_empty()) else { continue };
+            let mut seen = seen.clone();
+            seen.left.retain(|(_, lock)| !told(self, lock));
+            self.enter(node, seen);
+        }
+    }
+
     /// Of locks that stand nowhere any more, nobody told.
     fn forget_ours(&mut self) {
         let all = self.nodes.values().flat_map(|seen| &seen.remembered);
@@ -555,10 +593,14 @@ impl Inner {
             let confirmed = lock.as_ref().is_some_and(|lock| live.pods.contains_key(&lock.value));
             let waiting = self.waiting.get(node).into_iter().flatten().filter_map(|name| self.pods.get(name));
             let waiting = waiting.chain(live.bound.iter().flatten()).filter(|seen| seen.keys.contains(key));
-            let waiting = waiting.map(|seen| seen.pod.clone()).collect();
+            let left = seen.left.iter().find(|(of, _)| of == key).map(|(_, lock)| lock);
+            let found = left.and_then(|lock| live.pods.get(&lock.value)).filter(|pod| pod.waits_on(node));
+            let waiting = waiting.map(|seen| &seen.pod).chain(found).cloned().collect();
             let remembered = seen.remembered.iter().find(|it| it.key == *key);
             let first_seen = remembered.map_or(Duration::MAX, |it| it.first_seen);
-            Sight { lock, holder, confirmed, waiting, listed: live.bound.is_some(), first_seen }
+            let asked = |lock: &Lock| live.pods.contains_key(&lock.value) || live.absent.contains(&lock.value);
+            let left = left.filter(|lock| !asked(lock)).cloned();
+            Sight { lock, holder, confirmed, waiting, listed: live.bound.is_some(), left, first_seen }
         });
         Node { version: Arc::clone(&seen.version), keys: keys.collect() }
     }
@@ -598,12 +640,19 @@ impl Inner {
             self.pods.insert(name.clone(), seen);
         }
         self.wake_for(&name, node.as_deref());
+        self.settle(&name, Self::has_told);
     }
 
-    fn remove(&mut self, name: &Name) {
-        self.forget_waiting(name);
-        let node = self.pods.remove(name).and_then(|seen| seen.pod.node);
-        self.wake_for(name, node.as_deref());
+    /// A pod that is gone, or has finished.
+    fn remove(&mut self, pod: &Pod) {
+        let name = name_of(&pod.key);
+        self.forget_waiting(&name);
+        let node = self.pods.remove(&name).and_then(|seen| seen.pod.node);
+        self.wake_for(&name, node.as_deref());
+        self.settle(&name, |_, lock| match &lock.named {
+            Named::Pod { pod: named, time, note } => is_owner(named, *time, note.is_some(), pod),
+            Named::Nobody { .. } | Named::Unparsable(_) => false,
+        });
     }
 
     fn forget_waiting(&mut self, name: &Name) {

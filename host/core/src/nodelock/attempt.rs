@@ -49,6 +49,8 @@ pub struct Sight {
     pub waiting: Vec<Pod>,
     /// Whether the API server was asked for those.
     pub listed: bool,
+    /// The lock that stood there last, where none does and nobody has told yet what became of the pod that it names.
+    pub left: Option<Lock>,
     /// When exactly this value was first seen.
     pub first_seen: Duration,
 }
@@ -63,6 +65,7 @@ impl Sight {
             confirmed: self.confirmed,
             waiting: &self.waiting,
             listed: self.listed,
+            left: self.left.as_ref().and_then(Lock::pod),
             first_seen: self.first_seen,
             clock,
             ttl,
@@ -477,7 +480,7 @@ impl Attempt {
                 Decision::HeldBy(Held { why: Why::Unlisted, .. }) => return self.step = Step::AskWaiting,
                 Decision::HeldBy(held) => {
                     self.held = Some(held.clone());
-                    self.step = match unconfirmed(&held).zip(sight.lock.as_ref()) {
+                    self.step = match unconfirmed(&held).zip(sight.lock.as_ref().or(sight.left.as_ref())) {
                         Some((pod, lock)) => Step::AskHolder { pod: pod.clone(), value: Arc::clone(&lock.value) },
                         None => self.held(clock, held, at, sight, &claimant, node.version.clone()),
                     };

@@ -28,7 +28,11 @@ pub enum Decision {
 #[must_use]
 pub fn decide(lock: Option<&Lock>, claimant: &Pod, facts: &Facts<'_>) -> Decision {
     let Some(lock) = lock else {
-        return judge_absent(facts).map_or(Decision::Acquire, Decision::HeldBy);
+        // Whose lock went may be bound here and wait for the device plugin of another vendor, and a watch that is behind does
+        // not know it.
+        let left = facts.left.filter(|pod| !pod.may_be(&claimant.key));
+        let left = left.map(|pod| Held { holder: Some(pod.clone()), left: None, why: Why::Unconfirmed });
+        return judge_absent(facts).or(left).map_or(Decision::Acquire, Decision::HeldBy);
     };
     if let Named::Pod { pod, time, note } = &lock.named {
         let noted = note.is_some();

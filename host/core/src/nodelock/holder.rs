@@ -81,6 +81,8 @@ pub struct Facts<'a> {
     pub waiting: &'a [Pod],
     /// Whether the API server was asked for those, after the lock was seen.
     pub listed: bool,
+    /// Whose lock stood there last, where none does and nobody has told yet what became of that pod.
+    pub left: Option<&'a PodKey>,
     /// When this process first saw exactly this value.
     pub first_seen: Duration,
     /// Now.

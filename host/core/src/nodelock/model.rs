@@ -168,15 +168,15 @@ fn one_pod_at_a_time_is_on_its_way_to_a_node_and_all_get_through() {
 /// The seed of a history that shows each of them, so that nobody has to look for long. Where a change of the protocol makes
 /// another history of a seed, another is looked for.
 const WITNESSES: [(Mutation, u64); 9] = [
-    (Mutation::ReleaseThenClaim, 3),
-    (Mutation::UidIgnored, 3665),
-    (Mutation::NodeVersionDropped, 15),
-    (Mutation::BindingWithoutVersion, 139),
-    (Mutation::ReleaseBeforeFence, 190),
-    (Mutation::ReleaseBySuffix, 814),
-    (Mutation::PhaseAsEvidence, 186),
-    (Mutation::AbsentFromCache, 41),
-    (Mutation::MarkIgnored, 68),
+    (Mutation::ReleaseThenClaim, 1),
+    (Mutation::UidIgnored, 749),
+    (Mutation::NodeVersionDropped, 1),
+    (Mutation::BindingWithoutVersion, 183),
+    (Mutation::ReleaseBeforeFence, 186),
+    (Mutation::ReleaseBySuffix, 1828),
+    (Mutation::PhaseAsEvidence, 2027),
+    (Mutation::AbsentFromCache, 639),
+    (Mutation::MarkIgnored, 2897),
 ];
 
 /// A world in which a rule is not kept is found out.

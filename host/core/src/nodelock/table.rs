@@ -31,6 +31,8 @@ struct Row {
     listed: bool,
     /// A pod that is bound here and waits for its device plugin.
     waiting: Option<Pod>,
+    /// The lock of pod B stood there last, and nobody has told what became of it.
+    left: bool,
 }
 
 /// The moment of the table.
@@ -78,6 +80,7 @@ fn rows() -> Vec<Row> {
         confirmed: true,
         listed: true,
         waiting: None,
+        left: false,
     };
     let gone = |seconds: u64| Holder::Gone { since: STEADY - Duration::from_secs(seconds) };
     let waits = || {
@@ -92,6 +95,10 @@ fn rows() -> Vec<Row> {
         Row {
             waiting: waits(),
             ..row("nothing", "pod C is bound here and has not started", None, Holder::Unconfirmed)
+        },
+        Row {
+            left: true,
+            ..row("nothing, after a lock of pod B", "not bound, as the cache has it", None, Holder::Unconfirmed)
         },
         row(b, "not bound", of_b(fresh), seen(|_| {})),
         row("the same, expired", "not bound", of_b(old), seen(|_| {})),
@@ -139,12 +146,14 @@ fn decided(row: &Row, claimant: &Pod) -> Decision {
     };
     let lock = row.value.as_deref().map(|value| Lock::read(value, row.noted.then(|| note(value))));
     let waiting: Vec<Pod> = row.waiting.iter().cloned().collect();
+    let left = row.left.then(|| pod("b", "uid-b").key);
     let facts = Facts {
         node: NODE,
         holder: &row.holder,
         confirmed: row.confirmed,
         waiting: &waiting,
         listed: row.listed,
+        left: left.as_ref(),
         first_seen: STEADY,
         clock: Clock { wall: now(), steady: STEADY },
         ttl: TTL,

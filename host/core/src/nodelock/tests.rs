@@ -54,6 +54,7 @@ struct World {
     confirmed: bool,
     waiting: Vec<Pod>,
     listed: bool,
+    left: Option<PodKey>,
     seen_for: Duration,
     now: Timestamp,
     takeover: Takeover,
@@ -66,6 +67,7 @@ impl World {
             confirmed: true,
             waiting: Vec::new(),
             listed: true,
+            left: None,
             seen_for: Duration::ZERO,
             now: time(NOW),
             takeover: Takeover::State,
@@ -80,6 +82,7 @@ impl World {
             confirmed: self.confirmed,
             waiting: &self.waiting,
             listed: self.listed,
+            left: self.left.as_ref(),
             first_seen: steady - self.seen_for,
             clock: Clock { wall: self.now, steady },
             ttl: TTL,
@@ -239,34 +242,47 @@ fn a11_contention_is_one_class_and_everything_else_another() {
     assert_eq!(words, Failure::WORDS.into());
 }
 
-/// Its time ends while it waits: whoever wakes it does so after that.
-#[test]
-fn ax_14_an_attempt_that_waited_until_the_end_failed_by_contention() {
-    use attempt::{Attempt, Failure, Node, Order, Outcome, Request, Sight};
-    let end = Duration::from_millis(100_000_300);
-    let request = Request {
+/// When attempts here begin.
+const BEGIN: Duration = Duration::from_secs(100_000);
+
+/// An attempt of p2 that has this long.
+fn attempt_of(value: &str, time: Duration) -> attempt::Attempt {
+    let request = attempt::Request {
         pod: key("p2", "u2"),
         node: NODE.into(),
-        values: vec!["2026-08-01T06:10:00.000000007Z,default,p2".into()],
-        deadline: end,
+        values: vec![value.into()],
+        deadline: BEGIN + time,
         ttl: TTL,
         takeover: Takeover::State,
         retry: Retry::CLASSIC,
     };
-    let sight = Sight {
-        lock: Some(Lock::read(FRESH, None)),
-        holder: Holder::Seen(pod("p1", "u1")),
-        confirmed: true,
-        waiting: Vec::new(),
-        listed: true,
-        first_seen: Duration::from_secs(100_000),
-    };
-    let node = Node { version: "7".into(), keys: vec![sight] };
-    let mut attempt = Attempt::new(request, Some(pod("p2", "u2")));
-    let mut now = Duration::from_secs(100_000);
+    attempt::Attempt::new(request, Some(pod("p2", "u2")))
+}
+
+fn node_with(version: &str, lock: Option<Lock>, holder: Holder, waiting: Vec<Pod>) -> Option<attempt::Node> {
+    let first_seen = BEGIN;
+    let sight = attempt::Sight { lock, holder, confirmed: true, waiting, listed: true, left: None, first_seen };
+    Some(attempt::Node { version: version.into(), keys: vec![sight] })
+}
+
+fn clock(steady: Duration) -> Clock {
+    Clock { wall: time(NOW), steady }
+}
+
+/// The value of the attempt.
+const MINE: &str = "2026-08-01T06:10:00.000000007Z,default,p2";
+
+/// Its time ends while it waits: whoever wakes it does so after that.
+#[test]
+fn ax_14_an_attempt_that_waited_until_the_end_failed_by_contention() {
+    use attempt::{Failure, Order, Outcome};
+    let end = BEGIN + Duration::from_millis(300);
+    let mut attempt = attempt_of(MINE, Duration::from_millis(300));
+    let node = || node_with("7", Some(Lock::read(FRESH, None)), Holder::Seen(pod("p1", "u1")), vec![]);
+    let mut now = BEGIN;
     for _ in 0..3 {
         assert_eq!(attempt.next(now, 0.0), Order::Look { live: false });
-        attempt.looked(Clock { wall: time(NOW), steady: now }, Some(node.clone()), None);
+        attempt.looked(clock(now), node(), None);
         assert!(matches!(attempt.next(now, 0.0), Order::Wait { until, .. } if until == end), "{now:?}");
         now += Duration::from_millis(100);
         attempt.woken();
@@ -275,6 +291,147 @@ fn ax_14_an_attempt_that_waited_until_the_end_failed_by_contention() {
         panic!("{:?}", attempt.next(now, 0.0))
     };
     assert!(matches!(&failure, Failure::Held { held, .. } if held.why == Why::Binding), "{failure}");
+}
+
+/// Several processes that wait for one node all write when it is free, and all but one come too late. That is no failure.
+#[test]
+fn n2_tries_that_others_won_are_forgotten_while_it_waits_for_them() {
+    use attempt::{Answer, Order};
+    let mut attempt = attempt_of(MINE, Duration::from_secs(28));
+    let held = || node_with("7", Some(Lock::read(FRESH, None)), Holder::Seen(pod("p1", "u1")), vec![]);
+    for turn in 0..2 * Retry::CLASSIC.tries {
+        attempt.looked(clock(BEGIN), node_with("7", None, Holder::Unconfirmed, vec![]), None);
+        assert!(matches!(attempt.next(BEGIN, 0.0), Order::Claim { .. }), "{turn}");
+        attempt.answered(Answer::Conflict);
+        assert!(matches!(attempt.next(BEGIN, 0.0), Order::Pause(_)), "{turn}");
+        assert_eq!(attempt.next(BEGIN, 0.0), Order::Look { live: true }, "{turn}");
+        attempt.looked(clock(BEGIN), held(), None);
+        assert!(matches!(attempt.next(BEGIN, 0.0), Order::Wait { .. }), "{turn}");
+        attempt.woken();
+    }
+}
+
+/// Whoever took the lock has marked the pod, and may write the node at any moment.
+#[test]
+fn n5_an_attempt_ends_when_its_pod_was_marked_while_the_binding_was_under_way() {
+    use attempt::{Answer, Failure, Order, Outcome};
+    let marked =
+        |version: &str, mark: &str| Pod { version: version.into(), revoked: Some(mark.into()), ..pod("p2", "u2") };
+    for answer in [Answer::Conflict, Answer::Unknown("no answer".into())] {
+        // By its own value; by that of another attempt, which may have taken the place of its own.
+        for (mark, fences) in [(MINE, false), ("2026-08-01T06:09:00.000000003Z,default,p2", true)] {
+            let mut attempt = attempt_of(MINE, Duration::from_secs(28));
+            attempt.looked(clock(BEGIN), node_with("7", None, Holder::Unconfirmed, vec![]), None);
+            assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
+            attempt.answered(Answer::Done("8".into()));
+            assert_eq!(attempt.next(BEGIN, 0.0), Order::Bind { version: "7".into() });
+            attempt.answered(answer.clone());
+            assert!(matches!(attempt.next(BEGIN, 0.0), Order::Pause(_)));
+            assert_eq!(attempt.next(BEGIN, 0.0), Order::AskPod);
+            attempt.asked(Some(marked("9", mark)));
+            if fences {
+                assert_eq!(attempt.next(BEGIN, 0.0), Order::Fence { version: "9".into() });
+                attempt.answered(Answer::Done("10".into()));
+            }
+            assert_eq!(attempt.next(BEGIN, 0.0), Order::Look { live: true }, "{mark}");
+            attempt.looked(
+                clock(BEGIN),
+                node_with("8", Some(Lock::read(MINE, None)), Holder::Unconfirmed, vec![]),
+                None,
+            );
+            assert_eq!(attempt.next(BEGIN, 0.0), Order::Release { version: "8".into(), keys: vec![0] });
+            attempt.answered(Answer::Done("11".into()));
+            let over = Outcome { result: Err(Failure::Lost), kept: false };
+            assert_eq!(attempt.next(BEGIN, 0.0), Order::End(over));
+        }
+    }
+    // A pod that another change made newer is bound in that version.
+    let mut attempt = attempt_of(MINE, Duration::from_secs(28));
+    attempt.looked(clock(BEGIN), node_with("7", None, Holder::Unconfirmed, vec![]), None);
+    attempt.next(BEGIN, 0.0);
+    attempt.answered(Answer::Done("8".into()));
+    attempt.answered(Answer::Conflict);
+    attempt.next(BEGIN, 0.0);
+    attempt.asked(Some(Pod { version: "9".into(), ..pod("p2", "u2") }));
+    assert_eq!(attempt.next(BEGIN, 0.0), Order::Look { live: true });
+    attempt.looked(clock(BEGIN), node_with("8", Some(Lock::read(MINE, None)), Holder::Unconfirmed, vec![]), None);
+    assert_eq!(attempt.next(BEGIN, 0.0), Order::Bind { version: "9".into() });
+}
+
+/// The lock of a pod that lost it is restored five seconds after that was seen, when the API server says so, too; and where
+/// the lock of a pod stands that may still be bound, that one is marked before.
+#[test]
+fn n6_a_lock_is_restored_after_its_pod_was_asked_for_and_over_no_lock_that_may_still_bind() {
+    use attempt::{Answer, Attempt, Order};
+    const OTHER: &str = "2026-08-01T06:09:00.000000003Z,default,p2";
+    const OLD_OF_P3: &str = "2026-08-01T06:00:00Z,default,p3";
+    let waits = || bound("p1", "u1", NODE);
+    let look = |attempt: &mut Attempt, lock: Option<&str>, holder: &Holder, at: Duration| {
+        attempt.looked(
+            clock(at),
+            node_with("7", lock.map(|it| Lock::read(it, None)), holder.clone(), vec![waits()]),
+            None,
+        );
+    };
+    let asks = Order::AskUnrecorded { pod: key("p1", "u1") };
+    let restores = Order::Restore { version: "7".into(), key: 0, pod: key("p1", "u1") };
+    let revoked = Pod { revoked: Some(OLD_OF_P3.into()), ..pod("p3", "u3") };
+    let cases = [
+        (None, Holder::Unconfirmed, None),
+        // An earlier attempt of the same pod may be under way in another process.
+        (Some(OTHER), Holder::Unconfirmed, Some(pod("p2", "u2"))),
+        (Some(OLD_OF_P3), Holder::Seen(pod("p3", "u3")), Some(pod("p3", "u3"))),
+        (Some(OLD_OF_P3), Holder::Seen(revoked), None),
+        (Some(OLD_OF_P3), Holder::Seen(bound("p3", "u3", "gpu-2")), None),
+        (Some(OLD_OF_P3), gone(9), None),
+    ];
+    for (lock, holder, marks) in cases {
+        let mut attempt = attempt_of(MINE, Duration::from_secs(28));
+        look(&mut attempt, lock, &holder, BEGIN);
+        let until = BEGIN + GRACE;
+        assert!(matches!(attempt.next(BEGIN, 0.0), Order::Wait { until: it, .. } if it == until), "{lock:?}");
+        attempt.woken();
+        look(&mut attempt, lock, &holder, until);
+        assert_eq!(attempt.next(until, 0.0), asks, "{lock:?}");
+        // The cache was behind: nothing is written, and it is asked again when that was so for as long again.
+        attempt.unrecorded_asked(Some(&Pod { started: true, ..waits() }));
+        assert_eq!(attempt.next(until, 0.0), Order::Look { live: false });
+        look(&mut attempt, lock, &holder, until);
+        assert!(matches!(attempt.next(until, 0.0), Order::Wait { until: it, .. } if it == until + GRACE), "{lock:?}");
+        attempt.woken();
+        look(&mut attempt, lock, &holder, until + GRACE);
+        assert_eq!(attempt.next(until + GRACE, 0.0), asks, "{lock:?}");
+        attempt.unrecorded_asked(Some(&waits()));
+        if let Some(pod) = marks {
+            let order = Order::Revoke { pod, value: lock.unwrap_or_default().into() };
+            assert_eq!(attempt.next(until + GRACE, 0.0), order, "{lock:?}");
+            attempt.answered(Answer::Done("9".into()));
+        }
+        assert_eq!(attempt.next(until + GRACE, 0.0), restores, "{lock:?}");
+    }
+}
+
+/// Of two vendors one may give a shared lock back too early (R18), and the watch of pods may not have told of the Binding.
+#[test]
+fn n6_r18_a_node_is_not_free_before_it_is_known_what_became_of_the_pod_whose_lock_went() {
+    use attempt::{Node, Order, Sight};
+    let (left, other) = (key("p1", "u1"), pod("p2", "u2"));
+    let world = |left, waiting| World { left, waiting, ..World::new(Holder::Unconfirmed) };
+    assert_eq!(held(&world(Some(left.clone()), vec![]).decide(None, &other)), Some((Why::Unconfirmed, None)));
+    let waits = world(Some(left), vec![bound("p1", "u1", NODE)]).decide(None, &other);
+    assert_eq!(held(&waits), Some((Why::Unrecorded, None)));
+    // What became of itself a pod knows.
+    assert_eq!(world(Some(key("p2", "u2")), vec![]).decide(None, &other), Decision::Acquire);
+
+    let mut attempt = attempt_of(MINE, Duration::from_secs(28));
+    let Some(Node { version, mut keys }) = node_with("7", None, Holder::Unconfirmed, vec![]) else { return };
+    let left = Some(Lock::read(FRESH, Some(note(FRESH, "u1"))));
+    keys = keys.into_iter().map(|sight| Sight { left: left.clone(), ..sight }).collect();
+    attempt.looked(clock(BEGIN), Some(Node { version, keys }), None);
+    assert_eq!(attempt.next(BEGIN, 0.0), Order::AskHolder { pod: key("p1", "u1"), value: FRESH.into() });
+    attempt.holder_asked();
+    attempt.looked(clock(BEGIN), node_with("7", None, Holder::Unconfirmed, vec![]), None);
+    assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
 }
 
 #[test]

@@ -239,3 +239,70 @@ async fn n8_the_filter_leaves_out_who_is_stuck_or_whoever_is_held() {
     );
     assert!(view.blocked("stuck", &[Key::Cambricon], &terms, false).is_none(), "another key");
 }
+
+/// Whose lock went may be bound and wait for another vendor's device plugin while the watch of pods is behind.
+#[tokio::test]
+async fn n6_whose_lock_went_is_asked_for_until_the_watch_of_pods_has_told_what_became_of_it() {
+    let named = PodKey { uid: None, ..key("p1", "") };
+    let text: Arc<str> = value("p1").into();
+    let unbound = || pod("p1", "u1", 2, None);
+    let went = |pods| {
+        let view = view();
+        view.fill(vec![node("n", 1, json!({LOCK: value("p1")}))], pods);
+        view.node_event(Event::Apply(node("n", 3, json!({}))));
+        view
+    };
+    let left = |view: &View| sight(view, "n").left.map(|lock| lock.value.to_string());
+    let indexed = |view: &View| view.lock().named.len();
+    for pods in [vec![unbound()], vec![]] {
+        let view = went(pods.clone());
+        assert_eq!((left(&view), indexed(&view)), (Some(value("p1")), 1), "{pods:?}");
+        // A heartbeat and a relist change nothing of that; another lock does.
+        view.node_event(Event::Apply(node("n", 4, json!({}))));
+        view.fill(vec![node("n", 5, json!({}))], pods);
+        assert_eq!(left(&view), Some(value("p1")));
+        view.node_event(Event::Apply(node("n", 6, json!({LOCK: "lock"}))));
+        view.node_event(Event::Apply(node("n", 7, json!({}))));
+        assert_eq!((left(&view), indexed(&view)), (None, 0));
+    }
+    // Who asks knows, until it waits: where that pod waits here, the node is its.
+    for read in [None, Some(unbound()), Some(pod("p1", "u1", 3, Some("n")))] {
+        let (view, mut live) = (went(vec![unbound()]), Live::default());
+        let read = read.map(|read| Seen::of(&read, view.backends()).unwrap().pod);
+        let waits = read.as_ref().is_some_and(|read| read.waits_on("n"));
+        view.confirmed("n", &named, &text, read, &mut live);
+        let seen = view.node("n", &[Key::Shared], &live).unwrap().keys.remove(0);
+        assert_eq!((seen.left, seen.waiting.len()), (None, usize::from(waits)));
+        live.clear();
+        assert!(view.node("n", &[Key::Shared], &live).unwrap().keys.remove(0).left.is_some());
+    }
+    // What the watch tells of it counts for good, whether before or after the lock went.
+    let mut marked = unbound();
+    kube::Resource::meta_mut(&mut marked).annotations =
+        Some([("topoloom.dev/lock-revoked".to_owned(), value("p1"))].into());
+    for told in [Event::Apply(pod("p1", "u1", 4, Some("n"))), Event::Apply(marked.clone()), Event::Delete(unbound())] {
+        let view = went(vec![unbound()]);
+        view.pod_event(told);
+        assert_eq!((left(&view), indexed(&view)), (None, 0));
+    }
+    for known in [pod("p1", "u1", 2, Some("n")), marked] {
+        let view = went(vec![known]);
+        assert_eq!((left(&view), indexed(&view)), (None, 0));
+    }
+    // The end of an older pod of that name says nothing of it.
+    let view = view();
+    let note =
+        json!({"value": value("p1"), "uid": "u1", "attempt": "1", "instance": "x", "deadline": "2026-08-01T06:11:00Z"});
+    view.fill(vec![node("n", 1, json!({LOCK: value("p1"), "topoloom.dev/node-lock": note.to_string()}))], vec![]);
+    view.node_event(Event::Apply(node("n", 3, json!({}))));
+    view.pod_event(Event::Delete(pod("p1", "u0", 4, None)));
+    assert!(left(&view).is_some());
+    view.pod_event(Event::Delete(pod("p1", "u1", 5, None)));
+    assert_eq!((left(&view), indexed(&view)), (None, 0));
+    // Nobody asks for a pod that a live read did not find while its lock stood.
+    let (view, mut live) = (super::tests::view(), Live::default());
+    view.fill(vec![node("n", 1, json!({LOCK: value("p1")}))], vec![]);
+    view.confirmed("n", &named, &text, None, &mut live);
+    view.node_event(Event::Apply(node("n", 3, json!({}))));
+    assert_eq!(left(&view), None);
+}

@@ -68,7 +68,8 @@ impl World {
                 };
             }
         }
-        Sight { lock, holder, confirmed, waiting, listed, first_seen }
+        // In this world a key has one vendor, who gives it back when its pod is served.
+        Sight { lock, holder, confirmed, waiting, listed, left: None, first_seen }
     }
 
     pub(super) fn start(&mut self, at: usize, slot: usize, node: usize) {
@@ -233,7 +234,9 @@ impl World {
         };
         match sent.order.clone() {
             Order::Look { .. } => Some(Reply::Node(stored)),
-            Order::AskPod | Order::AskHolder { .. } | Order::AskUnrecorded { .. } => Some(Reply::Pod(pod.map(|stored| stored.pod))),
+            Order::AskPod | Order::AskHolder { .. } | Order::AskUnrecorded { .. } => {
+                Some(Reply::Pod(pod.map(|stored| stored.pod)))
+            }
             Order::AskWaiting => {
                 let here = self.store().pods.iter().filter(|(_, stored)| stored.pod.waits_on(&name_of(node)));
                 Some(Reply::Waiting(here.map(|(slot, stored)| (*slot, stored.pod.clone())).collect()))

@@ -73,7 +73,8 @@ pub(super) struct Sent {
 
 impl Sent {
     pub(super) fn writes(&self) -> bool {
-        let reads = matches!(self.order, Order::Look { .. } | Order::AskPod | Order::AskHolder { .. } | Order::AskWaiting);
+        let reads =
+            matches!(self.order, Order::Look { .. } | Order::AskPod | Order::AskHolder { .. } | Order::AskWaiting);
         !reads && !matches!(self.order, Order::AskUnrecorded { .. })
     }
 }
