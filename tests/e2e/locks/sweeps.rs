@@ -94,6 +94,26 @@ async fn r5_n6_a_bound_pod_that_waits_for_its_device_plugin_is_never_robbed_for_
     stage.stop().await
 }
 
+/// A node without a lock would belong to the robbed pod again, so whoever robs writes its own at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn n9_a_lock_that_only_age_robs_is_left_to_whoever_needs_the_node() -> Result<()> {
+    let age = ["--node-lock-takeover=age", "--nodelock-sweep=repair", "--extender-http-timeout=5s", SHORT];
+    let stage = Stage::new(&["gpu-1"], &age).await?;
+    stage.gpu_pod("p1").await?;
+    stage.bind_by_hand("p1", "gpu-1").await?;
+    let held = value("p1");
+    stage.annotate("gpu-1", json!({LOCK: held})).await?;
+    stage.until_event("Node", "gpu-1", "NodeLockStuck", "longer than 10s").await;
+    assert_eq!(stage.annotations("gpu-1").await?[LOCK], held);
+
+    let pod = stage.gpu_pod("p2").await?;
+    assert_eq!(stage.extender.bind(&pod, "gpu-1").await?, "");
+    assert!(stage.annotations("gpu-1").await?[LOCK].ends_with(",default,p2"));
+    let metrics = stage.host.get("/metrics").await?;
+    assert!(metrics.contains("topoloom_node_lock_takeovers_total{reason=\"age\"} 1"), "{metrics}");
+    stage.stop().await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn n9_a_sweeper_that_reports_changes_nothing() -> Result<()> {
     let stage = swept(&["gpu-1"], "report").await?;
