@@ -105,7 +105,7 @@ impl Carrier {
                     }
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
-                Order::AskPod => match requests.pod(&pod).await {
+                Order::AskPod => match self.read(&requests, &pod).await {
                     Ok(read) => attempt.asked(read.map(|seen| seen.pod)),
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
@@ -122,7 +122,7 @@ impl Carrier {
                     }
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
-                Order::AskUnrecorded { pod: owner } => match requests.pod(&owner).await {
+                Order::AskUnrecorded { pod: owner } => match self.read(&requests, &owner).await {
                     Ok(read) => attempt.unrecorded_asked(read.map(|seen| seen.pod).as_ref()),
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
@@ -140,12 +140,12 @@ impl Carrier {
                 // Whoever undoes something is not hurried by a caller that is gone.
                 Order::Pause(pause) => tokio::time::sleep(pause).await,
                 Order::Revoke { pod: from, value } => {
-                    attempt.answered(revoke(&requests, &from.key, &from.version, &value).await)
+                    attempt.answered(self.revoke_within(&requests, &from, &value).await)
                 }
                 Order::Fence { version } => {
                     let value = keys.first().map_or("", |(_, value)| value);
                     let patch = wire::fence_patch(pod.uid.as_deref().unwrap_or_default(), &version, value);
-                    attempt.answered(requests.patch_pod(&pod, &patch).await);
+                    attempt.answered(self.patch_pod(&requests, &pod, &patch).await);
                 }
                 Order::Restore { version, key, pod: owner } => {
                     let token = self.token();
@@ -197,7 +197,7 @@ impl Carrier {
                     live.bound(requests.bound(node).await?);
                     sweep.holder_asked();
                 }
-                Order::Revoke { pod, value } => sweep.answered(&revoke(requests, &pod.key, &pod.version, &value).await),
+                Order::Revoke { pod, value } => sweep.answered(&self.revoke_within(requests, &pod, &value).await),
                 Order::Release { version, keys } => {
                     let changes: Vec<_> =
                         keys.iter().filter_map(|at| Key::ALL.get(*at)).map(|key| (*key, Change::Release)).collect();
@@ -233,7 +233,7 @@ impl Carrier {
         value: &Arc<str>,
         live: &mut Live,
     ) -> Result<(), Refusal> {
-        let read = requests.pod(named).await?;
+        let read = self.read(requests, named).await?;
         self.view.confirmed(node, named, value, read.map(|seen| seen.pod), live);
         Ok(())
     }
@@ -260,7 +260,30 @@ impl Carrier {
 
     /// Takes a lock from a pod that is not bound.
     pub async fn revoke(&self, pod: &Pod, value: &str) -> Answer {
-        revoke(&self.requests, &pod.key, &pod.version, value).await
+        self.revoke_within(&self.requests, pod, value).await
+    }
+
+    async fn revoke_within(&self, requests: &Requests, pod: &Pod, value: &str) -> Answer {
+        let patch = wire::revoke_patch(pod.key.uid.as_deref().unwrap_or_default(), &pod.version, value);
+        self.patch_pod(requests, &pod.key, &patch).await
+    }
+
+    /// Marks a pod, and enters what became of it.
+    async fn patch_pod(&self, requests: &Requests, pod: &PodKey, patch: &serde_json::Value) -> Answer {
+        let (answer, seen) = requests.patch_pod(pod, patch).await;
+        if let Some(seen) = seen {
+            self.view.pod_read(&seen);
+        }
+        answer
+    }
+
+    /// Reads a pod, and enters what it is.
+    async fn read(&self, requests: &Requests, pod: &PodKey) -> Result<Option<Seen>, Refusal> {
+        let seen = requests.pod(pod).await?;
+        if let Some(seen) = &seen {
+            self.view.pod_read(seen);
+        }
+        Ok(seen)
     }
 
     /// Removes a lock of a node, if it is this one, whatever else changes on the node meanwhile; `None` where it is another.
@@ -305,11 +328,6 @@ impl Carrier {
             deadline,
         }
     }
-}
-
-async fn revoke(requests: &Requests, pod: &PodKey, version: &str, value: &str) -> Answer {
-    let patch = wire::revoke_patch(pod.uid.as_deref().unwrap_or_default(), version, value);
-    requests.patch_pod(pod, &patch).await
 }
 
 /// What is written under a key for a pod.

@@ -104,14 +104,17 @@ impl Requests {
         Ok(same.map(|meta| meta.annotations.unwrap_or_default()))
     }
 
-    /// Marks a pod.
-    pub async fn patch_pod(&self, key: &PodKey, patch: &Value) -> Answer {
-        let api: Api<core_v1::Pod> = Api::namespaced(self.client.clone(), &key.namespace);
-        match self.answered(api.patch_metadata(&key.name, &PatchParams::default(), &Patch::Merge(patch))).await {
-            Ok(meta) => Answer::Done(meta.metadata.resource_version.unwrap_or_default().into()),
+    /// Marks a pod; also gives what it is then.
+    pub async fn patch_pod(&self, key: &PodKey, patch: &Value) -> (Answer, Option<Seen>) {
+        let api: Api<Slice> = Api::namespaced(self.client.clone(), &key.namespace);
+        match self.answered(api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))).await {
+            Ok(slice) => {
+                let seen = Seen::of(&slice, &self.backends);
+                (Answer::Done(seen.as_ref().map(|seen| Arc::clone(&seen.pod.version)).unwrap_or_default()), seen)
+            }
             // A merge patch with another pod's UID changes what cannot be changed: 422, and not 409.
-            Err(refusal) if refusal.reason == Reason::Invalid => Answer::Conflict,
-            Err(refusal) => proves(refusal),
+            Err(refusal) if refusal.reason == Reason::Invalid => (Answer::Conflict, None),
+            Err(refusal) => (proves(refusal), None),
         }
     }
 

@@ -194,8 +194,12 @@ impl Sweeper {
         let (reason, note) = match &stands.standing {
             Standing::Held(held) if held.why == Why::Stuck => {
                 let longer = Go(self.terms.ttl);
+                let next = match self.terms.takeover {
+                    Takeover::State => "Nobody else gets the node until its device plugin answers, or the pod ends",
+                    Takeover::Age => "Whoever needs the node next takes it all the same (--node-lock-takeover=age)",
+                };
                 let note = format!(
-                    "the lock {key}{of} has been held for longer than {longer}: {}. Nobody else gets the node until its device plugin answers, or the pod ends; see `topoloom lock explain {node}`",
+                    "the lock {key}{of} has been held for longer than {longer}: {}. {next}; see `topoloom lock explain {node}`",
                     held.why
                 );
                 ("NodeLockStuck", note)

@@ -282,6 +282,17 @@ impl View {
         let _ = self.node_read(meta, &[], &Live::default());
     }
 
+    /// A pod as it was just read or written, where the watch has told of an earlier state of it. Whatever the watch does not
+    /// know stays unknown: it may have told the end of it already.
+    pub fn pod_read(&self, read: &Seen) {
+        let mut inner = self.lock();
+        let known = inner.pods.get(&name_of(&read.pod.key)).map(|known| &known.pod);
+        let same = known.filter(|known| known.key == read.pod.key && known.version != read.pod.version);
+        if same.is_some_and(|known| is_later(&read.pod.version, &known.version)) {
+            inner.put(read.clone());
+        }
+    }
+
     /// This process has written a lock.
     pub fn stands(&self, value: &Arc<str>) {
         let now = self.now();
@@ -452,7 +463,8 @@ impl View {
                 self.stood.observe(now.saturating_sub(since).as_secs_f64());
             }
         }
-        seen.left.retain(|(_, lock)| !inner.has_told(lock));
+        let name = meta.metadata.name.as_deref().unwrap_or_default();
+        seen.left.retain(|(_, lock)| !inner.has_told(name, lock));
     }
 
     fn node_event(&self, event: Event<NodeMeta>) {
@@ -503,7 +515,12 @@ impl View {
         match event {
             Event::Apply(pod) => {
                 if let Some(seen) = keep(&pod) {
-                    inner.put(seen);
+                    // What was read or written meanwhile is later.
+                    let known = inner.pods.get(&name_of(&seen.pod.key)).map(|known| &known.pod);
+                    let same = known.filter(|known| known.key == seen.pod.key);
+                    if same.is_none_or(|known| is_later(&seen.pod.version, &known.version)) {
+                        inner.put(seen);
+                    }
                 }
             }
             Event::Delete(pod) => {
@@ -552,21 +569,23 @@ impl Inner {
         }
     }
 
-    /// Whether the watch of pods has told that the pod of a lock was bound, or that it never will be under that lock. What
-    /// comes after a Binding is told in its turn.
-    fn has_told(&self, lock: &Lock) -> bool {
+    /// Whether the watch of pods has told that the pod of a lock of this node was bound, or that it never will be under that
+    /// lock. What comes after a Binding is told in its turn. Where a lock has no note, a pod of that name may be an earlier
+    /// one; if it waits here, nobody else gets the node anyway.
+    fn has_told(&self, node: &str, lock: &Lock) -> bool {
         let Named::Pod { pod, time, note } = &lock.named else { return true };
         let seen = self.pods.get(&name_of(pod)).map(|seen| &seen.pod);
         let over = |seen: &Pod| seen.finished || seen.deleting || seen.revoked.as_ref() == Some(&lock.value);
-        seen.is_some_and(|seen| is_owner(pod, *time, note.is_some(), seen) && (seen.node.is_some() || over(seen)))
+        let told = |seen: &Pod| if note.is_some() { seen.node.is_some() || over(seen) } else { seen.waits_on(node) };
+        seen.is_some_and(|seen| is_owner(pod, *time, note.is_some(), seen) && told(seen))
     }
 
     /// Forgets the last locks of a pod of which this was told.
-    fn settle(&mut self, name: &Name, told: impl Fn(&Self, &Lock) -> bool) {
+    fn settle(&mut self, name: &Name, told: impl Fn(&Self, &str, &Lock) -> bool) {
         for node in self.named.get(name).cloned().into_iter().flatten() {
             let Some(seen) = self.nodes.get(&node).filter(|seen| !seen.left.is_empty()) else { continue };
             let mut seen = seen.clone();
-            seen.left.retain(|(_, lock)| !told(self, lock));
+            seen.left.retain(|(_, lock)| !told(self, &node, lock));
             self.enter(node, seen);
         }
     }
@@ -649,10 +668,8 @@ impl Inner {
         self.forget_waiting(&name);
         let node = self.pods.remove(&name).and_then(|seen| seen.pod.node);
         self.wake_for(&name, node.as_deref());
-        self.settle(&name, |_, lock| match &lock.named {
-            Named::Pod { pod: named, time, note } => is_owner(named, *time, note.is_some(), pod),
-            Named::Nobody { .. } | Named::Unparsable(_) => false,
-        });
+        // Where a lock has no note, that may have been an earlier pod of its name.
+        self.settle(&name, |_, _, lock| lock.pod().is_some_and(|named| *named == pod.key));
     }
 
     fn forget_waiting(&mut self, name: &Name) {

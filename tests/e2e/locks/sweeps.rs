@@ -103,7 +103,7 @@ async fn n9_a_lock_that_only_age_robs_is_left_to_whoever_needs_the_node() -> Res
     stage.bind_by_hand("p1", "gpu-1").await?;
     let held = value("p1");
     stage.annotate("gpu-1", json!({LOCK: held})).await?;
-    stage.until_event("Node", "gpu-1", "NodeLockStuck", "longer than 10s").await;
+    stage.until_event("Node", "gpu-1", "NodeLockStuck", "takes it all the same").await;
     assert_eq!(stage.annotations("gpu-1").await?[LOCK], held);
 
     let pod = stage.gpu_pod("p2").await?;

@@ -245,9 +245,10 @@ pub struct Attempt {
     tries: u32,
     pause: bool,
     given_up: Option<Failure>,
-    /// A value of a foreign scheduler that has the name of this attempt's pod, and whether the API server was asked for the pod
-    /// after it was seen: only then is it this pod that it means, and not a younger one of that name.
-    vouched: Option<(Arc<str>, bool)>,
+    /// Values of foreign schedulers that have the name of this attempt's pod, one for each key at most, and whether the API
+    /// server was asked for the pod after they were seen: only then is it this pod that they mean, and not a younger one of
+    /// that name.
+    vouched: Vec<(Arc<str>, bool)>,
     /// A pod that is bound here without a lock, the position of its key, and since when that is known.
     unrecorded: Option<(PodKey, usize, Duration)>,
     /// Who held the node at the last look, until it is this attempt's turn: a time that ends meanwhile is contention.
@@ -318,7 +319,7 @@ impl Attempt {
             tries: 0,
             pause: false,
             given_up: None,
-            vouched: None,
+            vouched: Vec::new(),
             unrecorded: None,
             held: None,
             took: Vec::new(),
@@ -402,9 +403,7 @@ impl Attempt {
             }
             (Own::Free, None) => {
                 self.pod = pod;
-                if let Some((_, asked)) = &mut self.vouched {
-                    *asked = true;
-                }
+                self.vouched.iter_mut().for_each(|(_, asked)| *asked = true);
                 self.step = Step::Look { live: self.written };
             }
             (Own::Free, Some(_)) => {
@@ -503,10 +502,11 @@ impl Attempt {
     /// Whether a value without a note means this pod; if that is not known yet, it is to be asked for.
     fn vouches(&mut self, lock: Option<&Lock>) -> bool {
         let value = lock.map(|lock| Arc::clone(&lock.value)).unwrap_or_default();
-        match &self.vouched {
-            Some((known, asked)) if *known == value => *asked,
-            _ => {
-                self.vouched = Some((value, false));
+        match self.vouched.iter().find(|(known, _)| *known == value) {
+            Some((_, asked)) => *asked,
+            None => {
+                self.vouched.truncate(self.request.values.len().saturating_sub(1));
+                self.vouched.insert(0, (value, false));
                 false
             }
         }

@@ -411,6 +411,29 @@ fn n6_a_lock_is_restored_after_its_pod_was_asked_for_and_over_no_lock_that_may_s
     }
 }
 
+/// What a foreign scheduler left under both keys is asked about once for each.
+#[test]
+fn n6_the_name_of_the_claimant_under_two_keys_is_asked_about_twice_and_no_more() {
+    use attempt::{Attempt, Node, Order, Request};
+    let values = vec![MINE.into(), "2026-08-01T06:10:00.000000007Z".into()];
+    let (takeover, retry) = (Takeover::State, Retry::CLASSIC);
+    let deadline = BEGIN + Duration::from_secs(28);
+    let request = Request { pod: key("p2", "u2"), node: NODE.into(), values, deadline, ttl: TTL, takeover, retry };
+    let mut attempt = Attempt::new(request, Some(pod("p2", "u2")));
+    let keys = ["2026-08-01T06:08:00Z,default,p2", "2026-08-01T06:07:00Z,default,p2"].into_iter();
+    let sights =
+        keys.flat_map(|it| node_with("7", Some(Lock::read(it, None)), Holder::Unconfirmed, vec![]).unwrap().keys);
+    let node = Node { version: "7".into(), keys: sights.collect() };
+    for _ in 0..2 {
+        assert_eq!(attempt.next(BEGIN, 0.0), Order::Look { live: false });
+        attempt.looked(clock(BEGIN), Some(node.clone()), None);
+        assert_eq!(attempt.next(BEGIN, 0.0), Order::AskPod);
+        attempt.asked(Some(pod("p2", "u2")));
+    }
+    attempt.looked(clock(BEGIN), Some(node), None);
+    assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
+}
+
 /// Of two vendors one may give a shared lock back too early (R18), and the watch of pods may not have told of the Binding.
 #[test]
 fn n6_r18_a_node_is_not_free_before_it_is_known_what_became_of_the_pod_whose_lock_went() {

@@ -246,9 +246,12 @@ async fn n6_whose_lock_went_is_asked_for_until_the_watch_of_pods_has_told_what_b
     let named = PodKey { uid: None, ..key("p1", "") };
     let text: Arc<str> = value("p1").into();
     let unbound = || pod("p1", "u1", 2, None);
+    let note =
+        json!({"value": value("p1"), "uid": "u1", "attempt": "1", "instance": "x", "deadline": "2026-08-01T06:11:00Z"});
+    let noted = || node("n", 1, json!({LOCK: value("p1"), "topoloom.dev/node-lock": note.to_string()}));
     let went = |pods| {
         let view = view();
-        view.fill(vec![node("n", 1, json!({LOCK: value("p1")}))], pods);
+        view.fill(vec![noted()], pods);
         view.node_event(Event::Apply(node("n", 3, json!({}))));
         view
     };
@@ -289,20 +292,46 @@ async fn n6_whose_lock_went_is_asked_for_until_the_watch_of_pods_has_told_what_b
         let view = went(vec![known]);
         assert_eq!((left(&view), indexed(&view)), (None, 0));
     }
-    // The end of an older pod of that name says nothing of it.
-    let view = view();
-    let note =
-        json!({"value": value("p1"), "uid": "u1", "attempt": "1", "instance": "x", "deadline": "2026-08-01T06:11:00Z"});
-    view.fill(vec![node("n", 1, json!({LOCK: value("p1"), "topoloom.dev/node-lock": note.to_string()}))], vec![]);
-    view.node_event(Event::Apply(node("n", 3, json!({}))));
-    view.pod_event(Event::Delete(pod("p1", "u0", 4, None)));
-    assert!(left(&view).is_some());
-    view.pod_event(Event::Delete(pod("p1", "u1", 5, None)));
-    assert_eq!((left(&view), indexed(&view)), (None, 0));
+    // An older pod of that name says nothing of it. Without a note nobody knows which it is, unless it waits here.
+    let view = went(vec![]);
+    for event in [Event::Apply(pod("p1", "u0", 4, Some("n"))), Event::Delete(pod("p1", "u0", 5, Some("n")))] {
+        view.pod_event(event);
+        assert!(left(&view).is_some());
+    }
+    let foreign = |pods| {
+        let view = super::tests::view();
+        view.fill(vec![node("n", 1, json!({LOCK: value("p1")}))], pods);
+        view.node_event(Event::Apply(node("n", 3, json!({}))));
+        left(&view)
+    };
+    assert!(foreign(vec![pod("p1", "u0", 2, Some("elsewhere"))]).is_some());
+    assert!(foreign(vec![pod("p1", "u1", 2, Some("n"))]).is_none());
     // Nobody asks for a pod that a live read did not find while its lock stood.
     let (view, mut live) = (super::tests::view(), Live::default());
     view.fill(vec![node("n", 1, json!({LOCK: value("p1")}))], vec![]);
     view.confirmed("n", &named, &text, None, &mut live);
     view.node_event(Event::Apply(node("n", 3, json!({}))));
     assert_eq!(left(&view), None);
+}
+
+#[tokio::test]
+async fn what_was_read_or_written_of_a_pod_is_known_before_the_watch_tells_it_and_never_outlives_it() {
+    let view = view();
+    let version = || view.pod(&key("p1", "u1")).map(|seen| seen.pod.version.to_string());
+    let read = |version, bound| view.pod_read(&Seen::of(&pod("p1", "u1", version, bound), view.backends()).unwrap());
+    read(5, Some("n"));
+    assert_eq!(version(), None, "its end may have been told");
+    view.pod_event(Event::Apply(pod("p1", "u1", 4, None)));
+    read(3, Some("n"));
+    assert_eq!(version().as_deref(), Some("4"));
+    read(6, Some("n"));
+    view.pod_event(Event::Apply(pod("p1", "u1", 5, None)));
+    assert_eq!(version().as_deref(), Some("6"));
+    // Another pod of that name is another one.
+    view.pod_read(&Seen::of(&pod("p1", "u2", 9, None), view.backends()).unwrap());
+    assert_eq!(version().as_deref(), Some("6"));
+    view.pod_event(Event::Apply(pod("p1", "u1", 7, None)));
+    assert_eq!(version().as_deref(), Some("7"));
+    view.pod_event(Event::Delete(pod("p1", "u1", 8, None)));
+    assert_eq!(version(), None);
 }
