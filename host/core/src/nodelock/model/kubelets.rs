@@ -70,10 +70,7 @@ impl World {
             }
         };
         // Whoever lost its lock, and whoever came while it had none.
-        let robbed = |stored: &StoredPod| {
-            self.stripped.contains(&(stored.pod.key.uid.clone().unwrap(), key)) && stored.pod.waits_on(&name)
-        };
-        let stripped = self.stripped.contains(&(Arc::clone(&uid), key)) || pods.values().any(robbed);
+        let stripped = self.stripped.contains(&(Arc::clone(&uid), key)) || self.is_robbed(node, key);
         let me = PodKey { namespace: "ns".into(), name: format!("p{slot}").into(), uid: Some(Arc::clone(&uid)) };
         let has_lock = match lock.read().map(|lock| lock.named) {
             Some(Named::Pod { pod, .. }) => pod.may_be(&me),
@@ -157,6 +154,12 @@ impl World {
                 });
             }
         }
+    }
+
+    /// Whether a pod whose lock somebody took away waits here.
+    pub(super) fn is_robbed(&self, node: usize, key: usize) -> bool {
+        let robbed = |stored: &StoredPod| self.stripped.contains(&(stored.pod.key.uid.clone().unwrap(), key));
+        self.store().pods.values().any(|stored| robbed(stored) && stored.pod.waits_on(&name_of(node)))
     }
 
     /// Whether somebody who knows only the key would take it.

@@ -251,6 +251,9 @@ impl World {
             Order::Claim { version } | Order::Release { version, .. } | Order::Restore { version, .. }
                 if same_node(&version) =>
             {
+                if matches!(sent.order, Order::Claim { .. }) {
+                    self.excuse(slot, &uid, node);
+                }
                 done(self.change(write(locks)))
             }
             Order::Claim { .. } | Order::Release { .. } | Order::Restore { .. } => conflict,
@@ -278,6 +281,7 @@ impl World {
                     Err(answer) => Some(Reply::Wrote(answer)),
                     Ok(_) => {
                         self.bindings += 1;
+                        self.excuse(slot, &uid, node);
                         done(self.change_pod(slot, |stored| {
                             stored.pod.node = Some(name_of(node));
                             stored.phase = "allocating";
@@ -286,6 +290,16 @@ impl World {
                 }
             }
             Order::Wait { .. } | Order::Pause(_) | Order::End(_) => None,
+        }
+    }
+
+    /// Whoever comes while a pod waits whose lock somebody took away may lose its own: the plugin of a key whose values name
+    /// nobody gives back whatever stands there.
+    fn excuse(&mut self, slot: usize, uid: &Arc<str>, node: usize) {
+        for key in needs(slot).iter().copied().filter(|key| *key != SHARED) {
+            if self.is_robbed(node, key) {
+                self.stripped.insert((Arc::clone(uid), key));
+            }
         }
     }
 

@@ -203,7 +203,7 @@ pub(super) struct World {
     pub(super) processes: Vec<Process>,
     pub(super) late: Vec<Sent>,
     pub(super) kubelets: [Kubelet; NODES],
-    /// UIDs whose lock of a key was taken away by somebody who keeps no rule.
+    /// UIDs whose lock of a key was taken away by somebody who keeps no rule, or that came while such a pod had none.
     pub(super) stripped: BTreeSet<(Arc<str>, usize)>,
     /// Pods that were force-deleted and that a kubelet may not have noticed.
     pub(super) ghosts: Vec<(usize, usize, Arc<str>, Duration)>,
