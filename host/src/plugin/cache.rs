@@ -123,13 +123,17 @@ impl Cache {
         }
     }
 
-    /// Keeps an image that the compiler just made.
+    /// Keeps an image that the compiler just made. It is kept, and counted, also where nobody waits for that any more: whoever
+    /// asked for the compile may be gone while others use what came of it.
     pub(super) async fn store(&self, engine: &Engine, module: Digest, optimise: Optimise, image: Vec<u8>) {
         let (cache, engine) = (Arc::clone(&self.shared), engine.clone());
-        let stored = off_thread(move || cache.store(&engine, module, optimise, &image)).await;
-        match stored {
-            Ok(()) => self.shared.count("Stored"),
-            Err(trouble) => self.shared.report(&trouble, &module),
+        let stored = off_thread(move || {
+            cache.store(&engine, module, optimise, &image)?;
+            cache.count("Stored");
+            Ok(())
+        });
+        if let Err(trouble) = stored.await {
+            self.shared.report(&trouble, &module);
         }
     }
 }

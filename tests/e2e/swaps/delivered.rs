@@ -198,8 +198,16 @@ async fn images_and_modules_in_folders_outlive_the_process() -> Result<()> {
         })
         .await;
     };
-    // The quick image of each, and the optimised one of each that answered.
-    metric(&host, "topoloom_plugin_cache_events_total{event=\"Stored\"} 4").await;
+    // The quick image of each, and the optimised one of each that answered. How often each was compiled is another question:
+    // a replica also prepares what it does not serve yet.
+    eventually("four images", PATIENCE, async || {
+        let files = std::fs::read_dir(&images).map_err(|error| error.to_string())?.filter_map(Result::ok);
+        let names: Vec<_> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+        let kept = names.iter().filter(|name| name.ends_with(".image")).count();
+        if kept == 4 { Ok(()) } else { Err(format!("{names:?}")) }
+    })
+    .await;
+    metric(&host, "topoloom_plugin_cache_events_total{event=\"Stored\"}").await;
     host.stop().await?;
     // Without the cluster's copies there are those of the folder.
     for digest in kept(&scene).await? {

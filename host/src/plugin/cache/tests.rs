@@ -177,3 +177,25 @@ fn a_link_or_a_pipe_in_the_place_of_an_image_is_not_followed() {
     assert!(folder.read("3.image", 100).is_err());
     assert!(folder.read("4.image", 100).unwrap().is_none());
 }
+
+#[test]
+fn an_image_is_kept_and_counted_also_where_whoever_waited_for_it_is_gone() {
+    use futures::FutureExt;
+    let place = tempfile::tempdir().unwrap();
+    let options = CacheOptions { folder: place.path().join("cache"), key: key(1), size: 1 << 20 };
+    let cache = Cache::open(options).unwrap();
+    let engine = Engine::new(&settings(Optimise::No, Threads::One)).unwrap();
+    // One thread for disks: what comes after has to wait.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let (held, hold) = std::sync::mpsc::channel::<()>();
+        let holds = tokio::task::spawn_blocking(move || hold.recv().is_err());
+        let stored = cache.store(&engine, Digest::of(b"a plugin"), Optimise::No, vec![7]).now_or_never();
+        assert_eq!((stored, cache.counts().len()), (None, 0));
+        drop(held);
+        assert!(holds.await.unwrap());
+        tokio::task::spawn_blocking(|| ()).await.unwrap();
+    });
+    assert_eq!(cache.counts(), BTreeMap::from([("Stored", 1)]));
+    assert_eq!(names(&place.path().join("cache")).len(), 1);
+}
