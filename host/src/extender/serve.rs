@@ -150,16 +150,23 @@ impl Extender {
     async fn bind(self: &Arc<Self>, pod: PodKey, node: Arc<str>) -> Result<(), String> {
         self.metrics.under_way(self.lock.under_way() + 1);
         let (extender, about, at) = (Arc::clone(self), pod.clone(), Arc::clone(&node));
-        let ended = move |report: &Report| extender.ended(report, &about, &at);
+        let ended = move |report: &Report| {
+            extender.ended(report);
+            move |report: &Report| extender.tell(report, &about, &at)
+        };
         let report = self.lock.bind_and(pod.clone(), Arc::clone(&node), self.options.patience(), ended).await;
         report.result.as_ref().map(drop).map_err(|failure| why(failure, &report, &pod, &node))
     }
 
     /// A Bind has ended, whether or not anybody waited for it.
-    fn ended(&self, report: &Report, pod: &PodKey, node: &str) {
+    fn ended(&self, report: &Report) {
         // This one still counts.
         self.metrics.under_way(self.lock.under_way().saturating_sub(1));
         self.metrics.bound(report);
+    }
+
+    /// Writes down how a Bind ended, for people.
+    fn tell(&self, report: &Report, pod: &PodKey, node: &str) {
         let uid = pod.uid.as_deref().unwrap_or_default();
         for reason in &report.took {
             tracing::warn!(%pod, uid, node, reason = reason.word(), "a lock was taken that nobody held: {reason}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use topoloom_core::nodelock::attempt::{Attempt, Bound, Failure, Outcome, Request, What};
@@ -68,33 +69,37 @@ impl NodeLock {
     /// Dropping this before it ends is giving up: what was begun is brought to its end by itself, and takes back what it
     /// wrote. [`NodeLock::finish`] waits for that.
     pub async fn bind(self: &Arc<Self>, pod: PodKey, node: Arc<str>, within: Duration) -> Report {
-        self.bind_and(pod, node, within, |_| ()).await
+        self.bind_and(pod, node, within, |_| |_: &Report| ()).await
     }
 
-    /// The same; `ended` hears of the end, also of one that nobody waits for.
-    pub async fn bind_and(
+    /// The same; `ended` hears of the end, also of one that nobody waits for, and says what is to be done when whoever waits
+    /// has been told.
+    pub async fn bind_and<After: FnOnce(&Report) + Send + 'static>(
         self: &Arc<Self>,
         pod: PodKey,
         node: Arc<str>,
         within: Duration,
-        ended: impl FnOnce(&Report) + Send + 'static,
+        ended: impl FnOnce(&Report) -> After + Send + 'static,
     ) -> Report {
         let gone = CancellationToken::new();
         let _dropped = gone.clone().drop_guard();
         let lock = Arc::clone(self);
+        let (tell, told) = oneshot::channel();
         let flight = self.tasks.spawn(async move {
             let report = lock.fly(pod, node, within, gone).await;
-            ended(&report);
-            report
+            let after = ended(&report);
+            let _ = tell.send(report.clone());
+            // Whoever waits goes first.
+            tokio::task::yield_now().await;
+            after(&report);
         });
-        match flight.await {
-            Ok(report) => report,
-            // It is a defect, and everything it held is let go; whatever it wrote is the sweeper's.
-            Err(error) => {
-                let why = Failure::Unanswered(What::Bind, 1, format!("the attempt broke: {error}").into());
-                Report { result: Err(why), keys: Vec::new(), kept: true, waited: Duration::ZERO, took: Vec::new() }
-            }
+        if let Ok(report) = told.await {
+            return report;
         }
+        // It is a defect, and everything it held is let go; whatever it wrote is the sweeper's.
+        let why = flight.await.err().map(|error| error.to_string()).unwrap_or_default();
+        let why = Failure::Unanswered(What::Bind, 1, format!("the attempt broke: {why}").into());
+        Report { result: Err(why), keys: Vec::new(), kept: true, waited: Duration::ZERO, took: Vec::new() }
     }
 
     /// How many attempts are under way, those included whose callers gave up.
@@ -197,5 +202,69 @@ impl NodeLock {
             () = gone.cancelled() => Err(Failure::GaveUp),
             () = tokio::time::sleep_until(self.carrier.view().at(until)) => Err(Failure::TooLate),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use futures::FutureExt;
+    use kube::client::Body;
+    use prometheus_client::metrics::histogram::Histogram;
+    use topoloom_core::nodelock::needs::Backend;
+
+    use super::*;
+    use crate::nodelock::requests::Requests;
+    use crate::nodelock::view::View;
+
+    /// A lock whose API server never answers.
+    fn lock() -> Arc<NodeLock> {
+        let silent = tower::service_fn(|_: http::Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, std::io::Error>>()
+        });
+        let backends: Arc<[Backend]> = Backend::known().into();
+        let view = Arc::new(View::new(Arc::clone(&backends), Histogram::new([])));
+        let requests = Requests::new(kube::Client::new(silent, "default"), backends);
+        let options = Options { ttl: EXPIRE_DEFAULT, takeover: Takeover::State, retry: Retry::CLASSIC };
+        NodeLock::new(Carrier::new(view, requests, "one".into(), 1), options)
+    }
+
+    fn pod() -> PodKey {
+        PodKey { namespace: "default".into(), name: "p".into(), uid: Some("u".into()) }
+    }
+
+    type Heard = Arc<Mutex<Vec<&'static str>>>;
+
+    /// What is heard of an end, and when.
+    fn listens(heard: &Heard) -> impl FnOnce(&Report) -> Box<dyn FnOnce(&Report) + Send> + Send + use<> {
+        let heard = Arc::clone(heard);
+        move |_| {
+            heard.lock().unwrap().push("ended");
+            Box::new(move |_| heard.lock().unwrap().push("after"))
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_told_before_the_rest_is_done_and_the_rest_is_done_also_if_nobody_waits() {
+        let (lock, heard) = (lock(), Heard::default());
+        let report = lock.bind_and(pod(), "n".into(), Duration::ZERO, listens(&heard)).await;
+        assert_eq!(report.result, Err(Failure::TooLate));
+        assert_eq!(*heard.lock().unwrap(), ["ended"]);
+        let left = lock.bind_and(pod(), "n".into(), EXPIRE_DEFAULT, listens(&heard)).now_or_never();
+        assert_eq!((left, lock.under_way()), (None, 2));
+        lock.finish().await;
+        let mut heard = heard.lock().unwrap().clone();
+        heard.sort_unstable();
+        assert_eq!(heard, ["after", "after", "ended", "ended"]);
+    }
+
+    #[tokio::test]
+    async fn an_attempt_that_breaks_is_a_failure_that_says_so_and_leaves_its_lock_to_the_sweeper() {
+        let ended = |_: &Report| -> fn(&Report) { panic!("a defect") };
+        let report = lock().bind_and(pod(), "n".into(), Duration::ZERO, ended).await;
+        let failure = report.result.unwrap_err().to_string();
+        assert!(failure.contains("the attempt broke") && failure.contains("a defect"), "{failure}");
+        assert!(report.kept);
     }
 }
