@@ -1,5 +1,7 @@
 //! Texts of strangers, made fit for a log, a status and a terminal.
 
+use std::any::Any;
+
 /// Whether the value of an annotation that is a switch says yes. Whoever sets it in a hurry writes `True`, `yes` or `1`;
 /// only nothing and `false` say no.
 #[must_use]
@@ -26,6 +28,13 @@ pub(crate) fn line(text: &str, max: usize) -> String {
         }
     }
     line
+}
+
+/// What a panic says, on one line and of bounded length.
+#[must_use]
+pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    line(text.unwrap_or("something that is no text"), 1000)
 }
 
 /// The whole text as one word of a shell: within quotes as it is, or with escapes where a terminal would act on it (`$'…'`, POSIX

@@ -1,9 +1,11 @@
 //! The node lock, for whoever binds pods: the extender of this process, or a scheduler in Rust.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use futures::FutureExt;
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -14,9 +16,12 @@ use topoloom_core::nodelock::{PodKey, Reason, Retry, Takeover};
 use super::carry::{Carrier, Flight, Landed, stamp, value_of};
 use super::pods::Seen;
 use super::queue::Queues;
+use crate::text;
 
 /// The variable in which the original protocol has the time after which a lock expires (A3).
 pub const EXPIRE_VARIABLE: &str = "HAMI_NODELOCK_EXPIRE";
+/// How long a Bind has at most: half of the longest time after which locks may expire (decision N3).
+const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 /// What that time is when nobody says it.
 pub const EXPIRE_DEFAULT: Duration = Duration::from_secs(300);
 
@@ -46,6 +51,13 @@ pub struct Report {
     pub took: Vec<Reason>,
 }
 
+impl Report {
+    /// It is a defect, and everything that the attempt held is let go; whatever it wrote is the sweeper's.
+    fn broke() -> Self {
+        Self { result: Err(Failure::Broke), keys: Vec::new(), kept: true, waited: Duration::ZERO, took: Vec::new() }
+    }
+}
+
 /// The node lock of a process.
 pub struct NodeLock {
     carrier: Carrier,
@@ -64,7 +76,7 @@ impl NodeLock {
         Arc::new(Self { carrier, options, queues, flights, tasks: TaskTracker::new() })
     }
 
-    /// Binds a pod to a node, within this time. The pod is told by its UID.
+    /// Binds a pod to a node, within this time (12 h at most). The pod is told by its UID.
     ///
     /// Dropping this before it ends is giving up: what was begun is brought to its end by itself, and takes back what it
     /// wrote. [`NodeLock::finish`] waits for that.
@@ -85,21 +97,20 @@ impl NodeLock {
         let _dropped = gone.clone().drop_guard();
         let lock = Arc::clone(self);
         let (tell, told) = oneshot::channel();
-        let flight = self.tasks.spawn(async move {
-            let report = lock.fly(pod, node, within, gone).await;
+        self.tasks.spawn(async move {
+            let flight = lock.fly(pod.clone(), Arc::clone(&node), within, gone);
+            // What is seen after a panic is what other attempts share too, and each locks it for a change that is whole.
+            let report = AssertUnwindSafe(flight).catch_unwind().await.unwrap_or_else(|panic| {
+                tracing::error!(%pod, node = &*node, panic = text::of_panic(&*panic), "a Bind broke");
+                Report::broke()
+            });
             let after = ended(&report);
             let _ = tell.send(report.clone());
             // Whoever waits goes first.
             tokio::task::yield_now().await;
             after(&report);
         });
-        if let Ok(report) = told.await {
-            return report;
-        }
-        // It is a defect, and everything it held is let go; whatever it wrote is the sweeper's.
-        let why = flight.await.err().map(|error| error.to_string()).unwrap_or_default();
-        let why = Failure::Unanswered(What::Bind, 1, format!("the attempt broke: {why}").into());
-        Report { result: Err(why), keys: Vec::new(), kept: true, waited: Duration::ZERO, took: Vec::new() }
+        told.await.unwrap_or_else(|_| Report::broke())
     }
 
     /// How many attempts are under way, those included whose callers gave up.
@@ -116,8 +127,8 @@ impl NodeLock {
 
     async fn fly(&self, pod: PodKey, node: Arc<str>, within: Duration, gone: CancellationToken) -> Report {
         let view = self.carrier.view();
-        let (begun, wall) = (view.now(), Timestamp::now());
-        let until = begun + within;
+        let (begun, wall, within) = (view.now(), Timestamp::now(), within.min(LONGEST));
+        let (until, deadline) = (begun + within, wall + within);
         let mut report = Report {
             result: Err(Failure::TooLate),
             keys: Vec::new(),
@@ -163,7 +174,6 @@ impl NodeLock {
             retry: self.options.retry,
         };
         let attempt = Attempt::new(request, Some(found));
-        let deadline = wall + SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
         let flight = Flight { attempt, pod, node, keys, token, until, deadline };
         let Landed { outcome: Outcome { result, kept }, attempt, waited } = self.carrier.carry(flight, &gone).await;
         Report { result, kept, waited: report.waited + waited, took: attempt.took().to_vec(), ..report }
@@ -209,7 +219,6 @@ impl NodeLock {
 mod tests {
     use std::sync::Mutex;
 
-    use futures::FutureExt;
     use kube::client::Body;
     use prometheus_client::metrics::histogram::Histogram;
     use topoloom_core::nodelock::needs::Backend;
@@ -218,14 +227,21 @@ mod tests {
     use crate::nodelock::requests::Requests;
     use crate::nodelock::view::View;
 
+    type Answered = Result<http::Response<Body>, std::io::Error>;
+
     /// A lock whose API server never answers.
     fn lock() -> Arc<NodeLock> {
-        let silent = tower::service_fn(|_: http::Request<Body>| {
-            std::future::pending::<Result<http::Response<Body>, std::io::Error>>()
-        });
+        lock_that(std::future::pending)
+    }
+
+    /// A lock for whose requests this is done.
+    fn lock_that<F: Future<Output = Answered> + Send + 'static>(
+        does: impl Fn() -> F + Send + Sync + Clone + 'static,
+    ) -> Arc<NodeLock> {
+        let service = tower::service_fn(move |_: http::Request<Body>| does());
         let backends: Arc<[Backend]> = Backend::known().into();
         let view = Arc::new(View::new(Arc::clone(&backends), Histogram::new([])));
-        let requests = Requests::new(kube::Client::new(silent, "default"), backends);
+        let requests = Requests::new(kube::Client::new(service, "default"), backends);
         let options = Options { ttl: EXPIRE_DEFAULT, takeover: Takeover::State, retry: Retry::CLASSIC };
         NodeLock::new(Carrier::new(view, requests, "one".into(), 1), options)
     }
@@ -260,11 +276,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_attempt_that_breaks_is_a_failure_that_says_so_and_leaves_its_lock_to_the_sweeper() {
+    async fn an_attempt_that_breaks_is_heard_of_as_any_other_and_what_it_said_is_for_the_log_only() {
+        let (lock, heard) = (lock_that(async || -> Answered { panic!("a secret") }), Heard::default());
+        // Twice: the turn of the pod is let go.
+        for _ in 0..2 {
+            let report = lock.bind_and(pod(), "n".into(), EXPIRE_DEFAULT, listens(&heard)).await;
+            assert_eq!(report, Report::broke());
+            assert!(report.kept && !format!("{report:?}").contains("secret"));
+        }
+        lock.finish().await;
+        assert_eq!(*heard.lock().unwrap(), ["ended", "after", "ended", "after"]);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_answered_also_where_hearing_of_the_end_breaks() {
         let ended = |_: &Report| -> fn(&Report) { panic!("a defect") };
-        let report = lock().bind_and(pod(), "n".into(), Duration::ZERO, ended).await;
-        let failure = report.result.unwrap_err().to_string();
-        assert!(failure.contains("the attempt broke") && failure.contains("a defect"), "{failure}");
-        assert!(report.kept);
+        assert_eq!(lock().bind_and(pod(), "n".into(), Duration::ZERO, ended).await, Report::broke());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bind_without_an_end_gets_one_and_is_tried_as_any_other() {
+        let report = lock().bind(pod(), "n".into(), Duration::MAX).await;
+        assert!(matches!(report.result, Err(Failure::Unanswered(What::Read, ..))), "{report:?}");
     }
 }

@@ -26,6 +26,7 @@ use super::metrics::{Metrics, Series};
 use super::scan::{self, Version};
 use super::voice::Speaker;
 use super::{Digest, builtin};
+use crate::text;
 
 /// Threads for guests that compute longer than one tick of the engine. Two let one plugin's endless loop run into its
 /// deadline while others work, and leave the host's own threads alone.
@@ -454,10 +455,5 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 fn broke(panic: &(dyn std::any::Any + Send)) -> String {
-    let words = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (_, Some(text)) => text.as_str(),
-        _ => "without words",
-    };
-    format!("a panic: {words}")
+    format!("a panic: {}", text::of_panic(panic))
 }

@@ -1,6 +1,5 @@
 //! Workers: each takes a key, does its work, says how it went, and takes the next.
 
-use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use topoloom_core::queue::{Refused, Requeue, Verdict};
 
 use super::{Key, Metrics, Options, WorkQueue};
 use crate::cluster::client::chain;
+use crate::text;
 
 /// The least time between two resyncs: they must not be all that is done.
 const LEAST_RESYNC: Duration = Duration::from_secs(1);
@@ -147,7 +147,7 @@ impl<K: Key, W: Work<K>> Worker<K, W> {
             }
             Ok(Err(error)) => Failure::Error(error),
             Err(panic) => {
-                let panic = message(&*panic);
+                let panic = text::of_panic(&*panic);
                 tracing::error!(queue = self.queue.name(), %key, panic, "work panicked; it counts as failed");
                 Failure::Panic(panic)
             }
@@ -168,7 +168,7 @@ impl<K: Key, W: Work<K>> Worker<K, W> {
                 tracing::warn!(queue, %key, tries, error, "work failed too often; it rests until the next resync");
                 let said = std::panic::catch_unwind(AssertUnwindSafe(|| self.work.dropped(key, failure)));
                 if let Err(panic) = said {
-                    tracing::error!(queue, %key, panic = message(&*panic), "a drop could not be told");
+                    tracing::error!(queue, %key, panic = text::of_panic(&*panic), "a drop could not be told");
                 }
             }
         }
@@ -201,10 +201,4 @@ impl<K: Key> Drop for Held<'_, K> {
             self.queue.done(&key);
         }
     }
-}
-
-/// What a panic says, on one line and of bounded length.
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    crate::text::line(text.unwrap_or("something that is no text"), 1000)
 }

@@ -228,6 +228,7 @@ fn a11_contention_is_one_class_and_everything_else_another() {
         Failure::TooLate,
         Failure::Refused(What::Claim, "no".into()),
         Failure::Unanswered(What::Bind, 5, "no".into()),
+        Failure::Broke,
     ];
     let mut words = std::collections::BTreeSet::new();
     for (all, is_contention) in [(&contention[..], true), (&others[..], false)] {

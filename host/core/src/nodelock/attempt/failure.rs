@@ -56,6 +56,9 @@ pub enum Failure {
     /// The API server did not answer, or took too many tries.
     #[error("{0} did not succeed in {1} tries, the last one: {2}")]
     Unanswered(What, u32, Arc<str>),
+    /// The attempt itself broke, which is a defect. What it said of that may hold anything, and stands in the log only.
+    #[error("the attempt broke, which is a defect of topoloom; its log says more")]
+    Broke,
 }
 
 impl Failure {
@@ -81,11 +84,12 @@ impl Failure {
             Self::TooLate => "too-late",
             Self::Refused(..) => "refused",
             Self::Unanswered(..) => "unanswered",
+            Self::Broke => "broke",
         }
     }
 
     /// Every word there is.
-    pub const WORDS: [&str; 12] = [
+    pub const WORDS: [&str; 13] = [
         "pod-gone",
         "pod-replaced",
         "pod-elsewhere",
@@ -98,6 +102,7 @@ impl Failure {
         "too-late",
         "refused",
         "unanswered",
+        "broke",
     ];
 }
 
