@@ -26,6 +26,7 @@ mod migration;
 mod neighbours;
 mod observability;
 mod options;
+mod pages;
 mod secrets;
 mod servers;
 mod traces;

@@ -23,5 +23,6 @@ pub mod image;
 pub mod limits;
 pub mod lock_order;
 pub mod once;
+pub mod pages;
 pub mod scene;
 pub mod soak;
