@@ -14,6 +14,7 @@ pub mod rate;
 pub mod refusal;
 pub mod requests;
 pub mod single;
+pub mod watches;
 pub mod writers;
 
 pub use client::{ConnectError, Connection, connect};

@@ -111,10 +111,54 @@ pub fn check(text: &str) -> Result<String, String> {
     parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
+/// What a test reads of the log.
+#[cfg(test)]
+pub(crate) mod heard {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use tracing::level_filters::LevelFilter;
+    use tracing::subscriber::DefaultGuard;
+    use tracing_subscriber::fmt;
+
+    /// What was written.
+    #[derive(Clone, Default)]
+    pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Lines {
+        /// Everything so far.
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+
+        /// What this thread warns of from now on, until the guard is dropped.
+        pub(crate) fn of_warnings() -> (Self, DefaultGuard) {
+            let lines = Self::default();
+            let writer = lines.clone();
+            let layer = fmt().with_ansi(false).with_max_level(LevelFilter::WARN).with_writer(move || writer.clone());
+            (lines, tracing::subscriber::set_default(layer.finish()))
+        }
+
+        /// The warnings of this program that hold this.
+        pub(crate) fn count(&self, part: &str) -> usize {
+            self.text().lines().filter(|line| line.contains(" topoloom") && line.contains(part)).count()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::{self, Write};
-
+    use super::heard::Lines;
     use super::*;
 
     #[test]
@@ -125,20 +169,6 @@ mod tests {
         let error = check("loud").unwrap_err();
         assert!(error.contains("loud") && error.contains("trace"), "{error}");
         assert!(check("topoloom=loud").is_err());
-    }
-
-    /// What was written.
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
     }
 
     /// Says one thing inside a span, as our own room, as the client, and as the watcher.
@@ -169,7 +199,7 @@ mod tests {
                 handle.reload(parse(filter).unwrap()).unwrap();
                 speak();
             });
-            let said = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+            let said = lines.text();
             let said: Vec<_> = said.lines().filter_map(|line| line.split_once(": ")?.1.split_once(": ")).collect();
             assert_eq!(said, heard, "{filter}");
         }

@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::client::chain;
 use super::gate::Closed;
 
+/// What stands before the missing rule in the sentence of a refusal.
+const RULE: &str = ". The missing rule: ";
+
 /// One reading of an error of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -120,6 +123,18 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Refusal {
+    /// What is wrong, without the object that it was met on: equal for all that one rule would cure.
+    #[must_use]
+    pub fn cause(&self) -> (Reason, &str) {
+        (self.reason, self.rule().unwrap_or(&self.message))
+    }
+
+    /// The RBAC rule that would allow it.
+    #[must_use]
+    pub fn rule(&self) -> Option<&str> {
+        self.message.split_once(RULE).map(|(_, rule)| rule).filter(|_| self.reason == Reason::Forbidden)
+    }
+
     /// Reads an error of the client.
     #[must_use]
     pub fn of(error: &kube::Error) -> Self {
@@ -181,7 +196,7 @@ impl Refusal {
         };
         let message = match reason {
             Reason::Forbidden => match missing_rule(message) {
-                Some(rule) => format!("{message}. The missing rule: {rule}"),
+                Some(rule) => format!("{message}{RULE}{rule}"),
                 None => message.to_owned(),
             },
             Reason::WebhookUnreachable => format!(

@@ -7,20 +7,17 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use kube::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{self, Event};
 use serde::de::DeserializeOwned;
 
 use super::Refusal;
-use super::pause::Pauses;
+use super::watches::{self, Config, Event};
 
 /// Every state of the object from now on, and every error in between; the watch goes on by itself.
 pub fn watch<K>(api: Api<K>, name: &str) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send + use<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    states(watcher::watcher(api, only(name)).backoff(Pauses::default()))
+    states(watches::events(api, only(name)))
 }
 
 /// The same for what must not be missed for long: each watch listens for this time, in whole seconds, and is followed by the
@@ -34,7 +31,7 @@ where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let seconds = u32::try_from(listens.as_secs()).unwrap_or(u32::MAX);
-    states(watcher::watcher(api, only(name).timeout(seconds)).backoff(Pauses::default()))
+    states(watches::events(api, only(name).timeout(seconds)))
 }
 
 /// The same for what cannot wait: a watch that broke is opened again after this pause, however often it breaks.
@@ -46,22 +43,7 @@ pub fn watch_every<K>(
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    states(watcher::watcher(api, only(name)).backoff(Always(pause)))
-}
-
-/// One pause, every time.
-struct Always(Duration);
-
-impl Iterator for Always {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        Some(self.0)
-    }
-}
-
-impl Backoff for Always {
-    fn reset(&mut self) {}
+    states(watches::events_every(api, only(name), pause))
 }
 
 /// The field selector that restricts a list or a watch to the objects of one name, in whichever namespace: `resourceNames`
@@ -71,12 +53,12 @@ pub fn named(name: &str) -> String {
     format!("metadata.name={name}")
 }
 
-fn only(name: &str) -> watcher::Config {
-    watcher::Config::default().fields(&named(name))
+fn only(name: &str) -> Config {
+    Config::default().fields(&named(name))
 }
 
 fn states<K>(
-    events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
+    events: impl Stream<Item = Result<Event<K>, Refusal>> + Send,
 ) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send
 where
     K: Send,
@@ -95,7 +77,7 @@ where
             Ok(Event::InitDone) => Some(Ok(listed.take())),
             Ok(Event::Apply(object)) => Some(Ok(Some(object))),
             Ok(Event::Delete(_)) => Some(Ok(None)),
-            Err(error) => Some(Err(Refusal::of_watch(&error))),
+            Err(refusal) => Some(Err(refusal)),
         };
         std::future::ready(state)
     })

@@ -19,7 +19,9 @@ pub async fn watch(client: kube::Client, namespace: String, name: String, key: S
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let place = format!("plugin.configMap {namespace}/{name}[{key}]");
     let mut states = std::pin::pin!(single::watch(api, &name));
+    let mut refused = None;
     while let Some(state) = states.next().await {
+        let was_refused = refused.take();
         let offer = match state {
             // Unpacking and hashing may take a while, and may meet what no decoder was made for.
             Ok(map) => {
@@ -31,7 +33,10 @@ pub async fn watch(client: kube::Client, namespace: String, name: String, key: S
             Err(refusal) => {
                 // What was offered before stays offered: an API server that is away takes nothing from anybody.
                 if teller.has_module() {
-                    tracing::warn!(place, error = %refusal, "the ConfigMap of a plugin cannot be watched");
+                    if was_refused.as_ref() != Some(&refusal) {
+                        tracing::warn!(place, error = %refusal, "the ConfigMap of a plugin cannot be watched");
+                    }
+                    refused = Some(refusal);
                     continue;
                 }
                 Offer::missing(format!("{place} cannot be read: {refusal}"))

@@ -16,13 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
 use tokio::sync::{Notify, watch};
 use topoloom_core::snapshot::{Change, ColumnKey, NodeMeta, Store, View};
 
-use crate::cluster::Refusal;
-use crate::cluster::pause::Pauses;
+use crate::cluster::watches::{self, Config, Event};
 use crate::manager::health::Check;
 
 /// Nodes per page of a list: 500 nodes are about half a megabyte of metadata, so a relist of any cluster stays small.
@@ -154,8 +151,7 @@ impl Nodes {
         let _ = self.begun.subscribe().wait_for(|begun| *begun).await;
         let api = kube::Api::<PartialObjectMeta<Node>>::all(client);
         loop {
-            let config = watcher::Config::default().page_size(PAGE);
-            let mut events = std::pin::pin!(watcher::watcher(api.clone(), config).backoff(Pauses::default()));
+            let mut events = std::pin::pin!(watches::events(api.clone(), Config::default().page_size(PAGE)));
             loop {
                 let event = tokio::select! {
                     event = events.next() => event,
@@ -163,7 +159,7 @@ impl Nodes {
                 };
                 match event {
                     Some(Ok(event)) => self.event(event, &check),
-                    Some(Err(error)) => check.fail(&Refusal::of_watch(&error)),
+                    Some(Err(refusal)) => check.fail(&refusal),
                     None => break,
                 }
             }

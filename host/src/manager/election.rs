@@ -307,6 +307,7 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             stored: None,
             may_be_ours: false,
             check: setup.check,
+            unwatched: None,
             metrics: setup.metrics,
         };
         let ended = election.ended.clone().drop_guard();
@@ -355,6 +356,8 @@ struct Runner {
     /// A claim of ours was sent that nothing speaks against: it may be stored even if no answer said so.
     may_be_ours: bool,
     check: Check,
+    /// Why it cannot be watched, while it cannot.
+    unwatched: Option<Refusal>,
     metrics: Metrics,
 }
 
@@ -518,9 +521,19 @@ impl Runner {
 
     fn watched(&mut self, state: Result<Option<Lease>, Refusal>) {
         match state {
-            Ok(lease) => self.saw(Seen::Watch, lease),
+            Ok(lease) => {
+                self.unwatched = None;
+                self.saw(Seen::Watch, lease);
+            }
             Err(refusal) => {
-                self.check.fail(&refusal);
+                // No failure of the check: the lease is read instead, and only where that fails something is missing.
+                if self.unwatched.as_ref() != Some(&refusal) {
+                    tracing::warn!(
+                        check = self.group.check(), reason = refusal.reason.as_str(), error = %refusal,
+                        "the lease cannot be watched; it is read instead"
+                    );
+                }
+                self.unwatched = Some(refusal);
                 self.candidate.unwatched(boot_time());
             }
         }

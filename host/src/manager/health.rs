@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use topoloom_core::controllers::OURS;
 
 use super::election::{Election, Group, Role};
-use crate::cluster::Refusal;
+use crate::cluster::{Reason, Refusal};
 
 /// A failure that was not repeated for this long is over.
 const FORGOTTEN: Duration = Duration::from_secs(90);
@@ -45,6 +45,8 @@ struct Checked {
     followers: Option<(Group, Duration)>,
     /// Since when it fails without a success in between.
     failing_since: Option<Instant>,
+    /// The cause that the log names as the present one.
+    told: Option<(Reason, String)>,
 }
 
 /// How a controller stands.
@@ -125,7 +127,7 @@ impl Health {
     }
 
     fn add(&self, name: &'static str, group: Option<Group>, state: State) -> Check {
-        self.lock().checks.insert(name, Checked { state, group, followers: None, failing_since: None });
+        self.lock().checks.insert(name, Checked { state, group, followers: None, failing_since: None, told: None });
         Check { name, health: self.clone(), controller: None }
     }
 
@@ -183,7 +185,7 @@ impl Health {
         };
         let mut ready = true;
         let mut lines = String::new();
-        for (name, Checked { state, group, followers, failing_since }) in &inner.checks {
+        for (name, Checked { state, group, followers, failing_since, .. }) in &inner.checks {
             let counts = group.is_none_or(leads);
             ready &= !counts || !matches!(state, State::Starting(_));
             let fails_for = failing_since.map(|since| since.elapsed());
@@ -298,6 +300,7 @@ impl Check {
         }
         let checked = inner.checks.get_mut(self.name)?;
         checked.failing_since = None;
+        checked.told = None;
         Some(std::mem::replace(&mut checked.state, state))
     }
 
@@ -318,7 +321,7 @@ impl Check {
         }
     }
 
-    /// It does not work. The first of equal failures in a row is logged.
+    /// It does not work. The first of failures in a row that have one cause is logged.
     pub fn fail(&self, refusal: &Refusal) {
         let why = refusal.message.clone();
         let known = {
@@ -328,11 +331,12 @@ impl Check {
                 State::Passing | State::Failing(..) | State::Absent(_) => State::Failing(why, Instant::now()),
                 State::Starting(_) => State::Starting(why),
             };
-            let known = match (&checked.state, &next) {
-                (State::Failing(old, _), State::Failing(new, _)) => old == new,
-                (old, new) => old == new,
-            };
             checked.state = next;
+            let (reason, cause) = refusal.cause();
+            let known = checked.told.as_ref().is_some_and(|(told, of)| *told == reason && of == cause);
+            if !known {
+                checked.told = Some((reason, cause.to_owned()));
+            }
             checked.failing_since.get_or_insert_with(Instant::now);
             known
         };

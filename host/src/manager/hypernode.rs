@@ -81,6 +81,7 @@ struct Checks {
     hyper_nodes: Check,
     config: Check,
     reports: Check,
+    verbs: Check,
     status: Check,
     rival: Check,
 }
@@ -92,6 +93,7 @@ impl Checks {
             hyper_nodes: health.check_of_controller("hypernodes", Group::HyperNode, HYPER_NODE),
             config: health.check_of_leader("config", Group::HyperNode),
             reports: health.optional("discoverysources"),
+            verbs: health.optional("verbs"),
             status: health.optional("status"),
             rival: health.optional("volcano-lease"),
         }
@@ -238,8 +240,9 @@ impl Parts {
         let check = self.checks.reports.clone();
         reporting.spawn(
             "reports",
-            Arc::clone(&reports).write(self.writes.clone(), check.clone(), self.work.clone(), shared.events.clone()),
+            Arc::clone(&reports).write(self.writes.clone(), check, self.work.clone(), shared.events.clone()),
         );
+        let check = self.checks.verbs.clone();
         writers.spawn("verbs", verbs::watch(self.writes.clone(), Arc::clone(&reports), verbs, check));
         if self.options.mode == Mode::Apply {
             let status = StatusWriter {

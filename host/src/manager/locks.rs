@@ -242,3 +242,6 @@ async fn sweep(
     watches.cut_off().await;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use topoloom_api::DiscoverySource;
@@ -20,7 +18,7 @@ use topoloom_api::names::{
 use topoloom_core::plugin::Digest;
 
 use super::health::Check;
-use crate::cluster::pause::Pauses;
+use crate::cluster::watches::{self, Config, Event};
 use crate::cluster::{Reason, Refusal};
 use crate::discovery::report::Reports;
 
@@ -39,8 +37,7 @@ pub enum Said {
 /// Watches until dropped.
 pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedSender<Said>, check: Check) {
     let api: Api<DiscoverySource> = Api::all(client);
-    let mut events =
-        std::pin::pin!(watcher::watcher(api.clone(), watcher::Config::default()).backoff(Pauses::default()));
+    let mut events = std::pin::pin!(watches::events(api.clone(), Config::default()));
     let mut seen = BTreeSet::new();
     let mut known = BTreeSet::new();
     while let Some(event) = events.next().await {
@@ -68,8 +65,7 @@ pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedS
                 known.remove(&name);
                 reports.vanished(&name);
             }
-            Err(error) => {
-                let refusal = Refusal::of_watch(&error);
+            Err(refusal) => {
                 if refusal.reason == Reason::NoSuchResource {
                     check.absent(&refusal.message);
                 } else {

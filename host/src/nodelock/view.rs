@@ -18,8 +18,6 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core_v1;
 use kube::api::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
 use prometheus_client::metrics::histogram::Histogram;
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -33,7 +31,7 @@ use super::lock;
 use super::pods::{Seen, Slice};
 use super::wire::{self, Annotations};
 use crate::cluster::Refusal;
-use crate::cluster::pause::Pauses;
+use crate::cluster::watches::{self, Config, Event};
 
 /// Objects per page of a list.
 const PAGE: u32 = 500;
@@ -427,30 +425,35 @@ impl View {
 
     async fn watch_nodes(&self, client: kube::Client, say: impl Fn(Result<(), &Refusal>)) {
         let api = kube::Api::<NodeMeta>::all(client);
-        let config = watcher::Config::default().page_size(PAGE);
-        let mut events = std::pin::pin!(watcher::watcher(api, config).backoff(Pauses::default()));
+        let mut events = std::pin::pin!(watches::events(api, Config::default().page_size(PAGE)));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
+                    let answered = watches::is_answer(&event);
                     self.node_event(event);
-                    say(Ok(()));
+                    if answered {
+                        say(Ok(()));
+                    }
                 }
-                Err(error) => say(Err(&Refusal::of_watch(&error))),
+                Err(refusal) => say(Err(&refusal)),
             }
         }
     }
 
     async fn watch_pods(&self, client: kube::Client, say: impl Fn(Result<(), &Refusal>)) {
         let api = kube::Api::<Slice>::all(client);
-        let config = watcher::Config::default().page_size(PAGE).fields("status.phase!=Succeeded,status.phase!=Failed");
-        let mut events = std::pin::pin!(watcher::watcher(api, config).backoff(Pauses::default()));
+        let config = Config::default().page_size(PAGE).fields("status.phase!=Succeeded,status.phase!=Failed");
+        let mut events = std::pin::pin!(watches::events(api, config));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
+                    let answered = watches::is_answer(&event);
                     self.pod_event(event);
-                    say(Ok(()));
+                    if answered {
+                        say(Ok(()));
+                    }
                 }
-                Err(error) => say(Err(&Refusal::of_watch(&error))),
+                Err(refusal) => say(Err(&refusal)),
             }
         }
     }

@@ -13,8 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
 use tokio::sync::{Notify, watch};
 use topoloom_api::HyperNode;
 use topoloom_api::condition::Condition;
@@ -23,8 +21,8 @@ use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Observed};
 
 use super::convert;
-use crate::cluster::pause::Pauses;
-use crate::cluster::{Reason, Refusal};
+use crate::cluster::watches::{self, Config, Event};
+use crate::cluster::Reason;
 use crate::discovery::nodes::Listener;
 use crate::manager::health::Check;
 
@@ -246,26 +244,22 @@ impl HyperNodes {
     /// Watches until the task is dropped.
     pub async fn run(self: Arc<Self>, client: kube::Client, check: Check) {
         let api = kube::Api::<HyperNode>::all(client);
-        let config = watcher::Config::default().page_size(PAGE);
-        let mut events = std::pin::pin!(watcher::watcher(api, config).backoff(Pauses::default()));
+        let mut events = std::pin::pin!(watches::events(api, Config::default().page_size(PAGE)));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.event(event, &check),
-                Err(error) => {
-                    let refusal = Refusal::of_watch(&error);
-                    match refusal.reason {
-                        Reason::Expired => {}
-                        Reason::NoSuchResource => check.absent(&refusal.message),
-                        _ => check.fail(&refusal),
-                    }
-                }
+                Err(refusal) => match refusal.reason {
+                    Reason::Expired => {}
+                    Reason::NoSuchResource => check.absent(&refusal.message),
+                    _ => check.fail(&refusal),
+                },
             }
         }
     }
 
     fn event(&self, event: Event<HyperNode>, check: &Check) {
         let mut inner = self.lock();
-        let passed = !matches!(event, Event::Init | Event::InitApply(_));
+        let passed = watches::is_answer(&event);
         let changes: Vec<Changed> = match event {
             Event::Apply(object) => inner.put(&object).into_iter().collect(),
             Event::Delete(object) => {

@@ -14,13 +14,11 @@ use futures::StreamExt;
 use futures::stream::select_all;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::ListParams;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event};
 use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::pause::Pauses;
+use crate::cluster::watches::{self, Config, Event};
 use crate::cluster::{Reason, Refusal, single};
 use crate::manager::health::Check;
 
@@ -155,16 +153,26 @@ impl Named {
     }
 }
 
+/// Says how all the watches stand, by the first that fails: each names its own lease, and one after the other they would
+/// look like news with every try.
+fn say(check: &Check, refused: &[Option<Refusal>]) {
+    match refused.iter().flatten().next() {
+        Some(refusal) if refusal.reason == Reason::Forbidden => check.absent(&refusal.message),
+        Some(refusal) => check.fail(refusal),
+        None => check.pass(),
+    }
+}
+
 /// Watches the leases of these names in every namespace, until dropped.
 pub async fn watch(client: kube::Client, names: Vec<String>, rival: watch::Sender<Rival>, check: Check) {
     let api: Api<Lease> = Api::all(client);
     let each = names.iter().enumerate().map(|(index, name)| {
-        let events = watcher::watcher(api.clone(), watcher::Config::default().fields(&single::named(name)))
-            .backoff(Pauses::default());
+        let events = watches::events(api.clone(), Config::default().fields(&single::named(name)));
         Box::pin(events.map(move |event| (index, event)))
     });
     let mut events = select_all(each);
     let mut all: Vec<Named> = names.iter().map(|_| Named::default()).collect();
+    let mut refused: Vec<Option<Refusal>> = names.iter().map(|_| None).collect();
     loop {
         let now = Instant::now();
         let leads = names.iter().zip(&all).find_map(|(name, named)| Some((name, named.held(now)?)));
@@ -182,21 +190,21 @@ pub async fn watch(client: kube::Client, names: Vec<String>, rival: watch::Sende
         tokio::select! {
             Some((index, event)) = events.next() => match event {
                 Ok(event) => {
-                    if !matches!(event, Event::Init | Event::InitApply(_)) {
-                        check.pass();
+                    if watches::is_answer(&event) {
+                        refused.get_mut(index).into_iter().for_each(|refused| *refused = None);
+                        say(&check, &refused);
                     }
                     if let Some(named) = all.get_mut(index) {
                         named.hears(event, Instant::now());
                     }
                 }
-                Err(error) => match Refusal::of_watch(&error) {
-                    refusal if refusal.reason == Reason::Forbidden => {
-                        check.absent(&refusal.message);
-                        // A right that nobody gave is no reason to stand still.
-                        all.get_mut(index).into_iter().for_each(|named| named.is_known = true);
-                    }
-                    refusal => check.fail(&refusal),
-                },
+                Err(refusal) => {
+                    // A right that nobody gave is no reason to stand still.
+                    let is_known = refusal.reason == Reason::Forbidden;
+                    all.get_mut(index).into_iter().for_each(|named| named.is_known |= is_known);
+                    refused.get_mut(index).into_iter().for_each(|refused| *refused = Some(refusal.clone()));
+                    say(&check, &refused);
+                }
             },
             () = tokio::time::sleep_until(ends.unwrap_or(far)) => {
                 for (name, named) in names.iter().zip(&mut all).filter(|(_, named)| named.seems_over(Instant::now())) {
@@ -222,6 +230,21 @@ mod tests {
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": 20},
         }))
         .unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn leases_that_may_not_be_watched_are_one_line_in_the_log_whatever_their_names() {
+        let (client, asked) = crate::cluster::watches::staged::forbidding();
+        let (lines, _guard) = crate::log::heard::Lines::of_warnings();
+        let (rival, leads) = watch::channel(unknown());
+        let health = crate::manager::health::Health::default();
+        let names = ["vc-a".to_owned(), "vc-b".to_owned()].into();
+        let watched = super::watch(client, names, rival, health.optional("volcano-lease"));
+        let _ = tokio::time::timeout(Duration::from_secs(60), watched).await;
+        assert_eq!(*leads.borrow(), None, "a right that is missing stops nothing");
+        assert_eq!((lines.count("absent"), lines.count("")), (1, 1), "{}", lines.text());
+        let asked = asked.load(std::sync::atomic::Ordering::SeqCst);
+        assert!(asked <= 2 * 11, "{asked} lists in a minute");
     }
 
     #[test]

@@ -209,6 +209,7 @@ pub(super) fn replica(timing: Timing) -> Replica {
         stored: None,
         may_be_ours: false,
         check: health.check(Group::HyperNode.check()),
+        unwatched: None,
         metrics: Metrics::default(),
     };
     Replica { runner, role, release, health }
@@ -253,17 +254,31 @@ async fn an_api_server_that_does_not_answer_is_told_by_the_check() {
 }
 
 #[test]
-fn a_watch_that_came_back_is_told_by_the_check() {
+fn that_there_is_no_lease_is_no_proof_that_there_can_be_one() {
     let Replica { mut runner, health, .. } = replica(SLOW);
     runner.watched(Ok(Some(held_by("other"))));
     assert_eq!(health.report().1, "[+] lease-hypernode ok\n");
-    runner.watched(Err(late()));
-    assert!(health.report().1.starts_with("[!] lease-hypernode failing: "), "{:?}", health.report());
-    // That there is none is no proof that there can be one.
+    runner.check.fail(&late());
     runner.watched(Ok(None));
     assert!(health.report().1.starts_with("[!] lease-hypernode failing: "), "{:?}", health.report());
     runner.watched(Ok(Some(held_by("other"))));
     assert_eq!(health.report().1, "[+] lease-hypernode ok\n");
+}
+
+/// It is opened again with every retry period, and the lease is read and renewed in between.
+#[test]
+fn a_watch_that_is_refused_while_the_lease_can_be_read_is_one_line_per_change() {
+    let Replica { mut runner, health, .. } = replica(SLOW);
+    let (lines, _guard) = crate::log::heard::Lines::of_warnings();
+    let refused = |what: &str| Refusal { reason: Reason::Forbidden, message: what.to_owned(), retry_after: None };
+    for (what, said) in [("no watch", 1), ("no list", 2), ("no watch", 3)] {
+        for _ in 0..30 {
+            runner.watched(Err(refused(what)));
+            runner.saw(Seen::Read, Some(held_by("other")));
+        }
+        assert_eq!(lines.count("cannot be watched"), said, "{}", lines.text());
+    }
+    assert_eq!((lines.count(""), health.report().1.as_str()), (3, "[+] lease-hypernode ok\n"));
 }
 
 #[tokio::test]
