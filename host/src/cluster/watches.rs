@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt};
 use kube::Api;
-pub use kube::runtime::watcher::{Config, Event};
 use kube::runtime::watcher::{self, watcher};
+pub use kube::runtime::watcher::{Config, Event};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 

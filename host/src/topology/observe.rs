@@ -21,8 +21,8 @@ use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Observed};
 
 use super::convert;
-use crate::cluster::watches::{self, Config, Event};
 use crate::cluster::Reason;
+use crate::cluster::watches::{self, Config, Event};
 use crate::discovery::nodes::Listener;
 use crate::manager::health::Check;
 

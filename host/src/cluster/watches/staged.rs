@@ -21,7 +21,8 @@ pub(crate) fn forbidding() -> (kube::Client, Arc<AtomicUsize>) {
         let message = format!(
             "{resource}{object} is forbidden: User \"system:serviceaccount:t:t\" cannot list resource \"{resource}\" in API group \"\" at the cluster scope"
         );
-        let body = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": message});
+        let body =
+            json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": message});
         let answer = Response::builder().status(403).body(Body::from(body.to_string().into_bytes())).unwrap();
         async move { Ok::<_, Infallible>(answer) }
     };

@@ -67,7 +67,8 @@ impl Server {
             self.lists.lock().unwrap().push(at);
         }
         let list = |metadata: Value| (200, json!({"kind": "ConfigMapList", "metadata": metadata, "items": []}));
-        let error = |code: u16| json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "no"});
+        let error =
+            |code: u16| json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "no"});
         let (code, body) = match (self.rule)(query, at) {
             Answer::List => list(json!({"resourceVersion": "7"})),
             Answer::Page => list(json!({"resourceVersion": "7", "continue": "more"})),
@@ -99,7 +100,10 @@ async fn a_watch_that_stays_broken_asks_nine_times_in_half_a_minute_and_then_twi
     let rules: [(&str, Plain); 4] = [
         ("forbidden", |_, _| Answer::Error(403)),
         ("failing", |_, _| Answer::Error(500)),
-        ("the second page fails", |query, _| if query.contains("continue") { Answer::Error(500) } else { Answer::Page }),
+        (
+            "the second page fails",
+            |query, _| if query.contains("continue") { Answer::Error(500) } else { Answer::Page },
+        ),
         ("the history is always gone", |query, _| if is_list(query) { Answer::List } else { Answer::Expired }),
     ];
     for (what, rule) in rules {
@@ -116,7 +120,13 @@ async fn what_is_given_is_noticed_within_half_a_minute_and_the_next_failure_is_t
     let given = 1000 * S;
     let server = Server::new(move |query, at| match at {
         at if at < given => Answer::Error(403),
-        at if at < given + 60 * S => if is_list(query) { Answer::List } else { Answer::Silence },
+        at if at < given + 60 * S => {
+            if is_list(query) {
+                Answer::List
+            } else {
+                Answer::Silence
+            }
+        }
         _ => Answer::Error(500),
     });
     let mut events = std::pin::pin!(server.watched());
