@@ -126,9 +126,10 @@ pub async fn run(
 ) -> Result<(), Error> {
     let health = Health::default();
     let servers = Servers::listen(&options).await?;
-    let mut registry = MetricRegistry::with_prefix(metrics::catalogue::PREFIX);
+    let mut shown = metrics::process::registry();
+    let registry = metrics::process::ours(&mut shown);
     let switch = Switch::new(ReadOnly::Yes);
-    let Process { requests, elections: counted, work } = Process::register(&mut registry);
+    let Process { requests, elections: counted, work } = Process::register(registry);
     let (elections, thread) = elections(&connection, &options, &switch, &health, &requests, &counted)?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -159,15 +160,15 @@ pub async fn run(
         requests: &requests,
         limit: &limit,
         work: &work,
-        metrics: &mut registry,
+        metrics: registry,
         pages: &mut pages,
         debug: &mut debug,
         locks: &OnceCell::new(),
     };
     let initialised = initialise(&mut parts, controllers());
-    health.register(&mut registry);
+    health.register(registry);
     if let Some(spans) = &spans {
-        spans.metrics().register(&mut registry);
+        spans.metrics().register(registry);
     }
     pages.push(admin::debug(debug, log, options.profiling));
     let serving = CancellationToken::new();
@@ -178,7 +179,7 @@ pub async fn run(
             location: options.location.clone(),
             switch: switch.clone(),
             forced: options.writes == Writes::LeasesOnly,
-            metrics: SettingMetrics::register(&mut registry),
+            metrics: SettingMetrics::register(registry),
         };
         config_watch::watch_switch(reads.client.clone(), place, health.check("config"))
     });
@@ -192,7 +193,7 @@ pub async fn run(
         counted.role(election.group(), &election.role());
         election.begin();
     }
-    let mut served = servers.serve(&health, registry, pages, &serving);
+    let mut served = servers.serve(&health, shown, pages, &serving);
     if let Some(switched) = switched {
         served.spawn("read-only switch", switched);
     }

@@ -83,7 +83,7 @@ impl Metrics {
             metrics.requests.clone(),
         );
         registry.register_with_unit(
-            "api_request",
+            "api_request_duration",
             "Time until the head of the answer of the API server",
             Unit::Seconds,
             metrics.seconds.clone(),

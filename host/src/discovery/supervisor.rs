@@ -559,6 +559,7 @@ impl Supervisor {
         }
         self.publish_last().await;
         self.shared.metrics.forget(&self.source);
+        self.shared.runtime.metrics().forget_source(&self.source);
         tracing::info!(source = &*self.source, "stopped");
         left
     }

@@ -63,7 +63,7 @@ impl Metrics {
         let metrics = Self::default();
         registry.register("endpoint_requests", "Requests of plugins to endpoints by outcome", metrics.requests.clone());
         let seconds = "Time of a request until the head of its answer";
-        registry.register_with_unit("endpoint_request", seconds, Unit::Seconds, metrics.seconds.clone());
+        registry.register_with_unit("endpoint_request_duration", seconds, Unit::Seconds, metrics.seconds.clone());
         let received = "What endpoints answered, unpacked";
         registry.register_with_unit("endpoint_received", received, Unit::Bytes, metrics.received.clone());
         let denials = "Requests of plugins that were refused, by what was not granted";

@@ -1,6 +1,7 @@
 //! The metrics of the process: one registry, one struct per room, labels from closed sets only.
 
 pub mod catalogue;
+pub(super) mod process;
 mod rooms;
 mod settings;
 mod swaps;
@@ -80,8 +81,6 @@ pub struct RoundLabels {
 pub struct RoundMetrics {
     rounds: Family<RoundLabels, Counter>,
     seconds: Family<SourceLabels, Histogram>,
-    guest_seconds: Family<SourceLabels, Counter<f64, std::sync::atomic::AtomicU64>>,
-    guest_memory: Family<SourceLabels, Gauge>,
     nodes: Family<SourceLabels, Gauge>,
     groups: Family<SourceLabels, Gauge>,
     held: Family<SourceLabels, Gauge>,
@@ -104,8 +103,6 @@ impl RoundMetrics {
         let metrics = Self {
             rounds: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(ROUND_BUCKETS)),
-            guest_seconds: Family::default(),
-            guest_memory: Family::default(),
             nodes: Family::default(),
             groups: Family::default(),
             held: Family::default(),
@@ -123,18 +120,6 @@ impl RoundMetrics {
             "Time of a round from its start to its last write",
             Unit::Seconds,
             metrics.seconds.clone(),
-        );
-        registry.register_with_unit(
-            "guest_cpu",
-            "Time computed inside plugins",
-            Unit::Seconds,
-            metrics.guest_seconds.clone(),
-        );
-        registry.register_with_unit(
-            "guest_peak_memory",
-            "Peak memory of the last call",
-            Unit::Bytes,
-            metrics.guest_memory.clone(),
         );
         registry.register("nodes_covered", "Existing Nodes with a place in the applied result", metrics.nodes.clone());
         registry.register("groups", "HyperNodes of the applied result", metrics.groups.clone());
@@ -169,13 +154,6 @@ impl RoundMetrics {
         self.rounds.get_or_create(&RoundLabels { source: source.to_owned(), outcome }).inc();
         self.outcomes().entry(source.to_owned()).or_default().insert(outcome);
         self.seconds.get_or_create(&SourceLabels { source: source.to_owned() }).observe(seconds);
-    }
-
-    /// What a call cost.
-    pub fn guest(&self, source: &str, usage: &topoloom_core::plugin::Usage) {
-        let labels = SourceLabels { source: source.to_owned() };
-        self.guest_seconds.get_or_create(&labels).inc_by(usage.cpu.as_secs_f64());
-        self.guest_memory.get_or_create(&labels).set(i64::try_from(usage.peak_memory).unwrap_or(i64::MAX));
     }
 
     /// A plugin took over; `back`: the one before it was taken back.
@@ -257,7 +235,6 @@ impl RoundMetrics {
     /// One series of each kind there can be; `any` stands where no set of words is closed.
     fn examples(&self, any: &'static str) {
         self.round(any, any, 0.0);
-        self.guest(any, &topoloom_core::plugin::Usage::default());
         self.in_force(any, 0, 0);
         self.held(any, false);
         self.drift(any);
@@ -275,8 +252,6 @@ impl RoundMetrics {
             self.rounds.remove(&RoundLabels { source: source.to_owned(), outcome });
         }
         self.seconds.remove(&labels);
-        self.guest_seconds.remove(&labels);
-        self.guest_memory.remove(&labels);
         self.nodes.remove(&labels);
         self.groups.remove(&labels);
         self.held.remove(&labels);

@@ -451,6 +451,7 @@ impl Sources {
         }
         // One that ended well has done so itself; one that broke has not.
         self.shared.metrics.forget(source);
+        self.shared.runtime.metrics().forget_source(source);
         let known = self.known.entry(source.to_owned()).or_default();
         known.status.source = source.to_owned();
         known.status.state = Some(State::Disabled);

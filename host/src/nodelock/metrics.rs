@@ -93,7 +93,7 @@ impl BindMetrics {
         registry.register("node_lock_under_way", "Binds under way", metrics.under_way.clone());
         registry.register("extender_filtered_nodes", "Nodes that the filter left out", metrics.filtered.clone());
         registry.register_with_unit(
-            "extender_request",
+            "extender_request_duration",
             "Time of a request to the extender",
             Unit::Seconds,
             metrics.requests.clone(),

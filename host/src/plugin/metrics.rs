@@ -3,7 +3,7 @@
 //! A series belongs to the bytes of a plugin (its short digest) and carries its name once it has said one. It ends with
 //! the last handle of those bytes, so their number is bounded by what is loaded, not by what ever was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -56,6 +56,14 @@ struct PluginLabels {
     digest: Arc<str>,
 }
 
+/// What a plugin costs is paid for a source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CostLabels {
+    source: Arc<str>,
+    plugin: Arc<str>,
+    digest: Arc<str>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
     plugin: Arc<str>,
@@ -79,8 +87,8 @@ struct LimitLabels {
 pub struct Metrics {
     calls: Family<CallLabels, Counter>,
     seconds: Family<PluginLabels, Histogram>,
-    cpu: Family<PluginLabels, Counter<f64, AtomicU64>>,
-    peak_memory: Family<PluginLabels, Gauge>,
+    cpu: Family<CostLabels, Counter<f64, AtomicU64>>,
+    peak_memory: Family<CostLabels, Gauge>,
     received: Family<PluginLabels, Counter>,
     sent: Family<PluginLabels, Counter>,
     log_dropped: Family<PluginLabels, Counter>,
@@ -90,11 +98,13 @@ pub struct Metrics {
 }
 
 /// The bytes of one digest, however often they are loaded.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Live {
     handles: usize,
     /// A plugin is a function of its arguments, and `describe` has none: the first name is the name.
     name: Option<Arc<str>>,
+    /// Which sources have called it.
+    sources: BTreeSet<Arc<str>>,
 }
 
 impl Default for Metrics {
@@ -147,8 +157,10 @@ impl Metrics {
         let (plugin, digest) = both();
         let labels = PluginLabels { plugin, digest };
         self.seconds.get_or_create(&labels).observe(0.0);
-        self.cpu.get_or_create(&labels).inc_by(0.0);
-        self.peak_memory.get_or_create(&labels).set(0);
+        let (plugin, digest) = both();
+        let cost = CostLabels { source: any.into(), plugin, digest };
+        self.cpu.get_or_create(&cost).inc_by(0.0);
+        self.peak_memory.get_or_create(&cost).set(0);
         for counter in [&self.received, &self.sent, &self.log_dropped] {
             counter.get_or_create(&labels).inc();
         }
@@ -188,8 +200,25 @@ impl Metrics {
 
     /// The series of a plugin, which end with the last of these for the same bytes.
     pub(super) fn series(&self, digest: &Arc<str>) -> Series {
-        self.live().entry(Arc::clone(digest)).or_insert(Live { handles: 0, name: None }).handles += 1;
+        self.live().entry(Arc::clone(digest)).or_insert(Live::default()).handles += 1;
         Series { metrics: self.clone(), digest: Arc::clone(digest) }
+    }
+
+    /// A source is gone: what plugins cost it ends. Others may go on with the same plugins.
+    pub fn forget_source(&self, source: &str) {
+        for (digest, live) in self.live().iter_mut() {
+            let Some(source) = live.sources.take(source) else { continue };
+            for plugin in live.name.iter().chain([&UNNAMED.into()]) {
+                self.forget_cost(&source, plugin, digest);
+            }
+        }
+    }
+
+    fn forget_cost(&self, source: &Arc<str>, plugin: &Arc<str>, digest: &Arc<str>) {
+        let (source, plugin, digest) = (Arc::clone(source), Arc::clone(plugin), Arc::clone(digest));
+        let labels = CostLabels { source, plugin, digest };
+        self.cpu.remove(&labels);
+        self.peak_memory.remove(&labels);
     }
 
     fn forget(&self, plugin: &Arc<str>, digest: &Arc<str>) {
@@ -199,8 +228,6 @@ impl Metrics {
         }
         let labels = PluginLabels { plugin: Arc::clone(plugin), digest: Arc::clone(digest) };
         self.seconds.remove(&labels);
-        self.cpu.remove(&labels);
-        self.peak_memory.remove(&labels);
         self.received.remove(&labels);
         self.sent.remove(&labels);
         self.log_dropped.remove(&labels);
@@ -233,8 +260,13 @@ impl Series {
     }
 
     /// A call begins. It counts as cancelled unless it ends.
-    pub(super) fn begin(&self) -> Ending<'_> {
-        Ending { series: Some(self) }
+    pub(super) fn begin(&self, source: &Arc<str>) -> Ending<'_> {
+        if let Some(live) = self.metrics.live().get_mut(&self.digest)
+            && !live.sources.contains(source)
+        {
+            live.sources.insert(Arc::clone(source));
+        }
+        Ending { series: Some((self, Arc::clone(source))) }
     }
 
     fn outcome(&self, outcome: &'static str) {
@@ -242,13 +274,15 @@ impl Series {
         self.metrics.calls.get_or_create(&labels).inc();
     }
 
-    fn ended(&self, error: Option<&CallError>, usage: &Usage) {
+    fn ended(&self, source: Arc<str>, error: Option<&CallError>, usage: &Usage) {
         self.outcome(error.map_or(OK, CallError::outcome));
         let metrics = &self.metrics;
         let labels = PluginLabels { plugin: self.name(), digest: Arc::clone(&self.digest) };
         metrics.seconds.get_or_create(&labels).observe(usage.wall.as_secs_f64());
-        metrics.cpu.get_or_create(&labels).inc_by(usage.cpu.as_secs_f64());
-        metrics.peak_memory.get_or_create(&labels).set(i64::try_from(usage.peak_memory).unwrap_or(i64::MAX));
+        let PluginLabels { plugin, digest } = labels.clone();
+        let cost = CostLabels { source, plugin, digest };
+        metrics.cpu.get_or_create(&cost).inc_by(usage.cpu.as_secs_f64());
+        metrics.peak_memory.get_or_create(&cost).set(i64::try_from(usage.peak_memory).unwrap_or(i64::MAX));
         metrics.received.get_or_create(&labels).inc_by(usage.received as u64);
         metrics.sent.get_or_create(&labels).inc_by(usage.sent as u64);
         metrics.log_dropped.get_or_create(&labels).inc_by(usage.log_dropped as u64);
@@ -267,30 +301,31 @@ impl Drop for Series {
             return;
         }
         // Removed under the lock: whoever loads the same bytes now begins a new series after it.
-        let name = live.remove(&self.digest).and_then(|live| live.name);
+        let Live { name, sources, .. } = live.remove(&self.digest).unwrap_or_default();
         for name in name.into_iter().chain([UNNAMED.into()]) {
             self.metrics.forget(&name, &self.digest);
+            sources.iter().for_each(|source| self.metrics.forget_cost(source, &name, &self.digest));
         }
     }
 }
 
 /// A call under way.
 pub(super) struct Ending<'a> {
-    series: Option<&'a Series>,
+    series: Option<(&'a Series, Arc<str>)>,
 }
 
 impl Ending<'_> {
     /// How it ended.
     pub(super) fn with(mut self, error: Option<&CallError>, usage: &Usage) {
-        if let Some(series) = self.series.take() {
-            series.ended(error, usage);
+        if let Some((series, source)) = self.series.take() {
+            series.ended(source, error, usage);
         }
     }
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        if let Some(series) = self.series.take() {
+        if let Some((series, _)) = self.series.take() {
             series.outcome(CANCELLED);
         }
     }

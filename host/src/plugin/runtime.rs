@@ -334,7 +334,7 @@ impl Plugin {
         question: Q,
         learn: impl FnOnce(&Q::Answer),
     ) -> Call<Q::Answer> {
-        let ending = self.loaded.series.begin();
+        let ending = self.loaded.series.begin(source);
         let call = self.shared.threads.call(self.begins(), self.job(source, budget), question).await;
         if let Ok(answer) = &call.end {
             learn(answer);

@@ -109,7 +109,6 @@ impl Supervisor {
             return;
         };
         let Some(revision) = &self.revision else { return };
-        self.shared.metrics.guest(&self.source, &call.usage);
         let outcome = match call.end {
             Err(error) => {
                 let until = self.pacing.failed_for(Instant::now(), error.retry());

@@ -10,14 +10,14 @@ use std::fmt::{self, Write};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-use super::{Discovery, Process};
+use super::{Discovery, Process, process};
 use crate::discovery::report::Reports;
 use crate::manager::health::Health;
 use crate::nodelock::metrics::{BindMetrics, SweepMetrics, hold_histogram};
 use crate::plugin::cache;
 use crate::traces;
 
-/// Before the name of every metric.
+/// Before the name of every metric of ours.
 pub const PREFIX: &str = "topoloom";
 
 /// The value of a label whose values are no closed set.
@@ -111,22 +111,23 @@ pub fn catalogue() -> Vec<Described> {
 
 /// All rooms, with an example of each series.
 fn registered() -> (Registry, impl Sized) {
-    let mut registry = Registry::with_prefix(PREFIX);
-    let kept = Process::register(&mut registry).examples(ANY);
-    Discovery::register(&mut registry).examples(ANY);
+    let mut all = process::registry();
+    let registry = process::ours(&mut all);
+    let kept = Process::register(registry).examples(ANY);
+    Discovery::register(registry).examples(ANY);
     let health = Health::default();
     health.examples(ANY);
-    health.register(&mut registry);
+    health.register(registry);
     registry.register_collector(Box::new(cache::Example(ANY)));
-    Reports::examples(ANY).register(&mut registry);
+    Reports::examples(ANY).register(registry);
     let spans = traces::Metrics::default();
     spans.examples();
-    spans.register(&mut registry);
+    spans.register(registry);
     // Every word that these can say has a series from the beginning.
-    BindMetrics::register(&mut registry);
-    SweepMetrics::register(&mut registry);
-    hold_histogram(&mut registry);
-    (registry, kept)
+    BindMetrics::register(registry);
+    SweepMetrics::register(registry);
+    hold_histogram(registry);
+    (all, kept)
 }
 
 /// Reads the text of a registry. The values in it are ours: none has a quote, a comma or a brace.
@@ -175,6 +176,7 @@ a Service in front, and with `metrics.serviceMonitor.enabled` a ServiceMonitor. 
 - A metric appears with its first series. What a replica that follows never does (rounds, writes) is absent there.
 - Counters begin anew with the process. The series of a source, a plugin or an endpoint end when that goes.
 - Labels have values from closed sets, or names that the configuration gives. Where a label has few values they are listed.
+- `process_*` are as in any other process, without the process that compiles plugins of others.
 - `source` is the name of a source, `plugin` what a plugin calls itself, `digest` the first digits of its digest, `endpoint`
   the name of an endpoint in the entry, `queue` that of a work queue, `group` what one lease is for.
 
@@ -240,7 +242,14 @@ mod tests {
     }
 
     /// Metrics without labels: there is one of each in a process.
-    const ALONE: [&str; 7] = [
+    const ALONE: [&str; 14] = [
+        "process_cpu_seconds",
+        "process_max_fds",
+        "process_open_fds",
+        "process_resident_memory_bytes",
+        "process_start_time_seconds",
+        "process_threads",
+        "process_virtual_memory_bytes",
         "topoloom_extender_filtered_nodes",
         "topoloom_node_lock_contended",
         "topoloom_node_lock_hold_seconds",
@@ -256,7 +265,7 @@ mod tests {
         let names: BTreeSet<_> = all.iter().map(|metric| &metric.name).collect();
         assert_eq!(names.len(), all.len(), "two metrics have one name");
         for metric in &all {
-            assert!(metric.name.starts_with("topoloom_"), "{metric:?}");
+            assert!(metric.name.starts_with("topoloom_") || metric.name.starts_with("process_"), "{metric:?}");
             assert!(metric.help.len() > 10, "{metric:?}");
             // Also what proves that a collector had an example: few things here are counted without a label.
             assert_eq!(metric.labels.is_empty(), ALONE.contains(&metric.name.as_str()), "{metric:?}");
@@ -276,7 +285,7 @@ mod tests {
         assert!(values("topoloom_rounds", "source").is_empty());
         assert!(values("topoloom_endpoint_requests", "outcome").contains(&"unauthorized"));
         assert_eq!(values("topoloom_node_lock_leaks", "done"), ["removed", "reported"]);
-        assert_eq!(values("topoloom_extender_request_seconds", "verb"), ["bind", "filter"]);
+        assert_eq!(values("topoloom_extender_request_duration_seconds", "verb"), ["bind", "filter"]);
     }
 
     #[test]

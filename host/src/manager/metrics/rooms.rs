@@ -5,7 +5,7 @@
 
 use prometheus_client::registry::Registry;
 
-use super::{RoundMetrics, SettingMetrics, WriteMetrics};
+use super::{RoundMetrics, SettingMetrics, WriteMetrics, process};
 use crate::cluster::requests;
 use crate::manager::election;
 use crate::{endpoints, plugin, work};
@@ -24,6 +24,7 @@ pub struct Process {
 impl Process {
     /// Registers all of it.
     pub fn register(registry: &mut Registry) -> Self {
+        process::build(registry);
         Self {
             requests: requests::Metrics::register(registry),
             elections: election::Metrics::register(registry),
