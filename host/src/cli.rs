@@ -12,6 +12,7 @@ mod discover;
 mod explain;
 mod fabric;
 mod host_args;
+mod installation;
 mod live;
 mod lock;
 mod options;
@@ -152,6 +153,31 @@ impl ClusterArgs {
     /// Our own namespace: leases, and the modules that are kept.
     fn own_namespace(&self) -> String {
         Location::from_environment(self.namespace.as_deref(), None).namespace
+    }
+
+    /// Whether a flag or a variable says which installation is meant, as in a pod of the chart.
+    fn names_an_installation(&self) -> bool {
+        let says = |given: &Option<String>| given.as_deref().is_some_and(|text| !text.is_empty());
+        says(&self.namespace) || says(&self.release) || says(&self.config_map)
+    }
+
+    /// The same with the installation that is meant: the only one, where nothing says which.
+    async fn found(&self) -> anyhow::Result<Self> {
+        if self.names_an_installation() {
+            return Ok(self.clone());
+        }
+        let found = installation::look(&self.connect().await?, installation::Without::Fails).await?;
+        Ok(found.map_or_else(|| self.clone(), |found| self.of(&found)))
+    }
+
+    /// The same for that installation.
+    fn of(&self, found: &installation::Installation) -> Self {
+        let Location { namespace, name, .. } = &found.config;
+        Self {
+            namespace: Some(found.namespace.clone()),
+            config_map: Some(format!("{namespace}/{name}")),
+            ..self.clone()
+        }
     }
 
     async fn connect(&self) -> anyhow::Result<kube::Client> {

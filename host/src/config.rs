@@ -51,7 +51,7 @@ mod yaml;
 pub use document::{Document, Entry, Standing};
 pub use entry::{Compat, ContentHash, Credentials, EntryConfig, Mode, OnFailure, SecretRef, Verbs};
 pub use error::{Error, Problem};
-pub use location::{Load, Location};
+pub use location::{Lack, Load, Location};
 pub use permissions::Permissions;
 pub use plugin::{PluginOrigin, PluginRef};
 pub use references::References;

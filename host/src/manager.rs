@@ -287,6 +287,7 @@ fn elections(
                 requests: requests.clone(),
                 check: health.check(group.check()),
                 switch: switch.clone(),
+                configuration: format!("{}/{}", options.location.namespace, options.location.name),
             });
             election::start(setups.collect())?
         }

@@ -41,9 +41,13 @@ async fn only_the_changed_entry_restarts_and_a_bad_one_keeps_its_last_good_versi
     // Neither a missing ConfigMap nor a disabled entry takes anything away.
     scene.unconfigure().await?;
     scene.until_condition("one", "Configured", "False", "ConfigMissing").await;
+    let ready = host.readyz().await?;
+    let make = "kubectl create configmap volcano-controller-configmap --namespace volcano-system";
+    assert!(ready.contains("config absent") && ready.contains(make), "{ready}");
     scene.configure(&two("k2", "k3").replacen("enabled: true", "enabled: false", 1)).await?;
     scene.until_state("one", "Disabled").await;
     scene.until_condition("two", "Configured", "True", "Ok").await;
+    assert!(host.readyz().await?.contains("config ok"));
     scene.until(&["tier 1 k2=y (3): a b c", "tier 1 k3=z (3): a b c"]).await;
 
     // A source that says so takes its HyperNodes with it; leftovers of another go by the operator's verb.

@@ -151,7 +151,20 @@ const APART: &str = "topoloom-system";
 async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is_not_taken_for_ours() -> Result<()> {
     let scene = Scene::new().await?;
     scene.nodes(&["a ex.io/rack=x ex.io/spine=s"]).await?;
+    let admin = scene.plane.kubeconfig();
+    // Before the first install nothing is guessed, and what to type is said.
+    for verb in ["tree", "status"] {
+        let (good, text) = said_on_a_laptop(&admin, &[verb]).await?;
+        assert!(!good && text.contains("there is no installation"), "{text}");
+    }
+    let (good, text) = said_on_a_laptop(&admin, &["preflight"]).await?;
+    let make = "kubectl create configmap volcano-controller-configmap --namespace volcano-system --from-file=volcano-controller.conf=FILE";
+    assert!(!good && text.contains(make), "{text}");
+    // Volcano's is where a host without flags looks, and a document that enables nothing is no success.
     scene.configure("networkTopologyDiscovery: []\n").await?;
+    let (good, text) = said_on_a_laptop(&admin, &["plan", "--exit-code"]).await?;
+    let volcanos = "looking at the configuration volcano-system/volcano-controller-configmap";
+    assert!(!good && text.contains(volcanos) && text.contains("no entry of the configuration is enabled"), "{text}");
     let name = "volcano-hypernode-controller-manager";
     chart::apply(&scene, &[volcanos_lease(name)]).await?;
     let installed = chart::install_in(&scene, APART, json!({"config": {"document": RACKS}})).await?;
@@ -169,23 +182,42 @@ async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is
     scene.plane.kubectl(&["delete", "lease", name, "-n", NAMESPACE]).await?;
     scene.until(&["tier 2 ex.io/spine=s (1): ex.io/rack=x", "tier 1 ex.io/rack=x (1): a"]).await;
 
-    // Volcano's ConfigMap has the name that is looked for where nobody says which: nothing of ours would stop.
-    let admin = scene.plane.kubeconfig();
+    // Ours is found where nobody says which, and Volcano's ConfigMap, which has the name that is looked for otherwise, is
+    // left alone.
     let annotations = async |namespace: &str, name: &str| {
         scene
             .plane
             .kubectl(&["get", "configmap", name, "-n", namespace, "-o", "jsonpath={.metadata.annotations}"])
             .await
     };
+    let found = "configuration topoloom-system/topoloom-controller-configmap";
+    let (good, text) = said_on_a_laptop(&admin, &["plan", "--exit-code"]).await?;
+    assert!(good && text.contains(found) && text.contains("nothing to write"), "{text}");
     for position in ["on", "off"] {
         let (good, text) = said_on_a_laptop(&admin, &["read-only", position]).await?;
-        let says = text.contains("there is no lease volcano-system/topoloom-hypernode") && text.contains("--namespace");
-        assert!(!good && says, "{text}");
+        assert!(good && text.contains(found), "{text}");
+        let is_on = annotations(APART, "topoloom-controller-configmap").await?.contains("read-only");
+        assert_eq!(is_on, position == "on");
     }
     let theirs = (NAMESPACE, "volcano-controller-configmap");
+    let volcanos = ["--namespace", NAMESPACE];
+    let (good, text) = said_on_a_laptop(&admin, &[&["read-only", "on"], &volcanos[..]].concat()).await?;
+    let says = text.contains("there is no lease volcano-system/topoloom-hypernode") && text.contains("--namespace");
+    assert!(!good && says, "{text}");
     assert!(!annotations(theirs.0, theirs.1).await?.contains("read-only"));
-    let (good, text) = said_on_a_laptop(&admin, &["read-only", "on", "--force"]).await?;
+    let forced = [&["read-only", "on", "--force"], &volcanos[..]].concat();
+    let (good, text) = said_on_a_laptop(&admin, &forced).await?;
     assert!(good && annotations(theirs.0, theirs.1).await?.contains("read-only"), "{text}");
+    // Of two none is taken.
+    let second = chart::install(&scene, json!({})).await?;
+    let (name, deployment) = ("second", second.objects.iter().find(|object| object["kind"] == "Deployment"));
+    let mut deployment = deployment.context("a Deployment")?.clone();
+    deployment["metadata"]["name"] = json!(name);
+    chart::apply(&scene, &[deployment]).await?;
+    let (good, text) = said_on_a_laptop(&admin, &["status"]).await?;
+    let both = ["there are several installations", "--namespace topoloom-system", "Deployment volcano-system/second"];
+    assert!(!good && both.iter().all(|words| text.contains(words)), "{text}");
+    scene.plane.kubectl(&["delete", "deployment", name, "-n", NAMESPACE]).await?;
     let ours = ["--namespace", APART, "--release", "topoloom"];
     let (good, text) = said_on_a_laptop(&admin, &[&["read-only", "on"], &ours[..]].concat()).await?;
     assert!(good && text.contains("writes end"), "{text}");

@@ -4,22 +4,23 @@
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::ClusterArgs;
+use super::installation::{self, Without};
 use super::options::values;
 use crate::config::Location;
 use crate::manager::hypernode::rival;
 use crate::manager::options::SweepMode;
 
 /// The name of the lease where nobody gives another.
-const LEASE: &str = "topoloom-hypernode";
+pub(super) const LEASE: &str = "topoloom-hypernode";
 
 /// Which host of the cluster.
 #[derive(Debug, Clone, Args)]
 pub(super) struct HostArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
-    /// The name of the lease, as `run` has it; other groups of controllers add a suffix
-    #[arg(long, env = "TOPOLOOM_LEADER_ELECT_RESOURCE_NAME", value_name = "NAME", default_value = LEASE, value_parser = values::lease)]
-    leader_elect_resource_name: String,
+    /// The name of the lease, as `run` has it; other groups of controllers add a suffix. Default: topoloom-hypernode
+    #[arg(long, env = "TOPOLOOM_LEADER_ELECT_RESOURCE_NAME", value_name = "NAME", value_parser = values::lease)]
+    leader_elect_resource_name: Option<String>,
     /// The namespace of the lease, as `run` has it; default: our own
     #[arg(long, env = "TOPOLOOM_LEADER_ELECT_RESOURCE_NAMESPACE", value_name = "NAME", value_parser = values::some_namespace)]
     leader_elect_resource_namespace: Option<String>,
@@ -72,8 +73,30 @@ impl RivalArgs {
 impl HostArgs {
     /// Namespace and name of the first lease.
     pub(super) fn lease(&self) -> (String, String) {
-        let namespace = self.leader_elect_resource_namespace.clone();
-        (namespace.unwrap_or_else(|| self.cluster.own_namespace()), self.leader_elect_resource_name.clone())
+        let (namespace, name) = (&self.leader_elect_resource_namespace, &self.leader_elect_resource_name);
+        let namespace = namespace.clone().unwrap_or_else(|| self.cluster.own_namespace());
+        (namespace, name.clone().unwrap_or_else(|| LEASE.to_owned()))
+    }
+
+    /// The same with the installation that is meant: the only one, where nothing says which.
+    ///
+    /// # Errors
+    /// Where there are several, or none and `without` does not go on.
+    pub(super) async fn found(&self, without: Without) -> anyhow::Result<Self> {
+        let names_a_lease =
+            self.leader_elect_resource_name.is_some() || self.leader_elect_resource_namespace.is_some();
+        if names_a_lease || self.cluster.names_an_installation() {
+            return Ok(self.clone());
+        }
+        let Some(found) = installation::look(&self.cluster.connect().await?, without).await? else {
+            return Ok(self.clone());
+        };
+        let (namespace, name) = found.lease.clone().unzip();
+        Ok(Self {
+            cluster: self.cluster.of(&found),
+            leader_elect_resource_name: name,
+            leader_elect_resource_namespace: namespace,
+        })
     }
 
     /// Our own namespace.

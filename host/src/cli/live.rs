@@ -44,6 +44,7 @@ pub(super) struct Live {
 impl Live {
     /// Looks at HyperNodes, sources and configuration.
     pub(super) async fn look(args: &ClusterArgs) -> anyhow::Result<Self> {
+        let args = &args.found().await?;
         let cluster::Connection { client, server, .. } = args.connection().await?;
         let hyper_nodes = list::<HyperNode>(&client).await.context("listing HyperNodes")?;
         let sources = match list::<DiscoverySource>(&client).await {
@@ -233,16 +234,14 @@ async fn document(args: &ClusterArgs, client: &kube::Client) -> anyhow::Result<O
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &location.namespace);
     let map =
         api.get_opt(&location.name).await.map_err(|error| Refusal::of(&error)).context("reading the configuration")?;
-    match Load::from_data(map.map(|map| map.data.unwrap_or_default()).as_ref(), &location.key) {
-        Load::Valid(document) => Ok(Some(document)),
-        Load::Invalid(error) => anyhow::bail!("the configuration {location} cannot be read: {error}"),
-        Load::NoConfigMap => {
-            super::print::error(&format!(
-                "topoloom: there is no ConfigMap {location}, so no source is enabled: name it with --config-map, or --namespace and --release"
-            ));
+    let load = Load::from_data(map.map(|map| map.data.unwrap_or_default()).as_ref(), &location.key);
+    match (load.lack(&location), load) {
+        (_, Load::Valid(document)) => Ok(Some(document)),
+        (Some(lack), Load::NoConfigMap) => {
+            super::print::error(&format!("topoloom: no source is enabled: {lack}"));
             Ok(None)
         }
-        Load::NoKey => anyhow::bail!("the ConfigMap {location} lacks that key"),
+        (lack, _) => anyhow::bail!("{}", lack.map(|lack| lack.to_string()).unwrap_or_default()),
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct PlanArgs {
     /// Only this source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// Exit with 3 when there is something to write
+    /// Exit with 3 when there is something to write, and with 1 when no entry is enabled
     #[arg(long)]
     exit_code: bool,
 }
@@ -56,6 +56,8 @@ pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     }
     print::out(&text);
     Ok(match outcome(&shots) {
+        // Who asks by the code takes "nothing to write" for "all is as it should be".
+        ExitCode::SUCCESS if shots.is_empty() && args.exit_code => ExitCode::FAILURE,
         ExitCode::SUCCESS if due && args.exit_code => ExitCode::from(DUE),
         code => code,
     })

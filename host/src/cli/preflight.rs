@@ -17,6 +17,7 @@ use clap::{ArgAction, Args};
 use topoloom_core::controllers::{HYPER_NODE, OURS, Selection};
 
 use super::host_args::{HostArgs, RivalArgs, SweepWord};
+use super::installation::Without;
 use super::options::values;
 use super::print;
 use crate::cluster::access::{Extent, Kept, Locks, Setting};
@@ -86,7 +87,7 @@ impl PreflightArgs {
 }
 
 /// Checks, and says what it found; the code is 1 if anything is missing.
-pub(super) async fn run(args: PreflightArgs) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(mut args: PreflightArgs) -> anyhow::Result<ExitCode> {
     let connection = args.host.cluster.connection().await?;
     let client = connection.client;
     let controllers = match Selection::parse(args.controllers.iter().map(String::as_str), &OURS) {
@@ -111,6 +112,8 @@ pub(super) async fn run(args: PreflightArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let mut lines = vec![Line::ok("API server", format!("{} at {}", server.version, where_.trim_end_matches('/')))];
+    // Before the first install there is none.
+    args.host = args.host.found(Without::GoesOn).await?;
     let location = args.host.location();
     let outside = Outside::cluster(&client, &location.namespace, &connection.server);
     let (configuration, references) = config::look(&client, &outside, &location).await;

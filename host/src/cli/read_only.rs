@@ -12,6 +12,7 @@ use serde_json::json;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 
 use super::host_args::HostArgs;
+use super::installation::Without;
 use super::print;
 use super::source::OPERATOR;
 use crate::cluster::{Reason, Refusal};
@@ -65,10 +66,11 @@ impl Position {
 
 /// Sets or takes the annotation.
 pub(super) async fn run(args: ReadOnlyArgs) -> anyhow::Result<ExitCode> {
-    let location = args.host.location();
-    let client = args.host.cluster.connect().await?;
+    let host = args.host.found(Without::GoesOn).await?;
+    let location = host.location();
+    let client = host.cluster.connect().await?;
     if !args.force {
-        a_host_is_there(&client, &args.host).await?;
+        a_host_is_there(&client, &host).await?;
     }
     let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
     let body = json!({"metadata": {"annotations": {READ_ONLY_ANNOTATION: args.position.value()}}});

@@ -91,6 +91,21 @@ pub enum Load {
     Valid(Document),
 }
 
+/// Why there is no document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// What is missing or wrong.
+    pub what: String,
+    /// What to do about it.
+    pub todo: String,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.todo)
+    }
+}
+
 impl Load {
     /// The outcome for the data of the ConfigMap, or for its absence.
     #[must_use]
@@ -100,6 +115,33 @@ impl Load {
         match parse(text) {
             Ok(document) => Self::Valid(document),
             Err(error) => Self::Invalid(error),
+        }
+    }
+
+    /// Why there is no document, and what to do about it; nothing where there is one.
+    #[must_use]
+    pub fn lack(&self, location: &Location) -> Option<Lack> {
+        let Location { namespace, name, key } = location;
+        let lack = |what, todo| Some(Lack { what, todo });
+        match self {
+            Self::Valid(_) => None,
+            Self::NoConfigMap => lack(
+                format!("there is no ConfigMap {namespace}/{name}"),
+                format!(
+                    "make it: kubectl create configmap {name} --namespace {namespace} --from-file={key}=FILE; or name \
+                     another with --config-map, or --namespace and --release"
+                ),
+            ),
+            Self::NoKey => lack(
+                format!("the ConfigMap {namespace}/{name} lacks the key {key}"),
+                format!("put the document under that key: kubectl edit configmap {name} --namespace {namespace}"),
+            ),
+            Self::Invalid(error) => lack(
+                format!("{location} cannot be read: {error}"),
+                format!(
+                    "correct it: kubectl edit configmap {name} --namespace {namespace}; what runs goes on as it is until then"
+                ),
+            ),
         }
     }
 

@@ -12,7 +12,7 @@ use super::health::Check;
 use super::metrics::{By, SettingMetrics};
 use crate::cluster::gate::{ReadOnly, Switch};
 use crate::cluster::single;
-use crate::config::{Load, Location};
+use crate::config::{Lack, Load, Location};
 use crate::text::says_yes;
 
 /// How long one watch listens: on a connection that broke without a word it hears nothing for that long.
@@ -46,7 +46,7 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
     let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
     // Whoever switches writes off at night waits for this watch, so one that hears nothing is soon asked anew.
     let mut states = std::pin::pin!(single::watch_anew(api, &location.name, LISTENS));
-    let mut last: Option<Option<Option<String>>> = None;
+    let mut last: Option<(Option<Option<String>>, Option<Lack>)> = None;
     while let Some(state) = states.next().await {
         let present = match state {
             Ok(present) => present,
@@ -55,7 +55,6 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
                 continue;
             }
         };
-        check.pass();
         if let Some(map) = &present {
             // Without a ConfigMap the last word stands.
             annotated = says_yes(map.annotations().get(READ_ONLY_ANNOTATION).map(String::as_str));
@@ -69,15 +68,29 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
         let data = present.map(|map| map.data.unwrap_or_default());
         let text = data.as_ref().and_then(|data| data.get(&location.key).cloned());
         let key = data.is_some().then_some(text);
-        if last.as_ref() == Some(&key) {
+        if let Some((known, lack)) = &last
+            && *known == key
+        {
+            stands(&check, lack.as_ref());
             continue;
         }
-        last = Some(key);
         let load = Load::from_data(data.as_ref(), &location.key);
+        let lack = load.lack(&location);
+        stands(&check, lack.as_ref());
+        last = Some((key, lack));
         metrics.configuration(&load);
         if loads.send(load).is_err() {
             // Nobody listens any more: the process is stopping.
             std::future::pending::<()>().await;
         }
+    }
+}
+
+/// Says in `/readyz` whether there is a configuration. The process is ready without one: what runs goes on, and the first
+/// install has none.
+fn stands(check: &Check, lack: Option<&Lack>) {
+    match lack {
+        None => check.pass(),
+        Some(lack) => check.absent(&lack.to_string()),
     }
 }

@@ -230,6 +230,8 @@ pub struct Setup<'a> {
     pub check: Check,
     /// The switch of all writes.
     pub switch: Switch,
+    /// `NAMESPACE/NAME` of the ConfigMap of the configuration, which the lease names.
+    pub configuration: String,
 }
 
 /// The thread of elections.
@@ -296,6 +298,7 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             group: setup.group,
             name: setup.group.lease(&setup.options.name),
             namespace: setup.options.namespace.clone(),
+            configuration: setup.configuration,
             timing,
             candidate: Candidate::new(setup.identity, timing),
             role: sender,
@@ -342,6 +345,7 @@ struct Runner {
     group: Group,
     name: String,
     namespace: String,
+    configuration: String,
     timing: Timing,
     candidate: Candidate,
     role: watch::Sender<Role>,
@@ -443,7 +447,13 @@ impl Runner {
     }
 
     fn wanted(&self, transitions: u32) -> lease::Wanted<'_> {
-        lease::Wanted { name: &self.name, holder: self.candidate.me(), duration: self.timing.duration, transitions }
+        lease::Wanted {
+            name: &self.name,
+            holder: self.candidate.me(),
+            duration: self.timing.duration,
+            transitions,
+            configuration: &self.configuration,
+        }
     }
 
     async fn write(

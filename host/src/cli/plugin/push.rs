@@ -48,7 +48,7 @@ pub(in crate::cli) struct PushArgs {
 pub(super) async fn run(args: PushArgs) -> anyhow::Result<ExitCode> {
     let (namespace, name) = match args.configmap.split_once('/') {
         Some((namespace, name)) => (namespace.to_owned(), name.to_owned()),
-        None => (args.cluster.location().namespace, args.configmap.clone()),
+        None => (args.cluster.found().await?.location().namespace, args.configmap.clone()),
     };
     let file = PluginFile::read(&args.file)?;
     let digest = Digest::of(&file.bytes);

@@ -34,27 +34,10 @@ pub(super) async fn look(client: &kube::Client, outside: &Outside, location: &Lo
         let found = format!("{READ_ONLY_ANNOTATION} on {location} ends all writes but those of leases");
         lines.push(Line::warn(WRITES, found, "topoloom read-only off"));
     }
-    let references = match Load::from_data(map.map(|map| map.data.unwrap_or_default()).as_ref(), &location.key) {
-        Load::NoConfigMap => {
-            let todo = "name another with --config-map, or --namespace and --release; without it nothing is discovered";
-            lines.push(Line::fail(
-                what,
-                format!("there is no ConfigMap {}/{}", location.namespace, location.name),
-                todo,
-            ));
-            References::default()
-        }
-        Load::NoKey => {
-            let found =
-                format!("the ConfigMap {}/{} lacks the key {}", location.namespace, location.name, location.key);
-            lines.push(Line::fail(what, found, "put the document under that key"));
-            References::default()
-        }
-        Load::Invalid(error) => {
-            let todo = "nothing of it counts; sources that run go on as they are";
-            lines.push(Line::fail(what, format!("{location} cannot be read: {error}"), todo));
-            References::default()
-        }
+    let load = Load::from_data(map.map(|map| map.data.unwrap_or_default()).as_ref(), &location.key);
+    lines.extend(load.lack(location).map(|lack| Line::fail(what, lack.what, lack.todo)));
+    let references = match load {
+        Load::NoConfigMap | Load::NoKey | Load::Invalid(_) => References::default(),
         Load::Valid(document) => {
             let mut references = document.references(&location.namespace);
             let refused = wishes::ask(outside, &document, &mut references).await.unwrap_or_else(|error| {

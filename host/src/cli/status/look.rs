@@ -10,6 +10,7 @@ use topoloom_api::DiscoverySource;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 
 use super::{Lease, Pod, Replica, Source, Status, StatusArgs, waits};
+use crate::cli::installation::Without;
 use crate::cli::live::list;
 use crate::cluster::{Reason, Refusal, leases, writers};
 use crate::manager::election::Group;
@@ -26,6 +27,7 @@ const DIGITS: usize = 19;
 /// Looks at everything. Fails only where there is no API server.
 pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
     let StatusArgs { host, rivals, selector, .. } = args;
+    let host = &host.found(Without::Fails).await?;
     let client = host.cluster.connect().await?;
     let server = leases::server(&client).await?;
     let location = host.location();

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::ObjectMeta;
-use topoloom_api::names::RELEASED_ANNOTATION;
+use topoloom_api::names::{CONFIGURATION_ANNOTATION, NAME, NAME_LABEL, RELEASED_ANNOTATION};
 use topoloom_core::election::Record;
 
 /// What a holder writes.
@@ -20,6 +20,8 @@ pub(super) struct Wanted<'a> {
     pub(super) holder: &'a str,
     pub(super) duration: Duration,
     pub(super) transitions: u32,
+    /// `NAMESPACE/NAME` of the ConfigMap that it reads.
+    pub(super) configuration: &'a str,
 }
 
 /// What a Lease says. A duration that is missing or below zero counts as none.
@@ -43,6 +45,10 @@ pub(super) fn claim(stored: Option<&Lease>, wanted: &Wanted<'_>, base: Option<&s
     let spec = lease.spec.get_or_insert_default();
     spec.acquire_time = Some(now);
     spec.lease_transitions = Some(i32::try_from(wanted.transitions).unwrap_or(i32::MAX));
+    // By these a person's command line finds the installation.
+    lease.metadata.labels.get_or_insert_default().insert(NAME_LABEL.to_owned(), NAME.to_owned());
+    let annotations = lease.metadata.annotations.get_or_insert_default();
+    annotations.insert(CONFIGURATION_ANNOTATION.to_owned(), wanted.configuration.to_owned());
     lease
 }
 

@@ -11,7 +11,13 @@ use topoloom_core::election::Record;
 use super::lease::{Wanted, claim, record, release, renew};
 use super::{Group, identity};
 
-const WANTED: Wanted<'_> = Wanted { name: "l", holder: "me", duration: Duration::from_millis(2500), transitions: 4 };
+const WANTED: Wanted<'_> = Wanted {
+    name: "l",
+    holder: "me",
+    duration: Duration::from_millis(2500),
+    transitions: 4,
+    configuration: "conf/map",
+};
 
 #[test]
 fn a_lease_is_claimed_renewed_and_given_back() {
@@ -38,6 +44,17 @@ fn a_lease_is_claimed_renewed_and_given_back() {
     let next = claim(Some(&given), &Wanted { holder: "next", ..WANTED }, Some("9"));
     assert_eq!(record(&next).released_by, None);
     assert_eq!(next.metadata.annotations, claimed.metadata.annotations);
+}
+
+#[test]
+fn a_lease_says_whose_it_is_and_where_the_configuration_of_its_holder_stands() {
+    // One of a version before this one has neither.
+    let mut old = claim(None, &WANTED, None);
+    (old.metadata.labels, old.metadata.annotations) = (None, None);
+    for lease in [claim(None, &WANTED, None), claim(Some(&old), &WANTED, Some("7"))] {
+        assert_eq!(lease.metadata.labels.unwrap()["app.kubernetes.io/name"], "topoloom");
+        assert_eq!(lease.metadata.annotations.unwrap()["topoloom.dev/configuration"], "conf/map");
+    }
 }
 
 #[test]

@@ -32,6 +32,7 @@ async fn r3_whoever_never_begins_asks_nothing_and_is_released_at_once() {
         requests: requests::Metrics::register(&mut Registry::default()),
         check: health.check(Group::check(group)),
         switch: Switch::new(ReadOnly::No),
+        configuration: "n/c".into(),
     };
     let setups = [(Group::HyperNode, &to_begins), (Group::NodeLock, &to_stays)].map(setup);
     let (elections, thread) = start(setups.into()).unwrap();

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::json;
 use tokio::sync::Notify;
+use topoloom_api::names::{CONFIGURATION_ANNOTATION, RELEASED_ANNOTATION};
 use tower::Layer;
 
 use super::super::*;
@@ -102,7 +103,8 @@ impl Store {
         let lease = self.0.lock().unwrap().clone().unwrap();
         let record = lease::record(&lease);
         let annotations = lease.metadata.annotations.unwrap_or_default();
-        let others = annotations.into_keys().filter(|key| key != topoloom_api::names::RELEASED_ANNOTATION);
+        let ours = [RELEASED_ANNOTATION, CONFIGURATION_ANNOTATION];
+        let others = annotations.into_keys().filter(|key| !ours.contains(&key.as_str()));
         (record.holder.to_string(), record.released_by.map(|by| by.to_string()), others.collect())
     }
 }
@@ -179,7 +181,7 @@ fn refusal(code: StatusCode, message: &str) -> Response<Body> {
 }
 
 pub(super) fn held_by(holder: &str) -> Lease {
-    let wanted = lease::Wanted { name: "l", holder, duration: SLOW.duration, transitions: 0 };
+    let wanted = lease::Wanted { name: "l", holder, duration: SLOW.duration, transitions: 0, configuration: "n/c" };
     next(lease::claim(None, &wanted, None))
 }
 
@@ -198,6 +200,7 @@ pub(super) fn replica(timing: Timing) -> Replica {
         group: Group::HyperNode,
         name: "l".into(),
         namespace: "n".into(),
+        configuration: "n/c".into(),
         timing,
         candidate: Candidate::new("me".into(), timing),
         role: sender,

@@ -1,0 +1,196 @@
+//! Which installation a command on a desk is about where nothing says so: the only one that there is.
+//!
+//! In a pod of the chart variables say it, elsewhere flags can. Where neither does, Deployments and leases are looked for by
+//! their label; exactly one installation is taken, and said. Of several none is, since a command about the wrong one
+//! confirms, deletes or switches off what nobody meant.
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Container};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use topoloom_api::names::{CONFIGURATION_ANNOTATION, NAME, NAME_LABEL};
+
+use super::host_args::LEASE;
+use super::options::values::{LEASE_SUFFIX, boolean};
+use super::print;
+use crate::cluster::leases::{self, Held, Standing};
+use crate::cluster::{Reason, Refusal};
+use crate::config::Location;
+use crate::config::location::{NAMESPACE_VARIABLE, RELEASE_VARIABLE};
+
+/// One installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Installation {
+    /// What shows that it is there.
+    what: String,
+    /// Its own namespace.
+    pub(super) namespace: String,
+    /// Where its configuration is.
+    pub(super) config: Location,
+    /// Namespace and name of its first lease; nothing where it runs without one.
+    pub(super) lease: Option<(String, String)>,
+}
+
+/// What a command does where there is no installation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Without {
+    /// It fails, unless the configuration is where a host without flags would read it.
+    Fails,
+    /// It goes on with what a host without flags would look at.
+    GoesOn,
+}
+
+/// Looks for the only installation and says which it is. `None`: there is none, and the command goes on with what a host
+/// without flags would look at.
+///
+/// # Errors
+/// Where there are several, where they could not be looked for, or where there is none and nothing to go on with.
+pub(super) async fn look(client: &kube::Client, without: Without) -> anyhow::Result<Option<Installation>> {
+    let by = ListParams::default().labels(&format!("{NAME_LABEL}={NAME}"));
+    let deployments: Api<Deployment> = Api::all(client.clone());
+    let leases: Api<Lease> = Api::all(client.clone());
+    let (deployments, leases) = tokio::join!(deployments.list(&by), leases.list(&by));
+    let deployments = deployments.map_err(|error| Refusal::of(&error));
+    let leases = leases.map_err(|error| Refusal::of(&error));
+    // What an API server says that cannot be reached is the same for both.
+    if let (Err(refusal), Err(_)) = (&deployments, &leases)
+        && refusal.reason != Reason::Forbidden
+    {
+        return Err(refusal.clone()).context("looking for the installation");
+    }
+    let now = match &leases {
+        Ok(leases) if !leases.items.is_empty() => leases::server(client).await?.now,
+        _ => Timestamp::now(),
+    };
+    let refused = [deployments.as_ref().err(), leases.as_ref().err()].into_iter().flatten().next().cloned();
+    let deployed = deployments.map(|list| list.items.iter().map(of_deployment).collect()).unwrap_or_default();
+    let leased = leases.map(|list| list.items.iter().filter_map(|lease| of_lease(lease, now)).collect());
+    let candidates = candidates(deployed, leased.unwrap_or_default());
+    match (candidates.as_slice(), refused) {
+        ([found], _) => {
+            let Installation { what, config: Location { namespace, name, .. }, .. } = found;
+            print::error(&format!("topoloom: looking at {what}, configuration {namespace}/{name}"));
+            Ok(Some(found.clone()))
+        }
+        ([], Some(refusal)) if without == Without::Fails => {
+            Err(refusal).context("which installation is meant could not be looked for; say it with --namespace and --release")
+        }
+        ([], _) => nothing(client, without).await,
+        (several, _) => bail!("there are several installations; say which one is meant:{}", listed(several)),
+    }
+}
+
+/// There is none.
+async fn nothing(client: &kube::Client, without: Without) -> anyhow::Result<Option<Installation>> {
+    let usual = Location::from_environment(None, None);
+    let Location { namespace, name, .. } = &usual;
+    let none = format!("there is no installation: neither a Deployment nor a lease has the label {NAME_LABEL}={NAME}");
+    if without == Without::Fails {
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        let found = api.get_opt(name).await.map_err(|error| Refusal::of(&error));
+        if found.with_context(|| format!("{none}; looking for the ConfigMap {namespace}/{name}"))?.is_none() {
+            bail!(
+                "{none}, and there is no ConfigMap {namespace}/{name}. Install topoloom first (helm install topoloom …), or \
+                 say with --namespace and --release, or with --config-map, where the configuration is"
+            );
+        }
+    }
+    print::error(&format!("topoloom: {none}; looking at the configuration {namespace}/{name}, as a host without flags would"));
+    Ok(None)
+}
+
+/// Each with the flags that name it.
+fn listed(several: &[Installation]) -> String {
+    let line = |found: &Installation| {
+        let Installation { what, namespace, config, lease } = found;
+        let lease = lease.as_ref().filter(|(_, name)| name != LEASE);
+        let lease = lease.map(|(_, name)| {
+            format!(" (status, preflight and read-only take --leader-elect-resource-name {name}, too)")
+        });
+        let config = format!("{}/{}", config.namespace, config.name);
+        format!("\n  {what}: --namespace {namespace} --config-map {config}{}", lease.unwrap_or_default())
+    };
+    several.iter().map(line).collect()
+}
+
+/// The installations that there are: those that are deployed or hold a lease, and only where there is none of these, those
+/// that once held one: a lease outlives an uninstall.
+fn candidates(deployed: Vec<Installation>, leased: Vec<(Installation, Standing)>) -> Vec<Installation> {
+    let (fresh, old): (Vec<_>, Vec<_>) = leased.into_iter().partition(|(_, standing)| *standing == Standing::Fresh);
+    let mut found = deployed;
+    let mut add = |leased: Vec<(Installation, Standing)>| {
+        for (installation, _) in leased {
+            // A host holds a lease for each group, and its Deployment names the first.
+            if !found.iter().any(|other| other.lease == installation.lease) {
+                found.push(installation);
+            }
+        }
+        found.is_empty()
+    };
+    if add(fresh) {
+        add(old);
+    }
+    found
+}
+
+/// What a Deployment runs, by the flags and variables of its container.
+fn of_deployment(deployment: &Deployment) -> Installation {
+    let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let containers = pod.map(|pod| pod.containers.as_slice()).unwrap_or_default();
+    let told = Told(containers.iter().find(|container| container.name == NAME).or(containers.first()));
+    let own = told.by("namespace", NAMESPACE_VARIABLE).unwrap_or_else(|| namespace.clone());
+    let usual = Location::from_environment(Some(&own), told.by("release", RELEASE_VARIABLE).as_deref());
+    let named = told.by("config-map", "TOPOLOOM_CONFIG_MAP");
+    let config = named.and_then(|text| Location::parse(&text, &own).ok()).unwrap_or(usual);
+    let elects = told.by("leader-elect", "TOPOLOOM_LEADER_ELECT").is_none_or(|text| boolean(&text) != Ok(false));
+    let beside = told.by("lock-object-namespace", "TOPOLOOM_LOCK_OBJECT_NAMESPACE");
+    let beside = beside.or(told.by("leader-elect-resource-namespace", "TOPOLOOM_LEADER_ELECT_RESOURCE_NAMESPACE"));
+    let lease = told.by("leader-elect-resource-name", "TOPOLOOM_LEADER_ELECT_RESOURCE_NAME");
+    let lease = (beside.unwrap_or_else(|| own.clone()), lease.unwrap_or_else(|| LEASE.to_owned()));
+    Installation {
+        what: format!("Deployment {namespace}/{name}"),
+        namespace: own,
+        config,
+        lease: elects.then_some(lease),
+    }
+}
+
+/// What a container is told.
+struct Told<'a>(Option<&'a Container>);
+
+impl Told<'_> {
+    /// By a flag, otherwise by a variable.
+    fn by(&self, flag: &str, variable: &str) -> Option<String> {
+        let container = self.0?;
+        let words = container.args.as_deref().unwrap_or_default();
+        let flag = format!("--{flag}");
+        let given = words.iter().enumerate().rev().find_map(|(at, word)| {
+            let rest = word.strip_prefix(&flag)?;
+            match rest.strip_prefix('=') {
+                Some(value) => Some(value.to_owned()),
+                None if rest.is_empty() => words.get(at + 1).filter(|next| !next.starts_with("--")).cloned(),
+                None => None,
+            }
+        });
+        let variables = container.env.as_deref().unwrap_or_default();
+        let variable = || variables.iter().rev().find(|env| env.name == variable)?.value.clone();
+        given.or_else(variable).filter(|text| !text.is_empty())
+    }
+}
+
+/// What holds a lease, or held it last. One without the place of a configuration is none of a host's.
+fn of_lease(lease: &Lease, now: Timestamp) -> Option<(Installation, Standing)> {
+    let (namespace, name) = (lease.namespace()?, lease.name_any());
+    let config = Location::parse(lease.annotations().get(CONFIGURATION_ANNOTATION)?, &namespace).ok()?;
+    let first = name.strip_suffix(LEASE_SUFFIX).unwrap_or(&name).to_owned();
+    let what = format!("the host of the lease {namespace}/{name}");
+    let found = Installation { what, namespace: namespace.clone(), config, lease: Some((namespace, first)) };
+    Some((found, Held::of(lease, now).standing))
+}
+
+#[cfg(test)]
+mod tests;
