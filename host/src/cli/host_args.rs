@@ -83,8 +83,7 @@ impl HostArgs {
     /// # Errors
     /// Where there are several, or none and `without` does not go on.
     pub(super) async fn found(&self, without: Without) -> anyhow::Result<Self> {
-        let names_a_lease =
-            self.leader_elect_resource_name.is_some() || self.leader_elect_resource_namespace.is_some();
+        let names_a_lease = self.leader_elect_resource_name.is_some() || self.leader_elect_resource_namespace.is_some();
         if names_a_lease || self.cluster.names_an_installation() {
             return Ok(self.clone());
         }

@@ -75,9 +75,8 @@ pub(super) async fn look(client: &kube::Client, without: Without) -> anyhow::Res
             print::error(&format!("topoloom: looking at {what}, configuration {namespace}/{name}"));
             Ok(Some(found.clone()))
         }
-        ([], Some(refusal)) if without == Without::Fails => {
-            Err(refusal).context("which installation is meant could not be looked for; say it with --namespace and --release")
-        }
+        ([], Some(refusal)) if without == Without::Fails => Err(refusal)
+            .context("which installation is meant could not be looked for; say it with --namespace and --release"),
         ([], _) => nothing(client, without).await,
         (several, _) => bail!("there are several installations; say which one is meant:{}", listed(several)),
     }
@@ -98,7 +97,9 @@ async fn nothing(client: &kube::Client, without: Without) -> anyhow::Result<Opti
             );
         }
     }
-    print::error(&format!("topoloom: {none}; looking at the configuration {namespace}/{name}, as a host without flags would"));
+    print::error(&format!(
+        "topoloom: {none}; looking at the configuration {namespace}/{name}, as a host without flags would"
+    ));
     Ok(None)
 }
 
