@@ -200,7 +200,7 @@ impl Metrics {
 
     /// The series of a plugin, which end with the last of these for the same bytes.
     pub(super) fn series(&self, digest: &Arc<str>) -> Series {
-        self.live().entry(Arc::clone(digest)).or_insert(Live::default()).handles += 1;
+        self.live().entry(Arc::clone(digest)).or_default().handles += 1;
         Series { metrics: self.clone(), digest: Arc::clone(digest) }
     }
 
