@@ -30,6 +30,7 @@ pub mod manager;
 pub mod nodelock;
 mod panics;
 pub mod plugin;
+mod seldom;
 mod text;
 pub mod topology;
 pub mod traces;

@@ -17,7 +17,7 @@
 //! # Rooms
 //!
 //! `wire` is what stands on objects, `pods` what is read of them, `requests` every request, `view` what is watched, `queue`
-//! who is next, `carry` carries out what the pure part orders, `lock` is the front that binds pods, `plugin` that of a device
+//! who is next, `crowd` how many may wait, `carry` carries out what the pure part orders, `lock` is the front that binds pods, `plugin` that of a device
 //! plugin, and `sweeper` finds what somebody left behind.
 //!
 //! # By itself
@@ -62,6 +62,7 @@
 //! ```
 
 pub mod carry;
+pub mod crowd;
 pub mod lock;
 pub mod metrics;
 pub mod plugin;

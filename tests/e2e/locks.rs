@@ -1,6 +1,7 @@
 //! The node lock and the Bind of the extender, on a real API server (`node-lock-and-bind.md` part A).
 
 mod bind;
+mod crowd;
 mod faults;
 mod foreign;
 mod hands;

@@ -26,6 +26,7 @@ use crate::nodelock::lock::{NodeLock, Report};
 use crate::nodelock::metrics::BindMetrics;
 use crate::nodelock::pods::Seen;
 use crate::nodelock::view::View;
+use crate::seldom::Seldom;
 
 /// How long the body of a request may take.
 const READ: Duration = Duration::from_secs(60);
@@ -47,6 +48,8 @@ pub struct Extender {
     pub announcer: Announcer,
     /// Counts.
     pub metrics: BindMetrics,
+    /// The line about those that were turned away.
+    pub crowded: Seldom,
 }
 
 /// The pages.
@@ -177,6 +180,16 @@ impl Extender {
                 // A Bind of what is bound already changes nothing (requirement R6).
                 if *how == Bound::Now {
                     self.announcer.bound(pod, node);
+                }
+            }
+            // One in a crowd is told by its scheduler: a line and an Event for each would make the crowd worse.
+            Err(failure @ Failure::Crowded { .. }) => {
+                tracing::debug!(%pod, uid, node, reason = failure.word(), "{failure}");
+                if let Some(times) = self.crowded.due(Instant::now()) {
+                    tracing::warn!(
+                        %pod, uid, node, times, waiting = self.lock.waiting(),
+                        "too many Binds wait, so that some are turned away (--extender-max-waiting-binds): {failure}"
+                    );
                 }
             }
             Err(failure) => {

@@ -32,6 +32,7 @@ use crate::nodelock::metrics::{BindMetrics, SweepMetrics, hold_histogram};
 use crate::nodelock::requests::Requests;
 use crate::nodelock::sweeper::Sweeper;
 use crate::nodelock::view::View;
+use crate::seldom::Seldom;
 use crate::work::{self, WorkQueue, run_workers};
 
 /// More nodes than a cluster has.
@@ -95,7 +96,7 @@ impl Controller for ExtenderController {
             ttl = %Go(locks.lock.ttl), patience = %Go(options.patience()), takeover = ?locks.lock.takeover,
             filter = ?options.filter, "the node lock of the extender"
         );
-        let lock = NodeLock::new(shared.carrier(context.writes), locks.lock);
+        let lock = NodeLock::bounded(shared.carrier(context.writes), locks.lock, options.crowd());
         let extender = Arc::new(Extender {
             lock: Arc::clone(&lock),
             view: Arc::clone(&shared.view),
@@ -103,9 +104,12 @@ impl Controller for ExtenderController {
             terms: locks.lock,
             announcer: Announcer::new(context.events.clone()),
             metrics: BindMetrics::register(context.metrics),
+            crowded: Seldom::default(),
         });
         let dumped = Arc::clone(&lock);
-        context.debug.part("extender", move || json!({"bindsUnderWay": dumped.under_way()}));
+        context
+            .debug
+            .part("extender", move || json!({"bindsUnderWay": dumped.under_way(), "bindsWaiting": dumped.waiting()}));
         let reads = context.connection.client.clone();
         let drain = context.options.drain;
         let check = context.health.check("extender");
@@ -136,7 +140,7 @@ async fn serve(
         // Longer than a client keeps a connection without a request (90 s in Go): it is the one that closes it.
         header: Duration::from_secs(100),
         connection: Duration::from_secs(86_400),
-        connections: 512,
+        connections: options.connections(),
         grace: drain,
     };
     let ready = tokio::select! {

@@ -12,6 +12,7 @@ use topoloom_core::nodelock::needs::Backend;
 
 use crate::cluster::access::Kept;
 use crate::config::{Location, Mode};
+use crate::nodelock::crowd::Bounds;
 use crate::nodelock::lock;
 use crate::plugin;
 use crate::plugin::cache::CacheOptions;
@@ -111,9 +112,28 @@ pub struct ExtenderOptions {
     pub http_timeout: Duration,
     /// Which nodes are left out.
     pub filter: Filter,
+    /// Binds that wait at most.
+    pub max_waiting: usize,
 }
 
 impl ExtenderOptions {
+    /// Binds that have not to wait, beside those that do: each is two or three requests long.
+    const AT_WORK: usize = 128;
+    /// Connections that no Bind can take: for the filter of every kube-scheduler, for health, and for those that are idle.
+    const SPARE: usize = 128;
+
+    /// How many Binds there may be.
+    #[must_use]
+    pub fn crowd(&self) -> Bounds {
+        Bounds { waiting: self.max_waiting, under_way: self.max_waiting + Self::AT_WORK }
+    }
+
+    /// How many connections there may be.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.crowd().under_way + Self::SPARE
+    }
+
     /// How long a Bind may take, all waiting included: so that its answer is there in time (decision N8).
     #[must_use]
     pub fn patience(&self) -> Duration {

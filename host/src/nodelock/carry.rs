@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
-use topoloom_core::nodelock::attempt::{Answer, Attempt, Node, Order, Outcome};
+use topoloom_core::nodelock::attempt::{Answer, Attempt, Failure, Node, Order, Outcome};
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sweep::Sweep;
 use topoloom_core::nodelock::{Note, Pod, PodKey, Value, bare};
 
+use super::crowd::Place;
 use super::pods::Seen;
 use super::requests::Requests;
 use super::view::{Listener, Live, View};
@@ -48,6 +49,8 @@ pub struct Flight {
     pub until: Duration,
     /// The same by the clock of the day, for notes.
     pub deadline: Timestamp,
+    /// Its place among all Binds.
+    pub place: Place,
 }
 
 /// What an attempt came to.
@@ -87,7 +90,7 @@ impl Carrier {
     /// Carries an attempt to its end. `gone`: its caller does not wait any more; what is under way is still brought to its
     /// end, so this must not be dropped.
     pub async fn carry(&self, flight: Flight, gone: &CancellationToken) -> Landed {
-        let Flight { mut attempt, pod, node, keys, token, until, deadline } = flight;
+        let Flight { mut attempt, pod, node, keys, token, until, deadline, mut place } = flight;
         let names: Vec<Key> = keys.iter().map(|(key, _)| *key).collect();
         let mut listener = self.view.listen(&node);
         let (mut live, mut waited) = (Live::default(), Duration::ZERO);
@@ -127,6 +130,10 @@ impl Carrier {
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
                 Order::Wait { held, until } => {
+                    if let Err(full) = place.wait() {
+                        attempt.turned_away(Failure::Crowded { node: Arc::clone(&node), full, held: Some(held) });
+                        continue;
+                    }
                     let began = self.view.now();
                     if waited.is_zero() {
                         tracing::debug!(%pod, node = &*node, holder = held.holder.as_ref().map(ToString::to_string), why = held.why.word(), "waits for a lock");

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -14,8 +15,9 @@ use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::{PodKey, Reason, Retry, Takeover};
 
 use super::carry::{Carrier, Flight, Landed, stamp, value_of};
+use super::crowd::{Bounds, Crowd, Place};
 use super::pods::Seen;
-use super::queue::Queues;
+use super::queue::{Queues, Turns};
 use crate::text;
 
 /// The variable in which the original protocol has the time after which a lock expires (A3).
@@ -65,15 +67,29 @@ pub struct NodeLock {
     queues: Queues,
     /// Pods that are being bound, by UID: one at a time, so that a scheduler that asks twice is answered twice the same.
     flights: Queues,
+    crowd: Arc<Crowd>,
     tasks: TaskTracker,
 }
 
+/// How long a Bind has, and who still waits for it.
+struct Patience<'a> {
+    /// By the steady clock.
+    until: Duration,
+    gone: &'a CancellationToken,
+}
+
 impl NodeLock {
-    /// One for this process.
+    /// One for this process, for as many Binds as come.
     #[must_use]
     pub fn new(carrier: Carrier, options: Options) -> Arc<Self> {
+        Self::bounded(carrier, options, Bounds::NONE)
+    }
+
+    /// One for this process, for so many Binds at a time.
+    #[must_use]
+    pub fn bounded(carrier: Carrier, options: Options, bounds: Bounds) -> Arc<Self> {
         let (queues, flights) = (Queues::default(), Queues::default());
-        Arc::new(Self { carrier, options, queues, flights, tasks: TaskTracker::new() })
+        Arc::new(Self { carrier, options, queues, flights, crowd: Crowd::new(bounds), tasks: TaskTracker::new() })
     }
 
     /// Binds a pod to a node, within this time (12 h at most). The pod is told by its UID.
@@ -119,6 +135,12 @@ impl NodeLock {
         self.tasks.len()
     }
 
+    /// How many of those wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.crowd.waiting()
+    }
+
     /// Waits until no attempt is under way. New ones may still be begun.
     pub async fn finish(&self) {
         self.tasks.close();
@@ -136,14 +158,18 @@ impl NodeLock {
             waited: Duration::ZERO,
             took: Vec::new(),
         };
-        let _flight = match self
-            .in_time(until, &gone, self.flights.turn(&pod.uid.clone().unwrap_or_default(), &[Key::Shared]))
-            .await
-        {
+        let patience = Patience { until, gone: &gone };
+        let mut place = match self.crowd.enter(&node) {
+            Ok(place) => place,
+            Err(full) => return Report { result: Err(Failure::Crowded { node, full, held: None }), ..report },
+        };
+        let uid = pod.uid.clone().unwrap_or_default();
+        let of_pod = self.flights.turn(&uid, &[Key::Shared]);
+        let _flight = match self.queued(&patience, &mut place, &node, &[], of_pod).await {
             Ok(turn) => turn,
             Err(failure) => return Report { result: Err(failure), ..report },
         };
-        let found = match self.in_time(until, &gone, self.find(&pod)).await {
+        let found = match self.in_time(&patience, self.find(&pod)).await {
             Ok(found) => found,
             Err(failure) => Err(failure),
         };
@@ -153,11 +179,10 @@ impl NodeLock {
         };
         report.keys.clone_from(&keys);
         let before = view.now();
-        let turn = self.in_time(until, &gone, self.queues.turn(&node, &keys)).await;
+        let turn = self.queued(&patience, &mut place, &node, &keys, self.queues.turn(&node, &keys)).await;
         report.waited = view.now().saturating_sub(before);
         let _turn = match turn {
             Ok(turn) => turn,
-            Err(Failure::TooLate) => return Report { result: Err(Failure::Behind(node)), ..report },
             Err(failure) => return Report { result: Err(failure), ..report },
         };
 
@@ -174,7 +199,7 @@ impl NodeLock {
             retry: self.options.retry,
         };
         let attempt = Attempt::new(request, Some(found));
-        let flight = Flight { attempt, pod, node, keys, token, until, deadline };
+        let flight = Flight { attempt, pod, node, keys, token, until, deadline, place };
         let Landed { outcome: Outcome { result, kept }, attempt, waited } = self.carrier.carry(flight, &gone).await;
         Report { result, kept, waited: report.waited + waited, took: attempt.took().to_vec(), ..report }
     }
@@ -199,18 +224,36 @@ impl NodeLock {
         }
     }
 
-    /// What comes of this, unless the caller or the time is gone first.
-    async fn in_time<T>(
+    /// A turn in a queue. Whoever does not have it at once needs a seat to wait in.
+    async fn queued<'q>(
         &self,
-        until: Duration,
-        gone: &CancellationToken,
-        what: impl Future<Output = T>,
-    ) -> Result<T, Failure> {
+        patience: &Patience<'_>,
+        place: &mut Place,
+        node: &Arc<str>,
+        keys: &[Key],
+        turn: impl Future<Output = Turns<'q>>,
+    ) -> Result<Turns<'q>, Failure> {
+        let mut turn = std::pin::pin!(turn);
+        if let Poll::Ready(turn) = futures::poll!(&mut turn) {
+            return Ok(turn);
+        }
+        if let Err(full) = place.wait() {
+            let held = self.carrier.view().blocked(node, keys, &self.options, false);
+            return Err(Failure::Crowded { node: Arc::clone(node), full, held });
+        }
+        match self.in_time(patience, turn).await {
+            Err(Failure::TooLate) => Err(Failure::Behind(Arc::clone(node))),
+            ended => ended,
+        }
+    }
+
+    /// What comes of this, unless the caller or the time is gone first.
+    async fn in_time<T>(&self, patience: &Patience<'_>, what: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             biased;
             done = what => Ok(done),
-            () = gone.cancelled() => Err(Failure::GaveUp),
-            () = tokio::time::sleep_until(self.carrier.view().at(until)) => Err(Failure::TooLate),
+            () = patience.gone.cancelled() => Err(Failure::GaveUp),
+            () = tokio::time::sleep_until(self.carrier.view().at(patience.until)) => Err(Failure::TooLate),
         }
     }
 }

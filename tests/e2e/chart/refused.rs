@@ -71,6 +71,7 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
         (json!({"extender": {"port": 443}}), &["/extender/port", "minimum"]),
         (json!({"extender": {"httpTimeoutSeconds": 2}}), &["/extender/httpTimeoutSeconds", "minimum"]),
         (json!({"extender": {"filter": "some"}}), &["/extender/filter"]),
+        (json!({"extender": {"maxWaitingBinds": 0}}), &["/extender/maxWaitingBinds", "minimum"]),
         (json!({"extender": {"tls": {"secret": "A"}}}), &["/extender/tls/secret", "pattern"]),
         (json!({"drainTimeoutSeconds": "30s"}), &["/drainTimeoutSeconds", "want integer"]),
         (json!({"log": {"format": "xml"}}), &["/log/format"]),

@@ -142,6 +142,7 @@ pub(super) fn each() -> Vec<Case> {
                 "!--extender-address",
                 "!--extender-http-timeout",
                 "!--extender-filter",
+                "!--extender-max-waiting-binds",
             ],
         ),
         case(
@@ -169,6 +170,7 @@ pub(super) fn each() -> Vec<Case> {
                 "--extender-client-ca-file=/etc/topoloom/extender/ca.crt",
                 "--extender-http-timeout=30s",
                 "--extender-filter=stuck",
+                "--extender-max-waiting-binds=256",
                 "!--extender-allow-anonymous",
                 "!--nodelock-sweep",
             ],
@@ -245,7 +247,7 @@ pub(super) fn all() -> Value {
             ],
             "sweep": "repair",
         },
-        "extender": {"enabled": true, "tls": {"secret": "extender"}, "httpTimeoutSeconds": 60, "filter": "locked"},
+        "extender": {"enabled": true, "tls": {"secret": "extender"}, "httpTimeoutSeconds": 60, "filter": "locked", "maxWaitingBinds": 1000},
         "access": {
             "secrets": [{"name": "ufm"}, {"name": "more", "namespace": "kube-system"}],
             "configMaps": [{"name": "authorities"}],

@@ -38,7 +38,7 @@ impl Stage {
     }
 
     /// Nodes that kube-scheduler places pods on.
-    async fn ready_nodes(&self, names: &[&str]) -> Result<()> {
+    pub(super) async fn ready_nodes(&self, names: &[&str]) -> Result<()> {
         for name in names {
             let status = json!({"status": {
                 "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "500"}, "capacity": {"cpu": "64", "memory": "256Gi", "pods": "500"},
@@ -51,6 +51,11 @@ impl Stage {
 
     async fn scheduler(&self) -> Result<Scheduler> {
         self.scene.plane.scheduler(&[entry(&self.extender.url)]).await
+    }
+
+    /// The same with other settings of kube-scheduler.
+    pub(super) async fn patient_scheduler(&self, settings: Value) -> Result<Scheduler> {
+        self.scene.plane.scheduler_with(&[entry(&self.extender.url)], settings).await
     }
 
     /// A pod that the scheduler of a vendor has chosen a device for.

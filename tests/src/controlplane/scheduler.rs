@@ -29,7 +29,15 @@ impl ControlPlane {
     /// # Errors
     /// When the program is not there, or ends.
     pub async fn scheduler(&self, extenders: &[Value]) -> Result<Scheduler> {
-        let config = json!({
+        self.scheduler_with(extenders, json!({})).await
+    }
+
+    /// The same; what `settings` has takes the place of what the tests usually say.
+    ///
+    /// # Errors
+    /// When the program is not there, or ends.
+    pub async fn scheduler_with(&self, extenders: &[Value], settings: Value) -> Result<Scheduler> {
+        let mut config = json!({
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "clientConnection": {"kubeconfig": self.kubeconfig(), "qps": 500, "burst": 1000},
@@ -40,6 +48,9 @@ impl ControlPlane {
             "profiles": [{"schedulerName": "default-scheduler"}],
             "extenders": extenders,
         });
+        if let (Some(config), Value::Object(settings)) = (config.as_object_mut(), settings) {
+            config.extend(settings);
+        }
         let folder = self.folder().to_owned();
         let path = folder.join("kube-scheduler.json");
         std::fs::write(&path, serde_json::to_vec_pretty(&config)?)?;

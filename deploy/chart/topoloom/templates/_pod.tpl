@@ -178,6 +178,7 @@
 {{- end }}
 - --extender-http-timeout={{ int .httpTimeoutSeconds }}s
 - --extender-filter={{ .filter }}
+- --extender-max-waiting-binds={{ int (default 256 .maxWaitingBinds) }}
 {{- end }}
 {{- end }}
 - {{ printf "--log=%s" $v.log.level | quote }}

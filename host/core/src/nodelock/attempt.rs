@@ -27,7 +27,7 @@ mod failure;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use failure::{Failure, What};
+pub use failure::{Failure, Full, What};
 
 use super::decide::{Decision, Release, decide, release, unconfirmed};
 use super::holder::{
@@ -556,6 +556,13 @@ impl Attempt {
     pub fn woken(&mut self) {
         if matches!(self.step, Step::Wait { .. }) {
             self.step = Step::Look { live: false };
+        }
+    }
+
+    /// It may not wait: that is its end.
+    pub fn turned_away(&mut self, failure: Failure) {
+        if matches!(self.step, Step::Wait { .. }) && self.failure.is_none() {
+            self.undo(failure, true);
         }
     }
 

@@ -25,6 +25,7 @@ const KEY: &str = "extender-tls-private-key-file";
 const CLIENTS: &str = "extender-client-ca-file";
 const ANONYMOUS: &str = "extender-allow-anonymous";
 const TIMEOUT: &str = "extender-http-timeout";
+const WAITING: &str = "extender-max-waiting-binds";
 const TTL: &str = "node-lock-timeout";
 const DRAIN: &str = "drain-timeout";
 const RESOURCES: &str = "node-lock-resources";
@@ -66,6 +67,10 @@ pub(super) struct NodeLockArgs {
     /// 28s at most (3s to 10m)
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::lasting::<3_000, 600_000>)]
     extender_http_timeout: Duration,
+    /// Binds that wait for a lock at most, a quarter of them for one node; whoever comes beyond is told at once that it is
+    /// contention, and kube-scheduler asks again (1 to 4096)
+    #[arg(long, value_name = "COUNT", default_value = "256", value_parser = values::whole::<1, 4096>)]
+    extender_max_waiting_binds: u32,
     /// Which nodes the filter of the extender leaves out
     #[arg(long, value_enum, default_value_t = FilterWord::Stuck)]
     extender_filter: FilterWord,
@@ -114,7 +119,7 @@ impl NodeLockArgs {
     fn extender(self, depth: Depth, given: &mut Given) -> Option<ExtenderOptions> {
         let files = [(CERTIFICATE, &self.extender_tls_cert_file), (KEY, &self.extender_tls_private_key_file)];
         let Some(address) = self.extender_address else {
-            let idle: Vec<&str> = [CERTIFICATE, KEY, CLIENTS, ANONYMOUS, TIMEOUT, "extender-filter"]
+            let idle: Vec<&str> = [CERTIFICATE, KEY, CLIENTS, ANONYMOUS, TIMEOUT, WAITING, "extender-filter"]
                 .into_iter()
                 .filter(|flag| given.is_given(flag))
                 .collect();
@@ -164,7 +169,13 @@ impl NodeLockArgs {
             FilterWord::Stuck => Filter::Stuck,
             FilterWord::Locked => Filter::Locked,
         };
-        let extender = ExtenderOptions { address, tls, http_timeout: self.extender_http_timeout, filter };
+        let extender = ExtenderOptions {
+            address,
+            tls,
+            http_timeout: self.extender_http_timeout,
+            filter,
+            max_waiting: usize::try_from(self.extender_max_waiting_binds).unwrap_or(usize::MAX),
+        };
         let least = extender.patience() * 2;
         if given.are_sound(&[TTL, TIMEOUT]) && self.node_lock_timeout < least {
             let (least, patience) = (duration::format(least), duration::format(extender.patience()));

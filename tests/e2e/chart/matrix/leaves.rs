@@ -22,6 +22,7 @@ fn beside() -> BTreeMap<&'static str, Value> {
         ("/extender/enabled", json!({"extender": {"tls": {"secret": "extender"}}})),
         ("/extender/filter", served.clone()),
         ("/extender/httpTimeoutSeconds", served.clone()),
+        ("/extender/maxWaitingBinds", served.clone()),
         ("/extender/port", served.clone()),
         ("/extender/tls/secret", anonymous),
         ("/leaderElection/enabled", json!({"replicas": 1})),

@@ -41,6 +41,16 @@ pub enum Failure {
     /// Others of this process that came earlier wait for the same node, and did until the end.
     #[error("node lock contention: node {0} has been wanted by others that came before, until there was no time left")]
     Behind(Arc<str>),
+    /// So many wait already that this one was not let in.
+    #[error("node lock contention: node {node} is not free{}, and {full}", Meanwhile(held.as_ref()))]
+    Crowded {
+        /// The node.
+        node: Arc<str>,
+        /// Where there was no room.
+        full: Full,
+        /// Who holds the node, where that is known.
+        held: Option<Held>,
+    },
     /// The lock was taken away before the pod was bound.
     #[error("the lock was taken from this attempt before the pod was bound")]
     Lost,
@@ -65,7 +75,7 @@ impl Failure {
     /// Whether somebody else held the node until the end (A11): it may be tried again, and nothing is wrong.
     #[must_use]
     pub fn is_contention(&self) -> bool {
-        matches!(self, Self::Held { .. } | Self::Behind(_))
+        matches!(self, Self::Held { .. } | Self::Behind(_) | Self::Crowded { .. })
     }
 
     /// The word of metrics.
@@ -79,6 +89,7 @@ impl Failure {
             Self::PodFinished => "pod-finished",
             Self::NodeGone => "node-gone",
             Self::Held { .. } | Self::Behind(_) => "contention",
+            Self::Crowded { .. } => "crowded",
             Self::Lost => "lost",
             Self::GaveUp => "gave-up",
             Self::TooLate => "too-late",
@@ -89,7 +100,7 @@ impl Failure {
     }
 
     /// Every word there is.
-    pub const WORDS: [&str; 13] = [
+    pub const WORDS: [&str; 14] = [
         "pod-gone",
         "pod-replaced",
         "pod-elsewhere",
@@ -97,6 +108,7 @@ impl Failure {
         "pod-finished",
         "node-gone",
         "contention",
+        "crowded",
         "lost",
         "gave-up",
         "too-late",
@@ -104,6 +116,20 @@ impl Failure {
         "unanswered",
         "broke",
     ];
+}
+
+/// Where there was no room for one more Bind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Full {
+    /// As many as may wait for this node.
+    #[error("{0} Binds wait for it already, which is as many as may")]
+    Node(usize),
+    /// As many as may wait at all.
+    #[error("{0} Binds wait already, which is as many as may")]
+    Waiting(usize),
+    /// As many as may be under way at all.
+    #[error("{0} Binds are under way already, which is as many as may be")]
+    UnderWay(usize),
 }
 
 /// What was asked of the API server.
@@ -136,6 +162,18 @@ impl fmt::Display for What {
             Self::Restore => "writing the lock of the pod that is bound there and has none",
             Self::Read => "reading",
         })
+    }
+}
+
+/// Who holds a node, where that is known.
+struct Meanwhile<'a>(Option<&'a Held>);
+
+impl fmt::Display for Meanwhile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(held) => write!(f, ", it is held {}{}", Whose(held), held.why),
+            None => Ok(()),
+        }
     }
 }
 
