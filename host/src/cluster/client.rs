@@ -63,6 +63,12 @@ impl Connection {
         Ok(Self { client: self.behind(&Gate::none(), metrics, limit)?, ..self })
     }
 
+    /// The authorities that its server has to be signed by, in DER; none where those of the machine count.
+    #[must_use]
+    pub fn authorities(&self) -> Vec<Vec<u8>> {
+        self.config.root_cert.clone().unwrap_or_default()
+    }
+
     /// Another client, with connections of its own, that sends only while the gate is open. Its connections live on the
     /// runtime that it is used on.
     ///

@@ -8,6 +8,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::sync::watch;
 
+use super::clients::Clients;
 use crate::manager::options::ServingFiles;
 use crate::manager::server::Tls;
 use crate::manager::tls::{TlsError, certificates, key_file};
@@ -15,12 +16,20 @@ use crate::manager::tls::{TlsError, certificates, key_file};
 /// How often the files are looked at. A certificate is made anew long before the old one ends.
 pub const LOOKS: Duration = Duration::from_secs(10);
 
+/// Whom the server trusts, and what it compares that with.
+pub struct Trust {
+    /// Which clients of the authorities are served.
+    pub clients: Arc<Clients>,
+    /// Authorities of the cluster itself, in DER.
+    pub cluster: Vec<Vec<u8>>,
+}
+
 /// Reads the files and makes the settings of a server of them. With authorities of clients, whoever shows no certificate of
-/// theirs gets no connection.
+/// theirs, or one with another name, gets no connection.
 ///
 /// # Errors
 /// Names the flag, the file and what is wrong with it.
-pub fn server(files: &ServingFiles) -> Result<Arc<ServerConfig>, TlsError> {
+pub fn server(files: &ServingFiles, trust: &Trust) -> Result<Arc<ServerConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates("extender-tls-cert-file", &files.certificate)?;
     let refused = |why: String| TlsError::new("extender-tls-private-key-file", &files.key, why);
@@ -34,10 +43,19 @@ pub fn server(files: &ServingFiles) -> Result<Arc<ServerConfig>, TlsError> {
             let refused = |why: String| TlsError::new("extender-client-ca-file", path, why);
             let mut roots = RootCertStore::empty();
             for certificate in certificates("extender-client-ca-file", path)? {
+                if trust.cluster.iter().any(|authority| **authority == *certificate) {
+                    tracing::warn!(
+                        file = %path.display(),
+                        "--extender-client-ca-file has the authority of this cluster, which signs kubelets, administrators and \
+                         whoever gets a certificate approved: only --extender-client-names keeps them from binding pods. An \
+                         authority of its own for kube-scheduler's certificate is better"
+                    );
+                }
                 roots.add(certificate).map_err(|error| refused(error.to_string()))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-            builder.with_client_cert_verifier(verifier.map_err(|error| refused(error.to_string()))?)
+            let verifier = verifier.map_err(|error| refused(error.to_string()))?;
+            builder.with_client_cert_verifier(trust.clients.verifier(verifier))
         }
     };
     builder.with_single_cert(chain, key).map(Arc::new).map_err(|error| refused(error.to_string()))
@@ -48,10 +66,10 @@ pub fn server(files: &ServingFiles) -> Result<Arc<ServerConfig>, TlsError> {
 ///
 /// # Errors
 /// When the files cannot be used at the beginning.
-pub fn kept(files: ServingFiles) -> Result<(Tls, impl Future<Output = ()> + Send + 'static), TlsError> {
+pub fn kept(files: ServingFiles, trust: Trust) -> Result<(Tls, impl Future<Output = ()> + Send + 'static), TlsError> {
     // First what they hold: files that are swapped in between are read again.
     let mut known = contents(&files);
-    let (sender, receiver) = watch::channel(server(&files)?);
+    let (sender, receiver) = watch::channel(server(&files, &trust)?);
     let keep = async move {
         let mut broken = None;
         loop {
@@ -60,7 +78,7 @@ pub fn kept(files: ServingFiles) -> Result<(Tls, impl Future<Output = ()> + Send
             if now == known {
                 continue;
             }
-            match server(&files) {
+            match server(&files, &trust) {
                 Ok(config) => {
                     tracing::info!("the extender's certificate was read again");
                     sender.send_replace(config);

@@ -19,13 +19,14 @@ use super::controller::{Context, Controller, InitError, Initialized};
 use super::debug::Debug;
 use super::election::{Election, Group};
 use super::health::{Check, Health};
-use super::options::{ExtenderOptions, LockOptions};
+use super::options::{ExtenderOptions, LockOptions, ServingFiles};
 use super::server::{Bounds, Server};
 use super::tasks::Tasks;
 use crate::cluster::{Refusal, instance};
 use crate::extender::announce::Announcer;
+use crate::extender::clients::Clients;
 use crate::extender::serve::{Extender, pages};
-use crate::extender::tls;
+use crate::extender::tls::{self, Trust};
 use crate::nodelock::carry::Carrier;
 use crate::nodelock::lock::NodeLock;
 use crate::nodelock::metrics::{BindMetrics, SweepMetrics, hold_histogram};
@@ -89,7 +90,12 @@ impl Controller for ExtenderController {
         let Some(options) = locks.extender.clone() else {
             return Ok(Initialized::Waits("it is served where --extender-address says, which is not given".to_owned()));
         };
-        let tls = options.tls.clone().map(tls::kept).transpose().map_err(|error| InitError(error.to_string()))?;
+        let metrics = BindMetrics::register(context.metrics);
+        let kept = |files: ServingFiles| {
+            let clients = Clients::new(Arc::clone(&files.names), metrics.clone());
+            tls::kept(files, Trust { clients, cluster: context.connection.authorities() })
+        };
+        let tls = options.tls.clone().map(kept).transpose().map_err(|error| InitError(error.to_string()))?;
         let shared =
             context.locks.get_or_init(|| Shared::new(locks, context.health, context.metrics, context.debug)).clone();
         tracing::info!(
@@ -103,7 +109,7 @@ impl Controller for ExtenderController {
             options: options.clone(),
             terms: locks.lock,
             announcer: Announcer::new(context.events.clone()),
-            metrics: BindMetrics::register(context.metrics),
+            metrics,
             crowded: Seldom::default(),
         });
         let dumped = Arc::clone(&lock);

@@ -159,6 +159,8 @@ pub struct ServingFiles {
     pub key: PathBuf,
     /// Authorities of clients, where they need a certificate.
     pub clients: Option<PathBuf>,
+    /// Common names and organisations of the clients that are served.
+    pub names: Arc<[Box<str>]>,
 }
 
 /// Which nodes the filter of the extender leaves out.

@@ -32,12 +32,13 @@ impl Bounds {
 }
 
 /// The Binds of a process.
+#[derive(Debug)]
 pub struct Crowd {
     bounds: Bounds,
     inside: Mutex<Inside>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Inside {
     under_way: usize,
     waiting: usize,
@@ -45,6 +46,7 @@ struct Inside {
 }
 
 /// One Bind under way, until this is dropped.
+#[derive(Debug)]
 pub struct Place {
     crowd: Arc<Crowd>,
     node: Arc<str>,
@@ -137,15 +139,15 @@ mod tests {
         let mut places = Vec::new();
         for node in ["a", "b", "c", "d"] {
             for _ in 0..2 {
-                let mut place = crowd.enter(&node.into()).ok().expect("there is room");
+                let mut place = crowd.enter(&node.into()).expect("there is room");
                 assert_eq!((place.wait(), place.wait()), (Ok(()), Ok(())), "a seat is kept");
                 places.push(place);
             }
         }
-        let mut late = crowd.enter(&"e".into()).ok().expect("there is room");
+        let mut late = crowd.enter(&"e".into()).expect("there is room");
         assert_eq!((late.wait(), crowd.waiting()), (Err(Full::Waiting(8)), 8));
         drop(places.pop());
-        let mut same = crowd.enter(&"a".into()).ok().expect("there is room");
+        let mut same = crowd.enter(&"a".into()).expect("there is room");
         assert_eq!((same.wait(), late.wait()), (Err(Full::Node(2)), Ok(())));
         drop((places, late, same));
         assert!(crowd.lock().nodes.is_empty(), "nothing is kept of a node that nobody waits for");
@@ -159,7 +161,7 @@ mod tests {
         places.pop();
         assert!(crowd.enter(&"b".into()).is_ok());
         let alone = Crowd::new(Bounds { waiting: 1, under_way: 2 });
-        let mut first = alone.enter(&"a".into()).ok().expect("there is room");
+        let mut first = alone.enter(&"a".into()).expect("there is room");
         assert_eq!(first.wait(), Ok(()), "a single seat is for any node");
     }
 }

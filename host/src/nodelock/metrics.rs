@@ -13,6 +13,7 @@ use topoloom_core::nodelock::attempt::{Bound, Failure};
 use topoloom_core::nodelock::{Reason, Why};
 
 use super::lock::Report;
+use crate::extender::clients::Refused;
 
 /// From a Bind that waits for nobody (2 ms) to the longest wait (28 s).
 const WAITS: [f64; 12] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 30.0];
@@ -57,6 +58,7 @@ pub struct BindMetrics {
     under_way: Gauge,
     filtered: Counter,
     requests: Family<VerbLabels, Histogram>,
+    refused: Family<ReasonLabels, Counter>,
 }
 
 impl BindMetrics {
@@ -71,6 +73,7 @@ impl BindMetrics {
             under_way: Gauge::default(),
             filtered: Counter::default(),
             requests: Family::new_with_constructor(|| Histogram::new(WAITS)),
+            refused: Family::default(),
         };
         registry.register("node_lock_binds", "Binds by how they ended", metrics.binds.clone());
         registry.register_with_unit(
@@ -98,6 +101,11 @@ impl BindMetrics {
             Unit::Seconds,
             metrics.requests.clone(),
         );
+        registry.register(
+            "extender_refused_clients",
+            "Clients that the extender did not let in, by what was wrong with their certificate",
+            metrics.refused.clone(),
+        );
         metrics.begin();
         metrics
     }
@@ -109,6 +117,9 @@ impl BindMetrics {
         }
         for reason in Reason::ALL {
             let _ = self.takeovers.get_or_create(&ReasonLabels { reason: reason.word() });
+        }
+        for why in Refused::ALL {
+            let _ = self.refused.get_or_create(&ReasonLabels { reason: why.word() });
         }
         for verb in ["bind", "filter"] {
             let _ = self.requests.get_or_create(&VerbLabels { verb });
@@ -136,6 +147,11 @@ impl BindMetrics {
     /// How many Binds are under way.
     pub fn under_way(&self, binds: usize) {
         self.under_way.set(i64::try_from(binds).unwrap_or(i64::MAX));
+    }
+
+    /// A client was not let in.
+    pub fn refused(&self, why: Refused) {
+        self.refused.get_or_create(&ReasonLabels { reason: why.word() }).inc();
     }
 
     /// The filter left nodes out.

@@ -73,6 +73,8 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
         (json!({"extender": {"filter": "some"}}), &["/extender/filter"]),
         (json!({"extender": {"maxWaitingBinds": 0}}), &["/extender/maxWaitingBinds", "minimum"]),
         (json!({"extender": {"tls": {"secret": "A"}}}), &["/extender/tls/secret", "pattern"]),
+        (json!({"extender": {"tls": {"clientNames": ["a,b"]}}}), &["/extender/tls/clientNames/0", "pattern"]),
+        (json!({"extender": {"tls": {"clientNames": []}}}), &["/extender/tls/clientNames", "minItems"]),
         (json!({"drainTimeoutSeconds": "30s"}), &["/drainTimeoutSeconds", "want integer"]),
         (json!({"log": {"format": "xml"}}), &["/log/format"]),
         (json!({"traces": {"endpoint": "collector:4318"}}), &["/traces/endpoint", "pattern"]),

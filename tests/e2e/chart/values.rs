@@ -168,6 +168,7 @@ pub(super) fn each() -> Vec<Case> {
                 "--extender-tls-cert-file=/etc/topoloom/extender/tls.crt",
                 "--extender-tls-private-key-file=/etc/topoloom/extender/tls.key",
                 "--extender-client-ca-file=/etc/topoloom/extender/ca.crt",
+                "--extender-client-names=system:kube-scheduler",
                 "--extender-http-timeout=30s",
                 "--extender-filter=stuck",
                 "--extender-max-waiting-binds=256",
@@ -185,6 +186,7 @@ pub(super) fn each() -> Vec<Case> {
                 "!--extender-tls-cert-file",
                 "!--extender-tls-private-key-file",
                 "!--extender-client-ca-file",
+                "!--extender-client-names",
             ],
         ),
         case(
@@ -247,7 +249,7 @@ pub(super) fn all() -> Value {
             ],
             "sweep": "repair",
         },
-        "extender": {"enabled": true, "tls": {"secret": "extender"}, "httpTimeoutSeconds": 60, "filter": "locked", "maxWaitingBinds": 1000},
+        "extender": {"enabled": true, "tls": {"secret": "extender", "clientNames": ["binds", "pods of us"]}, "httpTimeoutSeconds": 60, "filter": "locked", "maxWaitingBinds": 1000},
         "access": {
             "secrets": [{"name": "ufm"}, {"name": "more", "namespace": "kube-system"}],
             "configMaps": [{"name": "authorities"}],

@@ -1,7 +1,7 @@
 //! The HTTP of the extender, byte for byte where a caller can see it (A20, AX 15), its filter, and who may call it (N8).
 
 use http::StatusCode;
-use topoloom_simulator::{Authority, Validity};
+use topoloom_simulator::Authority;
 
 use super::*;
 
@@ -123,7 +123,7 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn n8_over_tls_only_whoever_shows_a_certificate_is_served_and_certificates_change_while_it_runs() -> Result<()> {
+async fn n8_over_tls_only_kube_schedulers_certificate_is_served_and_certificates_change_while_it_runs() -> Result<()> {
     let scene = Stage::scene(&["gpu-1"]).await?;
     let folder = tempfile::tempdir()?;
     let (authority, clients) = (Authority::generate()?, Authority::generate()?);
@@ -135,7 +135,8 @@ async fn n8_over_tls_only_whoever_shows_a_certificate_is_served_and_certificates
         Ok(())
     };
     serve("localhost")?;
-    std::fs::write(path("ca.crt"), clients.pem())?;
+    let of_cluster = std::fs::read_to_string(scene.plane.certificate())?;
+    std::fs::write(path("ca.crt"), format!("{}{of_cluster}", clients.pem()))?;
     let shown = |name: &str| path(name).display().to_string();
     let arguments = [
         "--extender-address=127.0.0.1:0".to_owned(),
@@ -146,17 +147,35 @@ async fn n8_over_tls_only_whoever_shows_a_certificate_is_served_and_certificates
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let host = Host::start(&scene.host_kubeconfig().await?, &arguments).await?;
     let address: std::net::SocketAddr = host.extender().await.parse()?;
-    let get = async |name: &str, identity: Option<&Authority>| -> Result<StatusCode> {
+    let caller = |name: &str, identity: Option<(&Authority, &str, &str)>| -> Result<Caller> {
         let trusted = reqwest::Certificate::from_pem(authority.pem().as_bytes())?;
         let mut client = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).resolve(name, address);
-        if let Some(identity) = identity {
-            let issued = identity.client("kube-scheduler", Validity::Current)?;
+        if let Some((identity, user, group)) = identity {
+            let issued = identity.client_of(user, group)?;
             client = client
                 .identity(reqwest::Identity::from_pem(format!("{}{}", issued.certificate, issued.key).as_bytes())?);
         }
-        let url = format!("https://{name}:{}/healthz", address.port());
-        Ok(client.build()?.get(url).send().await?.status())
+        Ok(Caller { url: format!("https://{name}:{}", address.port()), http: client.build()? })
     };
+    const SCHEDULER: &str = "system:kube-scheduler";
+    let get = async |name: &str, identity: Option<&Authority>| -> Result<StatusCode> {
+        let caller = caller(name, identity.map(|authority| (authority, SCHEDULER, "other")))?;
+        Ok(caller.http.get(format!("{}/healthz", caller.url)).send().await?.status())
+    };
+    let stage = Stage { extender: caller("localhost", Some((&clients, SCHEDULER, "other")))?, scene, host };
+    let pod = stage.gpu_pod("p1").await?;
+    // Whoever the authority signed for something else binds nothing, and cannot fill the log.
+    for _ in 0..3 {
+        let forged = caller("localhost", Some((&clients, "system:node:gpu-1", "system:nodes")))?;
+        assert!(forged.bind(&pod, "gpu-1").await.is_err(), "another name");
+    }
+    assert_eq!(stage.node_of("p1").await?, None);
+    let metrics = stage.host.get("/metrics").await?;
+    assert!(metrics.contains(r#"topoloom_extender_refused_clients_total{reason="name"} 3"#), "{metrics}");
+    let lines = |words: &str| stage.host.log().iter().filter(|line| line.contains(words)).count();
+    assert_eq!(lines("a client of the extender was refused"), 1);
+    assert!(lines("O=system:nodes") == 1 && lines("has the authority of this cluster") == 1);
+    assert_eq!(stage.extender.bind(&pod, "gpu-1").await?, "");
     assert_eq!(get("localhost", Some(&clients)).await?, StatusCode::OK);
     assert!(get("localhost", None).await.is_err(), "no certificate");
     assert!(get("localhost", Some(&authority)).await.is_err(), "a certificate of somebody else");
@@ -169,10 +188,10 @@ async fn n8_over_tls_only_whoever_shows_a_certificate_is_served_and_certificates
     // One that cannot be used changes nothing.
     std::fs::write(path("tls.key"), "no key")?;
     eventually("it says so", PATIENCE, async || {
-        let log = host.log();
+        let log = stage.host.log();
         if log.iter().any(|line| line.contains("the last one stays")) { Ok(()) } else { Err("it does not".to_owned()) }
     })
     .await;
     assert_eq!(get("extender.test", Some(&clients)).await?, StatusCode::OK);
-    host.stop().await
+    stage.stop().await
 }

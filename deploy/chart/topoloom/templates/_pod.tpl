@@ -175,6 +175,7 @@
 - --extender-allow-anonymous
 {{- else }}
 - --extender-client-ca-file=/etc/topoloom/extender/ca.crt
+- {{ printf "--extender-client-names=%s" (join "," (default (list "system:kube-scheduler") .tls.clientNames)) | quote }}
 {{- end }}
 - --extender-http-timeout={{ int .httpTimeoutSeconds }}s
 - --extender-filter={{ .filter }}

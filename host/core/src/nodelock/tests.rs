@@ -213,9 +213,16 @@ fn ax_2_a_live_holder_is_named_in_the_refusal() {
 
 #[test]
 fn a11_contention_is_one_class_and_everything_else_another() {
-    use attempt::{Failure, What};
+    use attempt::{Failure, Full, What};
     let held = Held { holder: None, left: None, why: Why::Nameless };
-    let contention = [Failure::Held { node: NODE.into(), ttl: TTL, held }, Failure::Behind(NODE.into())];
+    let crowded = |full| Failure::Crowded { node: NODE.into(), full, held: Some(held.clone()) };
+    let contention = [
+        crowded(Full::Node(64)),
+        crowded(Full::Waiting(256)),
+        crowded(Full::UnderWay(384)),
+        Failure::Held { node: NODE.into(), ttl: TTL, held: held.clone() },
+        Failure::Behind(NODE.into()),
+    ];
     let others = [
         Failure::PodGone,
         Failure::PodReplaced("u9".into()),

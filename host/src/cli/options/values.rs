@@ -48,6 +48,22 @@ pub(in crate::cli) fn lasting<const LOW: u64, const HIGH: u64>(text: &str) -> Re
     })
 }
 
+/// Names of clients: common names or organisations in certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cli) struct ClientNames(pub(in crate::cli) std::sync::Arc<[Box<str>]>);
+
+/// Names with commas between.
+pub(in crate::cli) fn client_names(text: &str) -> Result<ClientNames, String> {
+    // More than a certificate has: X.520 bounds a common name.
+    const LONGEST: usize = 64;
+    let names: Vec<Box<str>> = text.split(',').map(|name| name.trim().into()).collect();
+    let good = |name: &str| !name.is_empty() && name.chars().count() <= LONGEST && !name.chars().any(char::is_control);
+    if names.iter().all(|name| good(name)) {
+        return Ok(ClientNames(names.into()));
+    }
+    Err(format!("must be names with commas between, each of 1 to {LONGEST} characters"))
+}
+
 /// How long a node lock lasts.
 pub(in crate::cli) fn node_lock_timeout(text: &str) -> Result<Duration, String> {
     lasting::<10_000, 86_400_000>(text)

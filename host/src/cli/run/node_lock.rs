@@ -23,6 +23,7 @@ const ADDRESS: &str = "extender-address";
 const CERTIFICATE: &str = "extender-tls-cert-file";
 const KEY: &str = "extender-tls-private-key-file";
 const CLIENTS: &str = "extender-client-ca-file";
+const NAMES: &str = "extender-client-names";
 const ANONYMOUS: &str = "extender-allow-anonymous";
 const TIMEOUT: &str = "extender-http-timeout";
 const WAITING: &str = "extender-max-waiting-binds";
@@ -60,6 +61,9 @@ pub(super) struct NodeLockArgs {
     /// Authorities in PEM: clients need a certificate of one of them
     #[arg(long, value_name = "FILE", value_parser = values::path)]
     extender_client_ca_file: Option<PathBuf>,
+    /// Whose certificates of those authorities are let in: common names or organisations, with commas between
+    #[arg(long, value_name = "NAMES", default_value = "system:kube-scheduler", value_parser = values::client_names)]
+    extender_client_names: values::ClientNames,
     /// Serve whoever reaches the extender, which then binds any pod to any node for them
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     extender_allow_anonymous: bool,
@@ -119,7 +123,7 @@ impl NodeLockArgs {
     fn extender(self, depth: Depth, given: &mut Given) -> Option<ExtenderOptions> {
         let files = [(CERTIFICATE, &self.extender_tls_cert_file), (KEY, &self.extender_tls_private_key_file)];
         let Some(address) = self.extender_address else {
-            let idle: Vec<&str> = [CERTIFICATE, KEY, CLIENTS, ANONYMOUS, TIMEOUT, WAITING, "extender-filter"]
+            let idle: Vec<&str> = [CERTIFICATE, KEY, CLIENTS, NAMES, ANONYMOUS, TIMEOUT, WAITING, "extender-filter"]
                 .into_iter()
                 .filter(|flag| given.is_given(flag))
                 .collect();
@@ -146,6 +150,9 @@ impl NodeLockArgs {
                 }
             }
         }
+        if self.extender_client_ca_file.is_none() && given.is_given(NAMES) {
+            given.warn(&[NAMES], format!("has no effect without --{CLIENTS}: nobody shows a certificate"));
+        }
         let is_local = address.ip().to_canonical().is_loopback();
         let asks = self.extender_client_ca_file.is_some() && there.len() == 2;
         if !is_local && !asks && !self.extender_allow_anonymous && given.are_sound(&[ADDRESS, ANONYMOUS]) {
@@ -160,7 +167,8 @@ impl NodeLockArgs {
         }
         let tls = match (self.extender_tls_cert_file, self.extender_tls_private_key_file) {
             (Some(certificate), Some(key)) => {
-                Some(ServingFiles { certificate, key, clients: self.extender_client_ca_file })
+                let names = self.extender_client_names.0;
+                Some(ServingFiles { certificate, key, clients: self.extender_client_ca_file, names })
             }
             _ => None,
         };

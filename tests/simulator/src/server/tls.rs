@@ -89,6 +89,23 @@ impl Authority {
         Ok(ClientCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
     }
 
+    /// Issues a certificate with any subject for clients of servers that are no simulator.
+    ///
+    /// # Errors
+    /// A name cannot be written.
+    pub fn client_of(&self, name: &str, organisation: &str) -> Result<ClientCertificate, Error> {
+        let issue = || {
+            let mut params = params(name, &[], Validity::Current)?;
+            params.distinguished_name.push(DnType::OrganizationName, organisation);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+            let key = KeyPair::generate()?;
+            let certificate = params.signed_by(&key, &self.0.issuer)?;
+            Ok(ClientCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
+        };
+        issue().map_err(|source| Error::Certificate { name: name.into(), source })
+    }
+
     /// Issues a certificate for a server of these names, for servers that are no simulator.
     ///
     /// # Errors

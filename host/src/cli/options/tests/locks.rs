@@ -17,6 +17,14 @@ fn a3_r14_how_long_a_lock_lasts_has_its_range_and_gos_grammar() {
         "10s to 24h",
     );
     check("extender-http-timeout", &["3s", "30s", "10m"], &["2s", "11m", "30"], "3s to 10m");
+    check("extender-max-waiting-binds", &["1", "256", "4096"], &["0", "4097", "-1", "many"], "1 to 4096");
+    let long = "n".repeat(65);
+    check(
+        "extender-client-names",
+        &["system:kube-scheduler", "a, b"],
+        &["", "a,,b", "a\nb", &long],
+        "1 to 64 characters",
+    );
     check("extender-filter", &["off", "stuck", "locked"], &["on"], "must be off or stuck or locked");
     check("nodelock-sweep", &["report", "repair"], &["off"], "must be report or repair");
     check("node-lock-retry", &["classic", "hami-2.10"], &["Classic"], "must be classic or hami-2.10");
@@ -52,6 +60,8 @@ fn n2_n9_the_defaults_are_those_of_the_original_and_nothing_runs_that_was_not_as
         "it cleans up after itself"
     );
     assert_eq!((extender.filter, extender.patience()), (Filter::Stuck, Duration::from_secs(28)));
+    let crowd = extender.crowd();
+    assert_eq!((crowd.waiting, crowd.for_node(), crowd.under_way, extender.connections()), (256, 64, 384, 512));
     let sweep = |word: &str| words(&["--extender-address=127.0.0.1:8888", word]).options().locks.sweep;
     assert_eq!(sweep("--nodelock-sweep=report"), Some(SweepMode::Report));
     let patience = |timeout: &str| {
