@@ -128,7 +128,13 @@ pub async fn run(
     let servers = Servers::listen(&options).await?;
     let mut shown = metrics::process::registry();
     let registry = metrics::process::ours(&mut shown);
-    let switch = Switch::new(ReadOnly::Yes);
+    let switch = match options.writes {
+        Writes::LeasesOnly => Switch::new(ReadOnly::Yes),
+        Writes::Allowed => {
+            let place = &options.location;
+            Switch::unknown(&format!("the ConfigMap {}/{} was not read yet", place.namespace, place.name))
+        }
+    };
     let Process { requests, elections: counted, work } = Process::register(registry);
     let (elections, thread) = elections(&connection, &options, &switch, &health, &requests, &counted)?;
     tracing::info!(

@@ -46,19 +46,54 @@ pub struct Gate {
 #[derive(Clone, Debug)]
 pub struct Switch {
     read_only: Arc<watch::Sender<bool>>,
+    /// Why its position is not known; nothing once it was set.
+    unknown: Arc<watch::Sender<Option<Arc<str>>>>,
 }
 
 impl Switch {
     /// A switch in this position.
     #[must_use]
     pub fn new(position: ReadOnly) -> Self {
-        Self { read_only: Arc::new(watch::Sender::new(position == ReadOnly::Yes)) }
+        let read_only = Arc::new(watch::Sender::new(position == ReadOnly::Yes));
+        Self { read_only, unknown: Arc::new(watch::Sender::new(None)) }
+    }
+
+    /// A switch whose position nobody has read yet, and why: until it is set, writes are off.
+    #[must_use]
+    pub fn unknown(why: &str) -> Self {
+        let switch = Self::new(ReadOnly::Yes);
+        switch.unknown.send_replace(Some(why.into()));
+        switch
+    }
+
+    /// Why its position is still not known; nothing where it is.
+    pub fn still_unknown(&self, why: &str) {
+        self.unknown.send_if_modified(|unknown| unknown.as_mut().map(|unknown| *unknown = why.into()).is_some());
+    }
+
+    /// Waits until its position is known.
+    pub async fn known(&self) {
+        // The sender is in `self`, so it cannot be gone.
+        let _ = self.unknown.subscribe().wait_for(Option::is_none).await;
+    }
+
+    /// Whether writes are off, and why.
+    ///
+    /// # Errors
+    /// Somebody switched them off, or the position is not known.
+    pub fn check(&self) -> Result<(), Closed> {
+        if let Some(why) = &*self.unknown.borrow() {
+            return Err(Closed::Unknown(Arc::clone(why)));
+        }
+        if self.is_read_only() { Err(Closed::ReadOnly) } else { Ok(()) }
     }
 
     /// Switches writes off or on, whoever holds a lease. Says whether that is news.
     pub fn set(&self, position: ReadOnly) -> bool {
         let wanted = position == ReadOnly::Yes;
-        self.read_only.send_if_modified(|now| std::mem::replace(now, wanted) != wanted)
+        let is_news = self.read_only.send_if_modified(|now| std::mem::replace(now, wanted) != wanted);
+        self.unknown.send_if_modified(|unknown| unknown.take().is_some());
+        is_news
     }
 
     /// Whether writes are switched off.
@@ -78,7 +113,7 @@ impl Switch {
 const FOR_EVER: u64 = u64::MAX;
 
 /// Why nothing goes through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
     /// The lease is not ours, or not any more.
     #[error("this replica does not hold the lease, so it writes nothing")]
@@ -86,6 +121,9 @@ pub enum Closed {
     /// Somebody switched writes off.
     #[error("writes are switched off (--read-only, or the annotation topoloom.dev/read-only on the ConfigMap)")]
     ReadOnly,
+    /// It is not known whether somebody did.
+    #[error("nothing is written before it is known whether writes are switched off: {0}")]
+    Unknown(Arc<str>),
 }
 
 impl Gate {
@@ -145,7 +183,7 @@ impl Gate {
     /// Why not.
     pub fn check(&self) -> Result<(), Closed> {
         self.in_time()?;
-        if self.switch.is_read_only() { Err(Closed::ReadOnly) } else { Ok(()) }
+        self.switch.check()
     }
 
     fn in_time(&self) -> Result<(), Closed> {
@@ -360,6 +398,27 @@ mod tests {
         switch.set(ReadOnly::No);
         waits.await;
         assert_eq!(gate.check(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_switch_that_nobody_has_read_yet_says_so_and_not_that_somebody_switched_writes_off() {
+        let switch = Switch::unknown("the ConfigMap a/b was not read yet");
+        let gate = Gate::open(&switch);
+        let said = || gate.check().unwrap_err().to_string();
+        assert!(said().ends_with("switched off: the ConfigMap a/b was not read yet"), "{}", said());
+        switch.still_unknown("the ConfigMap a/b cannot be read: forbidden");
+        assert!(said().ends_with("cannot be read: forbidden"), "{}", said());
+        let mut waits = std::pin::pin!(switch.known());
+        assert!(futures::poll!(&mut waits).is_pending());
+        switch.set(ReadOnly::No);
+        waits.await;
+        assert_eq!(gate.check(), Ok(()));
+        // What is known stays known.
+        switch.still_unknown("the ConfigMap a/b cannot be read: it is away");
+        assert_eq!(gate.check(), Ok(()));
+        let off = Switch::unknown("not read yet");
+        assert!(!off.set(ReadOnly::Yes), "they were off before, too");
+        assert_eq!(Gate::open(&off).check(), Err(Closed::ReadOnly));
     }
 
     #[tokio::test]

@@ -154,7 +154,7 @@ impl Refusal {
         if let Some(closed) = closed(error) {
             let reason = match closed {
                 Closed::NotLeader => Reason::NotLeader,
-                Closed::ReadOnly => Reason::ReadOnly,
+                Closed::ReadOnly | Closed::Unknown(_) => Reason::ReadOnly,
             };
             return Self { reason, message: closed.to_string(), retry_after: None };
         }
@@ -220,7 +220,7 @@ fn closed(error: &(dyn std::error::Error + 'static)) -> Option<Closed> {
         let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         let inside = inner.and_then(|inner| inner.downcast_ref::<Closed>());
         if let Some(closed) = error.downcast_ref::<Closed>().or(inside) {
-            return Some(*closed);
+            return Some(closed.clone());
         }
         cause = error.source();
     }

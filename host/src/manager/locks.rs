@@ -102,7 +102,7 @@ impl Controller for ExtenderController {
             ttl = %Go(locks.lock.ttl), patience = %Go(options.patience()), takeover = ?locks.lock.takeover,
             filter = ?options.filter, "the node lock of the extender"
         );
-        let lock = NodeLock::bounded(shared.carrier(context.writes), locks.lock, options.crowd());
+        let lock = NodeLock::bounded(shared.carrier(context.writes), locks.lock, options.crowd(), context.switch.clone());
         let extender = Arc::new(Extender {
             lock: Arc::clone(&lock),
             view: Arc::clone(&shared.view),

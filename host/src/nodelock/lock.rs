@@ -18,6 +18,7 @@ use super::carry::{Carrier, Flight, Landed, stamp, value_of};
 use super::crowd::{Bounds, Crowd, Place};
 use super::pods::Seen;
 use super::queue::{Queues, Turns};
+use crate::cluster::gate::{Closed, ReadOnly, Switch};
 use crate::text;
 
 /// The variable in which the original protocol has the time after which a lock expires (A3).
@@ -68,6 +69,7 @@ pub struct NodeLock {
     /// Pods that are being bound, by UID: one at a time, so that a scheduler that asks twice is answered twice the same.
     flights: Queues,
     crowd: Arc<Crowd>,
+    switch: Switch,
     tasks: TaskTracker,
 }
 
@@ -82,14 +84,14 @@ impl NodeLock {
     /// One for this process, for as many Binds as come.
     #[must_use]
     pub fn new(carrier: Carrier, options: Options) -> Arc<Self> {
-        Self::bounded(carrier, options, Bounds::NONE)
+        Self::bounded(carrier, options, Bounds::NONE, Switch::new(ReadOnly::No))
     }
 
-    /// One for this process, for so many Binds at a time.
+    /// One for this process, for so many Binds at a time. They wait until it is known whether this switch is on.
     #[must_use]
-    pub fn bounded(carrier: Carrier, options: Options, bounds: Bounds) -> Arc<Self> {
-        let (queues, flights) = (Queues::default(), Queues::default());
-        Arc::new(Self { carrier, options, queues, flights, crowd: Crowd::new(bounds), tasks: TaskTracker::new() })
+    pub fn bounded(carrier: Carrier, options: Options, bounds: Bounds, switch: Switch) -> Arc<Self> {
+        let (queues, flights, crowd) = (Queues::default(), Queues::default(), Crowd::new(bounds));
+        Arc::new(Self { carrier, options, queues, flights, crowd, switch, tasks: TaskTracker::new() })
     }
 
     /// Binds a pod to a node, within this time (12 h at most). The pod is told by its UID.
@@ -163,6 +165,9 @@ impl NodeLock {
             Ok(place) => place,
             Err(full) => return Report { result: Err(Failure::Crowded { node, full, held: None }), ..report },
         };
+        if let Err(failure) = self.switched(&patience, &mut place, &node).await {
+            return Report { result: Err(failure), ..report };
+        }
         let uid = pod.uid.clone().unwrap_or_default();
         let of_pod = self.flights.turn(&uid, &[Key::Shared]);
         let _flight = match self.queued(&patience, &mut place, &node, &[], of_pod).await {
@@ -224,6 +229,18 @@ impl NodeLock {
         }
     }
 
+    /// Waits until it is known whether writes are switched off, which the first moments of a process do not know.
+    async fn switched(&self, patience: &Patience<'_>, place: &mut Place, node: &Arc<str>) -> Result<(), Failure> {
+        let Err(Closed::Unknown(_)) = self.switch.check() else { return Ok(()) };
+        if let Err(full) = place.wait() {
+            return Err(Failure::Crowded { node: Arc::clone(node), full, held: None });
+        }
+        match (self.in_time(patience, self.switch.known()).await, self.switch.check()) {
+            (Err(Failure::TooLate), Err(closed)) => Err(Failure::Refused(What::Claim, closed.to_string().into())),
+            (ended, _) => ended,
+        }
+    }
+
     /// A turn in a queue. Whoever does not have it at once needs a seat to wait in.
     async fn queued<'q>(
         &self,
@@ -281,16 +298,44 @@ mod tests {
     fn lock_that<F: Future<Output = Answered> + Send + 'static>(
         does: impl Fn() -> F + Send + Sync + Clone + 'static,
     ) -> Arc<NodeLock> {
+        lock_behind(does, Bounds::NONE, Switch::new(ReadOnly::No))
+    }
+
+    /// The same within bounds and behind a switch.
+    fn lock_behind<F: Future<Output = Answered> + Send + 'static>(
+        does: impl Fn() -> F + Send + Sync + Clone + 'static,
+        bounds: Bounds,
+        switch: Switch,
+    ) -> Arc<NodeLock> {
         let service = tower::service_fn(move |_: http::Request<Body>| does());
         let backends: Arc<[Backend]> = Backend::known().into();
         let view = Arc::new(View::new(Arc::clone(&backends), Histogram::new([])));
         let requests = Requests::new(kube::Client::new(service, "default"), backends);
         let options = Options { ttl: EXPIRE_DEFAULT, takeover: Takeover::State, retry: Retry::CLASSIC };
-        NodeLock::new(Carrier::new(view, requests, "one".into(), 1), options)
+        NodeLock::bounded(Carrier::new(view, requests, "one".into(), 1), options, bounds, switch)
     }
 
     fn pod() -> PodKey {
         PodKey { namespace: "default".into(), name: "p".into(), uid: Some("u".into()) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bind_waits_until_it_is_known_whether_writes_are_switched_off_and_says_why_it_is_not() {
+        let switch = Switch::unknown("the ConfigMap a/b was not read yet");
+        let lock = lock_behind(std::future::pending, Bounds::NONE, switch.clone());
+        let within = Duration::from_secs(28);
+        let mut waits = std::pin::pin!(lock.bind(pod(), "n".into(), within));
+        let early = tokio::time::timeout(within / 2, &mut waits).await;
+        assert!(early.is_err() && lock.waiting() == 1, "{early:?}");
+        switch.still_unknown("the ConfigMap a/b cannot be read: it is forbidden");
+        let Err(failure) = waits.await.result else { panic!("nothing is known") };
+        let said = failure.to_string();
+        assert!(said.starts_with("writing the lock onto the node was refused: ") && said.ends_with("it is forbidden"), "{said}");
+        // Once it is known, the Bind goes on.
+        let mut waits = std::pin::pin!(lock.bind(pod(), "n".into(), within));
+        assert!(tokio::time::timeout(within / 2, &mut waits).await.is_err());
+        switch.set(ReadOnly::No);
+        assert_eq!(waits.await.result, Err(Failure::TooLate), "the API server never answers");
     }
 
     type Heard = Arc<Mutex<Vec<&'static str>>>;
