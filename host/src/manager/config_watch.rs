@@ -52,7 +52,10 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
             Ok(present) => present,
             Err(refusal) => {
                 check.fail(&refusal);
-                switch.still_unknown(&format!("the ConfigMap {}/{} cannot be read: {refusal}", location.namespace, location.name));
+                switch.still_unknown(&format!(
+                    "the ConfigMap {}/{} cannot be read: {refusal}",
+                    location.namespace, location.name
+                ));
                 continue;
             }
         };

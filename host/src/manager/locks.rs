@@ -102,7 +102,8 @@ impl Controller for ExtenderController {
             ttl = %Go(locks.lock.ttl), patience = %Go(options.patience()), takeover = ?locks.lock.takeover,
             filter = ?options.filter, "the node lock of the extender"
         );
-        let lock = NodeLock::bounded(shared.carrier(context.writes), locks.lock, options.crowd(), context.switch.clone());
+        let lock =
+            NodeLock::bounded(shared.carrier(context.writes), locks.lock, options.crowd(), context.switch.clone());
         let extender = Arc::new(Extender {
             lock: Arc::clone(&lock),
             view: Arc::clone(&shared.view),
@@ -170,6 +171,8 @@ async fn serve(
             ended = tasks.next() => return Err(ended.to_string()),
             ended = serving.next() => return Err(ended.to_string()),
         }
+        // Who waits is told at once, and kube-scheduler asks another replica.
+        extender.lock.close();
         // What is under way is finished, callers that gave up included; the watches go on until then.
         serving.finish().await;
         extender.lock.finish().await;

@@ -51,6 +51,8 @@ pub struct Flight {
     pub deadline: Timestamp,
     /// Its place among all Binds.
     pub place: Place,
+    /// Nobody waits any more when this is cancelled.
+    pub closing: CancellationToken,
 }
 
 /// What an attempt came to.
@@ -90,7 +92,7 @@ impl Carrier {
     /// Carries an attempt to its end. `gone`: its caller does not wait any more; what is under way is still brought to its
     /// end, so this must not be dropped.
     pub async fn carry(&self, flight: Flight, gone: &CancellationToken) -> Landed {
-        let Flight { mut attempt, pod, node, keys, token, until, deadline, mut place } = flight;
+        let Flight { mut attempt, pod, node, keys, token, until, deadline, mut place, closing } = flight;
         let names: Vec<Key> = keys.iter().map(|(key, _)| *key).collect();
         let mut listener = self.view.listen(&node);
         let (mut live, mut waited) = (Live::default(), Duration::ZERO);
@@ -130,6 +132,10 @@ impl Carrier {
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
                 Order::Wait { held, until } => {
+                    if closing.is_cancelled() {
+                        attempt.turned_away(Failure::Stopping);
+                        continue;
+                    }
                     if let Err(full) = place.wait() {
                         attempt.turned_away(Failure::Crowded { node: Arc::clone(&node), full, held: Some(held) });
                         continue;
@@ -138,7 +144,7 @@ impl Carrier {
                     if waited.is_zero() {
                         tracing::debug!(%pod, node = &*node, holder = held.holder.as_ref().map(ToString::to_string), why = held.why.word(), "waits for a lock");
                     }
-                    self.wait(&mut listener, until, gone).await;
+                    self.wait(&mut listener, until, gone, &closing).await;
                     waited += self.view.now().saturating_sub(began);
                     // What was read before counts no longer.
                     live.clear();
@@ -257,11 +263,18 @@ impl Carrier {
     }
 
     /// Waits until something changes, until that moment, or until the caller is gone.
-    async fn wait(&self, listener: &mut Listener, until: Duration, gone: &CancellationToken) {
+    async fn wait(
+        &self,
+        listener: &mut Listener,
+        until: Duration,
+        gone: &CancellationToken,
+        closing: &CancellationToken,
+    ) {
         tokio::select! {
             () = listener.changed() => {}
             () = tokio::time::sleep_until(self.view.at(until)) => {}
             () = gone.cancelled() => {}
+            () = closing.cancelled() => {}
         }
     }
 

@@ -70,6 +70,7 @@ pub struct NodeLock {
     flights: Queues,
     crowd: Arc<Crowd>,
     switch: Switch,
+    closing: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -91,7 +92,8 @@ impl NodeLock {
     #[must_use]
     pub fn bounded(carrier: Carrier, options: Options, bounds: Bounds, switch: Switch) -> Arc<Self> {
         let (queues, flights, crowd) = (Queues::default(), Queues::default(), Crowd::new(bounds));
-        Arc::new(Self { carrier, options, queues, flights, crowd, switch, tasks: TaskTracker::new() })
+        let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
+        Arc::new(Self { carrier, options, queues, flights, crowd, switch, closing, tasks })
     }
 
     /// Binds a pod to a node, within this time (12 h at most). The pod is told by its UID.
@@ -141,6 +143,12 @@ impl NodeLock {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.crowd.waiting()
+    }
+
+    /// Nobody waits any more, for a lock or for a turn: who would have to is told that this process stops. What is under way is
+    /// brought to its end.
+    pub fn close(&self) {
+        self.closing.cancel();
     }
 
     /// Waits until no attempt is under way. New ones may still be begun.
@@ -203,10 +211,12 @@ impl NodeLock {
             takeover: self.options.takeover,
             retry: self.options.retry,
         };
-        let attempt = Attempt::new(request, Some(found));
-        let flight = Flight { attempt, pod, node, keys, token, until, deadline, place };
+        let (attempt, at) = (Attempt::new(request, Some(found)), Arc::clone(&node));
+        let flight = Flight { attempt, pod, node, keys, token, until, deadline, place, closing: self.closing.clone() };
         let Landed { outcome: Outcome { result, kept }, attempt, waited } = self.carrier.carry(flight, &gone).await;
-        Report { result, kept, waited: report.waited + waited, took: attempt.took().to_vec(), ..report }
+        let waited = report.waited + waited;
+        let result = result.map_err(|failure| failure.after(waited, within, &at));
+        Report { result, kept, waited, took: attempt.took().to_vec(), ..report }
     }
 
     /// The pod, if it is the one that was asked for.
@@ -254,22 +264,27 @@ impl NodeLock {
         if let Poll::Ready(turn) = futures::poll!(&mut turn) {
             return Ok(turn);
         }
+        let view = self.carrier.view();
+        let held = || view.blocked(node, keys, &self.options, false);
         if let Err(full) = place.wait() {
-            let held = self.carrier.view().blocked(node, keys, &self.options, false);
-            return Err(Failure::Crowded { node: Arc::clone(node), full, held });
+            return Err(Failure::Crowded { node: Arc::clone(node), full, held: held() });
         }
         match self.in_time(patience, turn).await {
-            Err(Failure::TooLate) => Err(Failure::Behind(Arc::clone(node))),
-            ended => ended,
+            // A turn that comes after the time is as good as none.
+            Ok(turn) if view.now() < patience.until => Ok(turn),
+            Ok(_) | Err(Failure::TooLate) => Err(Failure::Behind { node: Arc::clone(node), held: held() }),
+            Err(Failure::GaveUp(_)) => Err(Failure::GaveUp(held())),
+            Err(failure) => Err(failure),
         }
     }
 
-    /// What comes of this, unless the caller or the time is gone first.
+    /// What comes of this, unless the caller or the time is gone first, or this process stops.
     async fn in_time<T>(&self, patience: &Patience<'_>, what: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             biased;
             done = what => Ok(done),
-            () = patience.gone.cancelled() => Err(Failure::GaveUp),
+            () = patience.gone.cancelled() => Err(Failure::GaveUp(None)),
+            () = self.closing.cancelled() => Err(Failure::Stopping),
             () = tokio::time::sleep_until(self.carrier.view().at(patience.until)) => Err(Failure::TooLate),
         }
     }
@@ -330,12 +345,49 @@ mod tests {
         switch.still_unknown("the ConfigMap a/b cannot be read: it is forbidden");
         let Err(failure) = waits.await.result else { panic!("nothing is known") };
         let said = failure.to_string();
-        assert!(said.starts_with("writing the lock onto the node was refused: ") && said.ends_with("it is forbidden"), "{said}");
+        assert!(
+            said.starts_with("writing the lock onto the node was refused: ") && said.ends_with("it is forbidden"),
+            "{said}"
+        );
         // Once it is known, the Bind goes on.
         let mut waits = std::pin::pin!(lock.bind(pod(), "n".into(), within));
         assert!(tokio::time::timeout(within / 2, &mut waits).await.is_err());
         switch.set(ReadOnly::No);
         assert_eq!(waits.await.result, Err(Failure::TooLate), "the API server never answers");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_told_when_the_process_stops_and_who_works_goes_on() {
+        let lock = lock();
+        let within = Duration::from_secs(28);
+        let mut works = std::pin::pin!(lock.bind(pod(), "n".into(), within));
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut works).await.is_err());
+        // The same pod once more: it waits for the first one.
+        let mut waits = std::pin::pin!(lock.bind(pod(), "n".into(), within));
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut waits).await.is_err());
+        let began = tokio::time::Instant::now();
+        lock.close();
+        assert_eq!(waits.await.result, Err(Failure::Stopping));
+        assert!(began.elapsed() < Duration::from_secs(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_may_not_wait_is_told_at_once_and_who_need_not_is_let_in() {
+        let lock = lock_behind(std::future::pending, Bounds { waiting: 0, under_way: 2 }, Switch::new(ReadOnly::No));
+        let within = Duration::from_secs(28);
+        let mut works = std::pin::pin!(lock.bind(pod(), "n".into(), within));
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut works).await.is_err());
+        let told = lock.bind(pod(), "n".into(), within).now_or_never();
+        let told = match told {
+            Some(report) => report,
+            None => tokio::time::timeout(Duration::from_millis(1), lock.bind(pod(), "n".into(), within)).await.unwrap(),
+        };
+        let full = topoloom_core::nodelock::attempt::Full::Waiting(0);
+        assert_eq!(told.result, Err(Failure::Crowded { node: "n".into(), full, held: None }));
+        let mut other = pod();
+        other.uid = Some("u2".into());
+        let mut more = std::pin::pin!(lock.bind(other, "n".into(), within));
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut more).await.is_err(), "it need not wait");
     }
 
     type Heard = Arc<Mutex<Vec<&'static str>>>;

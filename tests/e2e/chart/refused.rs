@@ -71,6 +71,10 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
         (json!({"extender": {"port": 443}}), &["/extender/port", "minimum"]),
         (json!({"extender": {"httpTimeoutSeconds": 2}}), &["/extender/httpTimeoutSeconds", "minimum"]),
         (json!({"extender": {"filter": "some"}}), &["/extender/filter"]),
+        (
+            json!({"extender": {"enabled": true, "allowAnonymous": true, "preStopSeconds": 6}}),
+            &["terminationGracePeriodSeconds is 45", "30 and 6"],
+        ),
         (json!({"extender": {"maxWaitingBinds": 0}}), &["/extender/maxWaitingBinds", "minimum"]),
         (json!({"extender": {"tls": {"secret": "A"}}}), &["/extender/tls/secret", "pattern"]),
         (json!({"extender": {"tls": {"clientNames": ["a,b"]}}}), &["/extender/tls/clientNames/0", "pattern"]),

@@ -249,7 +249,7 @@ pub(super) fn all() -> Value {
             ],
             "sweep": "repair",
         },
-        "extender": {"enabled": true, "tls": {"secret": "extender", "clientNames": ["binds", "pods of us"]}, "httpTimeoutSeconds": 60, "filter": "locked", "maxWaitingBinds": 1000},
+        "extender": {"enabled": true, "tls": {"secret": "extender", "clientNames": ["binds", "pods of us"]}, "httpTimeoutSeconds": 60, "filter": "locked", "maxWaitingBinds": 1000, "preStopSeconds": 3},
         "access": {
             "secrets": [{"name": "ufm"}, {"name": "more", "namespace": "kube-system"}],
             "configMaps": [{"name": "authorities"}],

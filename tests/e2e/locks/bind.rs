@@ -48,6 +48,37 @@ async fn the_second_pod_waits_until_the_device_plugin_has_answered_for_the_first
     assert_eq!(waits.ended().await?, "");
     assert_eq!(stage.node_of("p2").await?.as_deref(), Some("gpu-1"));
     assert!(stage.annotations("gpu-1").await?[LOCK].ends_with(",default,p2"));
+
+    // Whoever leaves is told in an Event who held the node.
+    let third = stage.gpu_pod("p3").await?;
+    stage.knows("p3").await;
+    let waits = stage.begin(&third, "gpu-1");
+    let waiting = async |count: usize| {
+        eventually(&format!("{count} Binds wait"), PATIENCE, async || {
+            let dump = stage.host.get("/debug/dump").await.map_err(|error| error.to_string())?;
+            let dump: Value = serde_json::from_str(&dump).map_err(|error| error.to_string())?;
+            let waiting = dump["extender"]["bindsWaiting"].clone();
+            if waiting == json!(count) { Ok(()) } else { Err(format!("{waiting} do")) }
+        })
+        .await;
+    };
+    waiting(1).await;
+    drop(waits);
+    stage.until_event("Pod", "p3", "BindingFailed", "the caller gave up; it is held by default/p2").await;
+
+    // A host that stops sends away whoever waits, long before its time.
+    let fourth = stage.gpu_pod("p4").await?;
+    let waits = [stage.begin(&third, "gpu-1"), stage.begin(&fourth, "gpu-1")];
+    waiting(2).await;
+    let began = std::time::Instant::now();
+    stage.host.signal(rustix::process::Signal::TERM)?;
+    for waits in waits {
+        assert_eq!(
+            waits.ended().await?.split(": ").nth(1),
+            Some("this replica of the extender stops; another one takes the next try")
+        );
+    }
+    assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
     stage.stop().await
 }
 

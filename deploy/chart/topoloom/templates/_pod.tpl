@@ -24,7 +24,11 @@
 {{- else if gt (int $v.replicas) 1 -}}
 {{- fail (printf "replicas is %v and leaderElection.enabled is false: all of them would write" $v.replicas) -}}
 {{- end -}}
-{{- if lt (int $v.terminationGracePeriodSeconds) (add (int $v.drainTimeoutSeconds) 10) -}}
+{{- $pause := int (include "topoloom.preStop" . | default "0") -}}
+{{- if lt (int $v.terminationGracePeriodSeconds) (int (add $pause $v.drainTimeoutSeconds 10)) -}}
+{{- if $pause -}}
+{{- fail (printf "terminationGracePeriodSeconds is %v and has to be at least ten seconds longer than drainTimeoutSeconds and extender.preStopSeconds together, which are %v and %d" $v.terminationGracePeriodSeconds $v.drainTimeoutSeconds $pause) -}}
+{{- end -}}
 {{- fail (printf "terminationGracePeriodSeconds is %v and has to be at least ten seconds longer than drainTimeoutSeconds, which is %v" $v.terminationGracePeriodSeconds $v.drainTimeoutSeconds) -}}
 {{- end -}}
 {{- if eq (int $v.ports.health) (int $v.ports.metrics) -}}
@@ -225,6 +229,14 @@
 {{- define "topoloom.traceFiles" -}}
 {{- with .Values.traces -}}
 {{- if and .endpoint (or .headersSecret .authoritiesConfigMap) -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* How long a pod whose extender is served goes on before it is told to end; nothing without one. */}}
+{{- define "topoloom.preStop" -}}
+{{- if include "topoloom.extends" . -}}
+{{- $seconds := int (dig "preStopSeconds" 5 .Values.extender) -}}
+{{- if $seconds -}}{{- $seconds -}}{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -251,8 +251,12 @@ pub struct Attempt {
     vouched: Vec<(Arc<str>, bool)>,
     /// A pod that is bound here without a lock, the position of its key, and since when that is known.
     unrecorded: Option<(PodKey, usize, Duration)>,
-    /// Who held the node at the last look, until it is this attempt's turn: a time that ends meanwhile is contention.
+    /// Who held the node at the last look, until this attempt has tried to write its lock: a time that ends before is
+    /// contention, also where it ends between the look that finds the node free and that write.
     held: Option<Held>,
+    /// Why locks of others are taken by the claim that is under way.
+    taking: Vec<Reason>,
+    /// Why they were taken by claims that are confirmed.
     took: Vec<Reason>,
 }
 
@@ -322,6 +326,7 @@ impl Attempt {
             vouched: Vec::new(),
             unrecorded: None,
             held: None,
+            taking: Vec::new(),
             took: Vec::new(),
         };
         // A cache without it, or with another pod of that name, may be behind: that is asked. What it says of the end of
@@ -368,7 +373,7 @@ impl Attempt {
 
     /// The caller does not wait any more. What is under way is brought to its end.
     pub fn give_up(&mut self) {
-        self.given_up.get_or_insert(Failure::GaveUp);
+        self.given_up.get_or_insert(Failure::GaveUp(None));
     }
 
     /// Its pod and its values.
@@ -444,6 +449,9 @@ impl Attempt {
         // A pod that needs no key is bound without one.
         if mine.iter().all(|mine| *mine) {
             self.written = !self.is_keyless();
+            // A claim without an answer was applied after all.
+            self.took.append(&mut self.taking);
+            self.held = None;
             return self.bind();
         }
         if self.bound {
@@ -493,9 +501,8 @@ impl Attempt {
                 }
             }
         }
-        self.took = reasons;
+        self.taking = reasons;
         self.adopts = adopts;
-        self.held = None;
         self.step = revoked(revokes, Step::Claim { version: node.version });
     }
 
@@ -573,11 +580,15 @@ impl Attempt {
 
     /// The answer to a write.
     pub fn answered(&mut self, answer: Answer) {
+        if matches!(self.step, Step::Claim { .. }) {
+            self.held = None;
+        }
         match (self.step.clone(), answer) {
             (Step::Claim { .. }, Answer::Done(_)) => {
                 self.written = true;
                 self.late = None;
                 self.tries = 0;
+                self.took.append(&mut self.taking);
                 self.bind();
             }
             (Step::Claim { .. }, Answer::Conflict) => {
@@ -690,6 +701,7 @@ impl Attempt {
             (Some(held), Failure::TooLate) => {
                 Failure::Held { node: Arc::clone(&self.request.node), ttl: self.request.ttl, held }
             }
+            (held @ Some(_), Failure::GaveUp(_)) => Failure::GaveUp(held),
             (_, over) => over,
         };
         self.undo(failure, true);

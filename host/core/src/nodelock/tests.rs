@@ -221,7 +221,7 @@ fn a11_contention_is_one_class_and_everything_else_another() {
         crowded(Full::Waiting(256)),
         crowded(Full::UnderWay(384)),
         Failure::Held { node: NODE.into(), ttl: TTL, held: held.clone() },
-        Failure::Behind(NODE.into()),
+        Failure::Behind { node: NODE.into(), held: Some(held.clone()) },
     ];
     let others = [
         Failure::PodGone,
@@ -231,7 +231,8 @@ fn a11_contention_is_one_class_and_everything_else_another() {
         Failure::PodFinished,
         Failure::NodeGone,
         Failure::Lost,
-        Failure::GaveUp,
+        Failure::GaveUp(None),
+        Failure::Stopping,
         Failure::TooLate,
         Failure::Refused(What::Claim, "no".into()),
         Failure::Unanswered(What::Bind, 5, "no".into()),
@@ -299,6 +300,75 @@ fn ax_14_an_attempt_that_waited_until_the_end_failed_by_contention() {
         panic!("{:?}", attempt.next(now, 0.0))
     };
     assert!(matches!(&failure, Failure::Held { held, .. } if held.why == Why::Binding), "{failure}");
+}
+
+/// The node is free, and its time ends before it has written anything: others had the node for all of it.
+#[test]
+fn ax_14_an_attempt_whose_turn_comes_after_its_time_failed_by_contention_and_one_that_has_begun_did_not() {
+    use attempt::{Answer, Failure, Order, Outcome};
+    let held = || node_with("7", Some(Lock::read(FRESH, None)), Holder::Seen(pod("p1", "u1")), vec![]);
+    let free = || node_with("8", None, Holder::Unconfirmed, vec![]);
+    let (late, end) = (Duration::from_secs(28), BEGIN + Duration::from_secs(28));
+    let turn = || {
+        let mut attempt = attempt_of(MINE, late);
+        attempt.looked(clock(BEGIN), held(), None);
+        attempt.woken();
+        attempt.looked(clock(BEGIN), free(), None);
+        attempt
+    };
+    let Order::End(Outcome { result: Err(failure), .. }) = turn().next(end, 0.0) else { panic!("it goes on") };
+    assert!(matches!(&failure, Failure::Held { held, .. } if held.why == Why::Binding), "{failure}");
+    assert!(failure.to_string().contains("by default/p1"), "{failure}");
+    // Whoever has written its lock in time, and waits for the API server, would have needed more time.
+    let mut begun = turn();
+    assert_eq!(begun.next(BEGIN, 0.0), Order::Claim { version: "8".into() });
+    begun.answered(Answer::Unknown("no answer".into()));
+    let _ = begun.next(end, 0.0);
+    begun.looked(clock(end), free(), None);
+    begun.asked(Some(pod("p2", "u2")));
+    assert!(format!("{begun:?}").contains("TooLate"), "{begun:?}");
+    let (node, within) = (Arc::from(NODE), Duration::from_secs(28));
+    let called = |waited: u64| Failure::TooLate.after(Duration::from_secs(waited), within, &node).word();
+    assert_eq!((called(27), called(14), called(0)), ("contention", "too-late", "too-late"));
+}
+
+/// A caller that leaves while others hold the node is told of in an Event, and that is to say who they were.
+#[test]
+fn a_caller_that_left_while_the_node_was_held_hears_who_held_it() {
+    use attempt::{Order, Outcome};
+    let mut attempt = attempt_of(MINE, Duration::from_secs(28));
+    let node = node_with("7", Some(Lock::read(FRESH, None)), Holder::Seen(pod("p1", "u1")), vec![]);
+    attempt.looked(clock(BEGIN), node, None);
+    attempt.give_up();
+    let Order::End(Outcome { result: Err(failure), .. }) = attempt.next(BEGIN, 0.0) else { panic!("it goes on") };
+    assert_eq!(failure.to_string(), "the caller gave up; it is held by default/p1: its pod is being bound");
+    assert_eq!(failure.word(), "gave-up");
+}
+
+/// A claim that another one won has taken nothing.
+#[test]
+fn r20_a_lock_counts_as_taken_when_the_write_that_took_it_is_confirmed_and_not_before() {
+    use attempt::{Answer, Order};
+    let dead = || {
+        let gone = Holder::Gone { since: BEGIN - GRACE - GRACE };
+        node_with("7", Some(Lock::read(FRESH, None)), gone, vec![])
+    };
+    let mut attempt = attempt_of(MINE, Duration::from_secs(28));
+    for answer in [Answer::Conflict, Answer::Unknown("no answer".into())] {
+        attempt.looked(clock(BEGIN), dead(), None);
+        assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
+        attempt.answered(answer);
+        assert_eq!(attempt.took(), [], "nobody has confirmed it");
+        assert!(matches!(attempt.next(BEGIN, 0.0), Order::Pause(_)));
+    }
+    // What had no answer was applied.
+    attempt.looked(clock(BEGIN), node_with("8", Some(Lock::read(MINE, None)), Holder::Unconfirmed, vec![]), None);
+    assert_eq!(attempt.took(), [Reason::Gone]);
+    let mut attempt = attempt_of(MINE, Duration::from_secs(28));
+    attempt.looked(clock(BEGIN), dead(), None);
+    assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
+    attempt.answered(Answer::Done("8".into()));
+    assert_eq!(attempt.took(), [Reason::Gone]);
 }
 
 /// Several processes that wait for one node all write when it is free, and all but one come too late. That is no failure.

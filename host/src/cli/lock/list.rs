@@ -94,6 +94,11 @@ fn row(look: &Look, judged: &Judged, stands: &Stands, now: Timestamp) -> Row {
     }
 }
 
+/// How long ago its time was. A time in the future is that of a clock that is ahead, or of nobody's: it is said as such.
+fn age(seconds: i64) -> String {
+    if seconds < 0 { format!("in {}", print::span(seconds.saturating_neg())) } else { print::span(seconds) }
+}
+
 fn table(rows: &[Row], nodes: usize) -> String {
     let mut cells = vec![["NODE", "KEY", "HOLDER", "AGE", "STATE", "WHY"].map(str::to_owned).to_vec()];
     for row in rows {
@@ -102,7 +107,7 @@ fn table(rows: &[Row], nodes: usize) -> String {
             row.node.clone(),
             row.key.map_or_else(none, str::to_owned),
             row.pod.as_ref().map_or_else(none, |pod| text::line(pod, CELL)),
-            row.age_seconds.map_or_else(none, print::span),
+            row.age_seconds.map_or_else(none, age),
             row.state.to_owned(),
             row.why.clone(),
         ]);
@@ -119,6 +124,14 @@ mod tests {
     #[test]
     fn a_cluster_without_locks_is_one_sentence() {
         assert_eq!(table(&[], 7), "7 of 7 nodes are free\n");
+    }
+
+    #[test]
+    fn a_time_in_the_future_is_said_as_such() {
+        assert_eq!(
+            (age(-7500), age(-1), age(0), age(61)),
+            ("in 2h5m".into(), "in 1s".into(), "0s".into(), "1m1s".into())
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ fn beside() -> BTreeMap<&'static str, Value> {
         ("/extender/httpTimeoutSeconds", served.clone()),
         ("/extender/maxWaitingBinds", served.clone()),
         ("/extender/port", served.clone()),
+        ("/extender/preStopSeconds", served.clone()),
         ("/extender/tls/clientNames", served.clone()),
         ("/extender/tls/secret", anonymous),
         ("/leaderElection/enabled", json!({"replicas": 1})),

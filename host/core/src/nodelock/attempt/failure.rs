@@ -39,10 +39,18 @@ pub enum Failure {
         held: Held,
     },
     /// Others of this process that came earlier wait for the same node, and did until the end.
-    #[error("node lock contention: node {0} has been wanted by others that came before, until there was no time left")]
-    Behind(Arc<str>),
+    #[error(
+        "node lock contention: node {node} has been wanted by others that came before, until there was no time left{}",
+        Meanwhile(held.as_ref())
+    )]
+    Behind {
+        /// The node.
+        node: Arc<str>,
+        /// Who holds the node, where that is known.
+        held: Option<Held>,
+    },
     /// So many wait already that this one was not let in.
-    #[error("node lock contention: node {node} is not free{}, and {full}", Meanwhile(held.as_ref()))]
+    #[error("node lock contention: node {node} is not free, and {full}{}", Meanwhile(held.as_ref()))]
     Crowded {
         /// The node.
         node: Arc<str>,
@@ -55,8 +63,11 @@ pub enum Failure {
     #[error("the lock was taken from this attempt before the pod was bound")]
     Lost,
     /// The caller does not wait any more.
-    #[error("the caller gave up")]
-    GaveUp,
+    #[error("the caller gave up{}", Meanwhile(.0.as_ref()))]
+    GaveUp(Option<Held>),
+    /// This process is about to end, and this attempt had still to wait.
+    #[error("this replica of the extender stops; another one takes the next try")]
+    Stopping,
     /// There was no time left.
     #[error("there was not enough time")]
     TooLate,
@@ -75,7 +86,17 @@ impl Failure {
     /// Whether somebody else held the node until the end (A11): it may be tried again, and nothing is wrong.
     #[must_use]
     pub fn is_contention(&self) -> bool {
-        matches!(self, Self::Held { .. } | Self::Behind(_) | Self::Crowded { .. })
+        matches!(self, Self::Held { .. } | Self::Behind { .. } | Self::Crowded { .. })
+    }
+
+    /// What the lack of time is called after so long a wait for others: where they took most of the time, it was contention.
+    /// `TooLate` is what more time would have cured.
+    #[must_use]
+    pub fn after(self, waited: Duration, within: Duration, node: &Arc<str>) -> Self {
+        match self {
+            Self::TooLate if waited > within / 2 => Self::Behind { node: Arc::clone(node), held: None },
+            other => other,
+        }
     }
 
     /// The word of metrics.
@@ -88,10 +109,11 @@ impl Failure {
             Self::PodTerminating => "pod-terminating",
             Self::PodFinished => "pod-finished",
             Self::NodeGone => "node-gone",
-            Self::Held { .. } | Self::Behind(_) => "contention",
+            Self::Held { .. } | Self::Behind { .. } => "contention",
             Self::Crowded { .. } => "crowded",
             Self::Lost => "lost",
-            Self::GaveUp => "gave-up",
+            Self::GaveUp(_) => "gave-up",
+            Self::Stopping => "stopping",
             Self::TooLate => "too-late",
             Self::Refused(..) => "refused",
             Self::Unanswered(..) => "unanswered",
@@ -100,7 +122,7 @@ impl Failure {
     }
 
     /// Every word there is.
-    pub const WORDS: [&str; 14] = [
+    pub const WORDS: [&str; 15] = [
         "pod-gone",
         "pod-replaced",
         "pod-elsewhere",
@@ -111,6 +133,7 @@ impl Failure {
         "crowded",
         "lost",
         "gave-up",
+        "stopping",
         "too-late",
         "refused",
         "unanswered",
@@ -171,7 +194,7 @@ struct Meanwhile<'a>(Option<&'a Held>);
 impl fmt::Display for Meanwhile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(held) => write!(f, ", it is held {}{}", Whose(held), held.why),
+            Some(held) => write!(f, "; it is held {}{}", Whose(held), held.why),
             None => Ok(()),
         }
     }
