@@ -45,36 +45,59 @@ pub struct Gate {
 /// Switches the writes of every gate that it is given to. Clones are the same switch.
 #[derive(Clone, Debug)]
 pub struct Switch {
-    read_only: Arc<watch::Sender<bool>>,
-    /// Why its position is not known; nothing once it was set.
-    unknown: Arc<watch::Sender<Option<Arc<str>>>>,
+    position: Arc<watch::Sender<Position>>,
+}
+
+/// How a switch stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Position {
+    /// Nobody has read it yet, and why; nothing is written until then.
+    Unknown(Arc<str>),
+    /// It was read, or set.
+    Known(ReadOnly),
 }
 
 impl Switch {
     /// A switch in this position.
     #[must_use]
     pub fn new(position: ReadOnly) -> Self {
-        let read_only = Arc::new(watch::Sender::new(position == ReadOnly::Yes));
-        Self { read_only, unknown: Arc::new(watch::Sender::new(None)) }
+        Self { position: Arc::new(watch::Sender::new(Position::Known(position))) }
     }
 
     /// A switch whose position nobody has read yet, and why: until it is set, writes are off.
     #[must_use]
     pub fn unknown(why: &str) -> Self {
-        let switch = Self::new(ReadOnly::Yes);
-        switch.unknown.send_replace(Some(why.into()));
-        switch
+        Self { position: Arc::new(watch::Sender::new(Position::Unknown(why.into()))) }
     }
 
     /// Why its position is still not known; nothing where it is.
     pub fn still_unknown(&self, why: &str) {
-        self.unknown.send_if_modified(|unknown| unknown.as_mut().map(|unknown| *unknown = why.into()).is_some());
+        self.position.send_if_modified(|now| {
+            if let Position::Unknown(reason) = now {
+                *reason = why.into();
+            }
+            // Nobody waits for another reason.
+            false
+        });
     }
 
-    /// Waits until its position is known.
-    pub async fn known(&self) {
-        // The sender is in `self`, so it cannot be gone.
-        let _ = self.unknown.subscribe().wait_for(Option::is_none).await;
+    /// Switches writes off or on, whoever holds a lease. Says whether that is news.
+    pub fn set(&self, position: ReadOnly) -> bool {
+        let wanted = Position::Known(position);
+        let mut was_off = false;
+        self.position.send_if_modified(|now| {
+            was_off = now.is_read_only();
+            let differs = *now != wanted;
+            *now = wanted.clone();
+            differs
+        });
+        was_off != wanted.is_read_only()
+    }
+
+    /// Whether writes are switched off, or may be.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.position.borrow().is_read_only()
     }
 
     /// Whether writes are off, and why.
@@ -82,30 +105,29 @@ impl Switch {
     /// # Errors
     /// Somebody switched them off, or the position is not known.
     pub fn check(&self) -> Result<(), Closed> {
-        if let Some(why) = &*self.unknown.borrow() {
-            return Err(Closed::Unknown(Arc::clone(why)));
+        match &*self.position.borrow() {
+            Position::Unknown(why) => Err(Closed::Unknown(Arc::clone(why))),
+            Position::Known(ReadOnly::Yes) => Err(Closed::ReadOnly),
+            Position::Known(ReadOnly::No) => Ok(()),
         }
-        if self.is_read_only() { Err(Closed::ReadOnly) } else { Ok(()) }
     }
 
-    /// Switches writes off or on, whoever holds a lease. Says whether that is news.
-    pub fn set(&self, position: ReadOnly) -> bool {
-        let wanted = position == ReadOnly::Yes;
-        let is_news = self.read_only.send_if_modified(|now| std::mem::replace(now, wanted) != wanted);
-        self.unknown.send_if_modified(|unknown| unknown.take().is_some());
-        is_news
-    }
-
-    /// Whether writes are switched off.
-    #[must_use]
-    pub fn is_read_only(&self) -> bool {
-        *self.read_only.borrow()
+    /// Waits until its position is known.
+    pub async fn known(&self) {
+        // The sender is in `self`, so it cannot be gone.
+        let _ = self.changes().wait_for(|position| matches!(position, Position::Known(_))).await;
     }
 
     /// Hears of every change.
     #[must_use]
-    pub fn changes(&self) -> watch::Receiver<bool> {
-        self.read_only.subscribe()
+    pub fn changes(&self) -> watch::Receiver<Position> {
+        self.position.subscribe()
+    }
+}
+
+impl Position {
+    fn is_read_only(&self) -> bool {
+        *self != Self::Known(ReadOnly::No)
     }
 }
 
@@ -174,7 +196,7 @@ impl Gate {
     /// Waits until writes are not switched off.
     pub async fn writable(&self) {
         // The sender is in `self`, so it cannot be gone.
-        let _ = self.switch.changes().wait_for(|read_only| !read_only).await;
+        let _ = self.switch.changes().wait_for(|position| !position.is_read_only()).await;
     }
 
     /// Whether a request may go now.

@@ -42,15 +42,16 @@ pub fn server(files: &ServingFiles, trust: &Trust) -> Result<Arc<ServerConfig>, 
         Some(path) => {
             let refused = |why: String| TlsError::new("extender-client-ca-file", path, why);
             let mut roots = RootCertStore::empty();
-            for certificate in certificates("extender-client-ca-file", path)? {
-                if trust.cluster.iter().any(|authority| **authority == *certificate) {
-                    tracing::warn!(
-                        file = %path.display(),
-                        "--extender-client-ca-file has the authority of this cluster, which signs kubelets, administrators and \
-                         whoever gets a certificate approved: only --extender-client-names keeps them from binding pods. An \
-                         authority of its own for kube-scheduler's certificate is better"
-                    );
-                }
+            let authorities = certificates("extender-client-ca-file", path)?;
+            if authorities.iter().any(|one| trust.cluster.iter().any(|authority| **authority == **one)) {
+                tracing::warn!(
+                    file = %path.display(),
+                    "--extender-client-ca-file has the authority of this cluster, which signs kubelets, administrators and \
+                     whoever gets a certificate approved: only --extender-client-names keeps them from binding pods. An \
+                     authority of its own for kube-scheduler's certificate is better"
+                );
+            }
+            for certificate in authorities {
                 roots.add(certificate).map_err(|error| refused(error.to_string()))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();

@@ -79,7 +79,10 @@ async fn the_second_pod_waits_until_the_device_plugin_has_answered_for_the_first
         );
     }
     assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
-    stage.stop().await
+    let Stage { mut host, .. } = stage;
+    let ended = host.ended().await?;
+    assert!(ended.success(), "{ended}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
