@@ -5,31 +5,28 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use futures::StreamExt;
 use serde::Serialize;
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
 use topoloom_core::nodelock::PodKey;
 use topoloom_core::nodelock::attempt::{Bound, Failure};
 
 use super::announce::Announcer;
-use super::wire::{BODY, BindArgs, BindResult, FilterArgs, FilterResult, name_of, plain};
+use super::bodies::{self, Bodies};
+use super::wire::{BindArgs, BindResult, FilterArgs, FilterResult, name_of, plain};
 use crate::manager::options::{ExtenderOptions, Filter};
 use crate::nodelock::lock::{NodeLock, Report};
 use crate::nodelock::metrics::BindMetrics;
 use crate::nodelock::pods::Seen;
 use crate::nodelock::view::View;
 use crate::seldom::Seldom;
-
-/// How long the body of a request may take.
-const READ: Duration = Duration::from_secs(60);
 
 /// Longest UID that is passed on.
 const UID: usize = 128;
@@ -50,6 +47,8 @@ pub struct Extender {
     pub metrics: BindMetrics,
     /// The line about those that were turned away.
     pub crowded: Seldom,
+    /// The room for requests.
+    pub bodies: Bodies,
 }
 
 /// The pages.
@@ -75,47 +74,48 @@ async fn elsewhere(method: Method, uri: Uri) -> Response {
 
 async fn bind(State(extender): State<Arc<Extender>>, body: Body) -> Response {
     let began = Instant::now();
-    let error = match read(body).await.and_then(|body| requested(&body)) {
+    let error = match bodies::bind(body).await.and_then(|body| requested(&body)) {
         Ok((pod, node)) => extender.bind(pod, node).await.err(),
         Err(why) => Some(why),
     };
     extender.metrics.answered("bind", began.elapsed());
-    json(&BindResult { error: error.map(|error| plain(&error)).unwrap_or_default() })
+    answer(json(&BindResult { error: error.map(|error| plain(&error)).unwrap_or_default() }))
 }
 
-async fn filter(State(extender): State<Arc<Extender>>, body: Body) -> Response {
+/// A body from which on its reading is not left to those that serve everybody else.
+const LONG: usize = 1 << 20;
+
+async fn filter(State(extender): State<Arc<Extender>>, headers: HeaderMap, body: Body) -> Response {
     let began = Instant::now();
-    let args = read(body).await.and_then(|body| FilterArgs::decode(&body).map_err(|error| error.to_string()));
-    let result = args.and_then(|args| extender.filter(args));
+    let read = match extender.bodies.filter(&headers, body).await {
+        Ok(read) => read,
+        Err(why) => return answer(json(&FilterResult { error: plain(&why), ..FilterResult::default() })),
+    };
+    let filtering = Arc::clone(&extender);
+    let filtered = move |read: bodies::Read| (filtering.filtered(&read.bytes)).map(|bytes| read.answered(bytes));
+    let filtered = match read.bytes.len() {
+        ..LONG => filtered(read),
+        _ => match tokio::task::spawn_blocking(move || filtered(read)).await {
+            Ok(filtered) => filtered,
+            Err(broke) => Err(format!("the filter broke, which is a defect of topoloom: {broke}")),
+        },
+    };
     extender.metrics.answered("filter", began.elapsed());
-    json(&result.unwrap_or_else(|why| FilterResult { error: plain(&why), ..FilterResult::default() }))
+    answer(filtered)
 }
 
-fn json(value: &impl Serialize) -> Response {
-    match serde_json::to_vec(value) {
+fn json(value: &impl Serialize) -> Result<Bytes, String> {
+    serde_json::to_vec(value).map(Bytes::from).map_err(|error| error.to_string())
+}
+
+fn answer(body: Result<Bytes, String>) -> Response {
+    match body {
         Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
         Err(error) => {
-            let body = serde_json::json!({"Error": plain(&error.to_string())}).to_string();
+            let body = serde_json::json!({"Error": plain(&error)}).to_string();
             (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "application/json")], body).into_response()
         }
     }
-}
-
-/// A body, and no more of it than counts.
-async fn read(body: Body) -> Result<Vec<u8>, String> {
-    let whole = async {
-        let (mut stream, mut bytes) = (body.into_data_stream(), Vec::new());
-        while let Some(piece) = stream.next().await {
-            let piece = piece.map_err(|error| format!("the body cannot be read: {error}"))?;
-            bytes.extend_from_slice(&piece);
-            if bytes.len() > BODY {
-                bytes.truncate(BODY);
-                break;
-            }
-        }
-        Ok(bytes)
-    };
-    tokio::time::timeout(READ, whole).await.unwrap_or_else(|_| Err(format!("the body took longer than {READ:?}")))
 }
 
 /// What a Bind is about. The names become parts of paths, so each is what the API server would take for one.
@@ -205,7 +205,15 @@ impl Extender {
         }
     }
 
-    fn filter(&self, args: FilterArgs) -> Result<FilterResult, String> {
+    /// The answer to the body of a filter.
+    fn filtered(&self, body: &[u8]) -> Result<Vec<u8>, String> {
+        let args = FilterArgs::decode(body).map_err(|error| error.to_string());
+        let result = args.and_then(|args| self.filter(args));
+        let result = result.unwrap_or_else(|why| FilterResult { error: plain(&why), ..FilterResult::default() });
+        serde_json::to_vec(&result).map_err(|error| error.to_string())
+    }
+
+    fn filter<'a>(&self, args: FilterArgs<'a>) -> Result<FilterResult<'a>, String> {
         let pod = args.pod.as_deref().ok_or("Pod: is missing")?;
         if args.nodes.is_none() && args.names.is_none() {
             return Err("Nodes, NodeNames: one of them is expected".to_owned());
@@ -227,10 +235,10 @@ impl Extender {
                 }
             };
         let nodes = args.nodes.map(|mut list| {
-            list.items.retain(|node| fits(name_of(node)));
+            list.items.retain(|node| fits(&name_of(node)));
             list
         });
-        let names = args.names.map(|names| names.into_iter().filter(|name| fits(name)).collect::<Vec<_>>());
+        let names = args.names.map(|names| names.into_iter().filter(|name| fits(&name.0)).collect::<Vec<_>>());
         // None that fits is `null`, as a list in Go that nothing was added to.
         let names = names.filter(|names| !names.is_empty());
         self.metrics.filtered(failed.len());

@@ -24,6 +24,7 @@ use super::server::{Bounds, Server};
 use super::tasks::Tasks;
 use crate::cluster::{Refusal, instance};
 use crate::extender::announce::Announcer;
+use crate::extender::bodies::Bodies;
 use crate::extender::clients::Clients;
 use crate::extender::serve::{Extender, pages};
 use crate::extender::tls::{self, Trust};
@@ -112,6 +113,7 @@ impl Controller for ExtenderController {
             announcer: Announcer::new(context.events.clone()),
             metrics,
             crowded: Seldom::default(),
+            bodies: Bodies::default(),
         });
         let dumped = Arc::clone(&lock);
         context

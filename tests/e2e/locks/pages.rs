@@ -53,7 +53,7 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
     for path in ["/bind", "/filter"] {
         assert!(caller.error(path, "{not-json").await?.contains("no JSON"), "{path}");
         assert!(caller.error(path, "").await?.contains("empty"), "{path}");
-        let huge = format!("{{\"PodName\":\"{}\"}}", "x".repeat(2 << 20));
+        let huge = format!("{{\"PodName\":\"{}\"}}", "x".repeat(17 << 20));
         assert!(caller.error(path, huge).await?.contains("unexpected EOF"), "{path}");
     }
     for (body, words) in [
@@ -117,6 +117,38 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
     let answer: Value = serde_json::from_str(&caller.send("POST", "/filter", asked.to_string()).await?.2)?;
     assert_eq!(answer["Nodes"]["items"], json!([whole]));
     assert_eq!(answer["NodeNames"], Value::Null);
+    // Sixty whole nodes with their images, and thirty thousand names.
+    let images = "i".repeat(40 << 10);
+    let whole =
+        |index: usize| json!({"metadata": {"name": format!("n{index}")}, "status": {"images": [{"names": [images]}]}});
+    let sixty: Vec<Value> = (0..60).map(whole).collect();
+    let asked = json!({"Pod": gpu, "Nodes": {"metadata": {}, "items": sixty}, "NodeNames": null}).to_string();
+    let answer: Value = serde_json::from_str(&caller.send("POST", "/filter", asked).await?.2)?;
+    assert_eq!(answer["Nodes"]["items"], json!(sixty));
+    let names: Vec<String> =
+        (0..30_000).map(|node| format!("node-{node}.rack-{}.hall.example.com", node / 32)).collect();
+    let asked = json!({"Pod": gpu, "Nodes": null, "NodeNames": names}).to_string();
+    assert!(asked.len() > 1 << 20);
+    let answer: Value = serde_json::from_str(&caller.send("POST", "/filter", asked.clone()).await?.2)?;
+    assert_eq!(answer["NodeNames"], json!(names));
+    // Many at once wait for each other: what the host needs does not grow with them.
+    let most = || -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", stage.host.id().context("it runs")?))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("there is VmHWM")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? / 1024)
+    };
+    let before = most()?;
+    let long = format!("{}{}", asked, " ".repeat((14 << 20) - asked.len()));
+    let mut many = JoinSet::new();
+    for _ in 0..24 {
+        let (caller, long) = (caller.clone(), long.clone());
+        many.spawn(async move { caller.send("POST", "/filter", long).await });
+    }
+    while let Some(answered) = many.join_next().await {
+        assert!(answered??.2.contains(r#""node-29999."#));
+    }
+    let grown = most()?.saturating_sub(before);
+    assert!(grown < 200, "{grown} MiB more");
     assert!(caller.error("/filter", r#"{"NodeNames":["a"]}"#).await?.contains("Pod: is missing"));
     assert!(caller.error("/filter", json!({"Pod": gpu}).to_string()).await?.contains("Nodes, NodeNames"));
     stage.stop().await

@@ -1,0 +1,150 @@
+//! Bodies of requests: how long each may be, and all of them together.
+//!
+//! A Bind is four names. A filter is a pod and either the names of all nodes that are left, or, with
+//! `nodeCacheCapable: false`, those nodes themselves; nodes go back as they came, and nothing of them is copied or taken apart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, header};
+use futures::StreamExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Of a Bind: its names are 697 bytes at most, and there is room for what a later kube-scheduler adds.
+pub const BIND: usize = 8 << 10;
+/// Of a filter: 65 536 names of 253 bytes with their quotes, or 250 nodes of 64 KiB, which is a node with many images. The
+/// pod beside them is 1.5 MiB at most, as all objects of an API server.
+pub const FILTER: usize = 16 << 20;
+/// A body that is no longer is read beside those that are: 128 of those, for each connection that no Bind can take.
+const SMALL: usize = 256 << 10;
+/// All small ones together, and all others together. With the answers, which are as long at most, and the lists of what is
+/// where in them, three times as much memory: 200 MiB.
+const TOGETHER: usize = 32 << 20;
+/// What is reserved comes in pieces of this size: a semaphore counts no further than to 2^29 on small machines.
+const PIECE: usize = 1 << 10;
+/// How long a body may take, and the wait for room for it.
+const READ: Duration = Duration::from_secs(10);
+
+/// The room that there is for bodies.
+pub struct Bodies {
+    small: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+}
+
+/// A body, and the room that it takes until this is dropped.
+pub struct Read {
+    /// What came.
+    pub bytes: Vec<u8>,
+    room: OwnedSemaphorePermit,
+}
+
+/// An answer that takes the room of its request until it was sent.
+struct Answer {
+    bytes: Vec<u8>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Answer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Default for Bodies {
+    fn default() -> Self {
+        let room = || Arc::new(Semaphore::new(TOGETHER / PIECE));
+        Self { small: room(), large: room() }
+    }
+}
+
+impl Bodies {
+    /// Reads the body of a filter, and no more of it than counts.
+    ///
+    /// # Errors
+    /// When it does not come in time, or there was no room for it in time.
+    pub async fn filter(&self, headers: &HeaderMap, body: Body) -> Result<Read, String> {
+        let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        // Whoever does not say how much comes may send as much as counts.
+        let length = length.unwrap_or(FILTER).min(FILTER);
+        let pieces = u32::try_from(length / PIECE + 1).unwrap_or(u32::MAX);
+        let room = Arc::clone(if length <= SMALL { &self.small } else { &self.large }).acquire_many_owned(pieces);
+        let Ok(Ok(room)) = tokio::time::timeout(READ, room).await else {
+            return Err(format!("the body is {length} bytes long, and others took the room for it for {READ:?}"));
+        };
+        Ok(Read { bytes: read(body, length.max(SMALL)).await?, room })
+    }
+}
+
+impl Read {
+    /// An answer of these bytes in its place.
+    #[must_use]
+    pub fn answered(self, bytes: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Answer { bytes, _room: self.room })
+    }
+}
+
+/// Reads the body of a Bind, and no more of it than counts.
+///
+/// # Errors
+/// When it does not come in time.
+pub async fn bind(body: Body) -> Result<Vec<u8>, String> {
+    read(body, BIND).await
+}
+
+async fn read(body: Body, most: usize) -> Result<Vec<u8>, String> {
+    let whole = async {
+        let (mut stream, mut bytes) = (body.into_data_stream(), Vec::new());
+        while let Some(piece) = stream.next().await {
+            let piece = piece.map_err(|error| format!("the body cannot be read: {error}"))?;
+            let room = most.saturating_sub(bytes.len());
+            bytes.extend_from_slice(piece.get(..room).unwrap_or(&piece));
+            if piece.len() >= room {
+                break;
+            }
+        }
+        Ok(bytes)
+    };
+    tokio::time::timeout(READ, whole).await.unwrap_or_else(|_| Err(format!("the body took longer than {READ:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn of(length: usize) -> (HeaderMap, Body) {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_LENGTH, length.into());
+        (headers, Body::from(vec![b' '; length]))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_bodies_wait_for_room_and_small_ones_do_not_wait_for_those() {
+        let bodies = Bodies::default();
+        let read = async |(headers, body): (HeaderMap, Body)| bodies.filter(&headers, body).await;
+        let first = read(of(FILTER - PIECE)).await.unwrap_or_else(|why| panic!("{why}"));
+        // Longer than what counts: as much as counts is read of it.
+        let second = read(of(FILTER - PIECE)).await.unwrap_or_else(|why| panic!("{why}"));
+        assert_eq!(second.bytes.len(), FILTER - PIECE);
+        assert_eq!(read(of(100)).await.map(|read| read.bytes.len()), Ok(100));
+        let why = read(of(1 << 20)).await.err().unwrap_or_default();
+        assert!(why.contains("1048576 bytes long, and others took the room"), "{why}");
+        // An answer keeps the room until it was sent.
+        let answer = first.answered(vec![1, 2]);
+        assert!(read(of(1 << 20)).now_or_never().is_none());
+        drop(answer);
+        assert_eq!(read(of(1 << 20)).await.map(|read| read.bytes.len()), Ok(1 << 20));
+        // One that does not say how long it is takes as much room as the longest.
+        drop(second);
+        let unknown = bodies.filter(&HeaderMap::new(), Body::from(vec![b' '; 2 * FILTER])).await;
+        assert_eq!(unknown.map(|read| read.bytes.len()), Ok(FILTER));
+    }
+
+    #[tokio::test]
+    async fn no_more_of_a_bind_is_read_than_counts() {
+        let read = async |length: usize| bind(Body::from(vec![b' '; length])).await.map(|bytes| bytes.len());
+        assert_eq!((read(BIND - 1).await, read(BIND).await, read(BIND + 1).await), (Ok(BIND - 1), Ok(BIND), Ok(BIND)));
+    }
+}
