@@ -32,11 +32,12 @@ use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::EnvResourceDetector;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanLimits};
-use rustls::RootCertStore;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::{Layer, Registry};
+
+use crate::authorities::Authorities;
 
 pub use queue::{Metrics, QUEUE};
 pub use sending::Spans;
@@ -49,7 +50,7 @@ pub struct Settings {
     /// What the collector asks for in every request, a token for instance.
     pub headers: HeaderMap,
     /// Who may have signed its certificate.
-    pub authorities: RootCertStore,
+    pub authorities: Authorities,
 }
 
 /// What hears spans begin and end.

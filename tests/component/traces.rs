@@ -7,10 +7,9 @@ use opentelemetry_proto::tonic::collector::trace::v1::{ExportTracePartialSuccess
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry as Metrics;
 use prost::Message;
-use rustls::RootCertStore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use topoloom::authorities;
+use topoloom::authorities::{self, Authorities};
 use topoloom::traces::{self, Ear, QUEUE, Settings, Spans};
 use topoloom_tests::collector::{Answer, Collector, attribute};
 use topoloom_tests::controlplane::eventually;
@@ -25,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn settings(url: &str) -> Settings {
     let endpoint = format!("{url}/v1/traces").parse().unwrap();
-    Settings { endpoint, headers: HeaderMap::new(), authorities: RootCertStore::empty() }
+    Settings { endpoint, headers: HeaderMap::new(), authorities: Authorities::default() }
 }
 
 fn begin(url: &str) -> (Ear, Spans, Metrics) {

@@ -184,6 +184,11 @@ fn tls_words(error: &io::Error) -> String {
         Some(Tls::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. })) => {
             "its certificate is for another name; give that one as `serverName`"
         }
+        // Told by its words: the type of this one belongs to a library below.
+        Some(Tls::InvalidCertificate(Bad::Other(other))) if other.to_string() == "CaUsedAsEndEntity" => {
+            "its certificate is marked as that of an authority, as one that signed itself usually is, and is none of those that \
+             are trusted; give this very certificate with `caBundle`, or as `ca.crt` in the Secret"
+        }
         Some(Tls::InvalidMessage(_)) => "the other side does not speak TLS; perhaps the URL should begin with http://",
         _ => return error.to_string(),
     };

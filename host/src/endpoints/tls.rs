@@ -6,10 +6,10 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 
 use super::credential::Identity;
-use crate::authorities;
+use crate::authorities::{self, Authorities};
 use crate::config::endpoint::Verification;
 
 /// What a client needs of a bundle and a Secret.
@@ -32,7 +32,10 @@ pub(super) fn settings(trust: &Trust<'_>) -> Result<ClientConfig, String> {
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("TLS cannot be used: {error}"))?;
     let builder = match trust.verification {
-        Verification::Full => builder.with_root_certificates(roots(&trust.authorities)?),
+        Verification::Full => {
+            let checked = trusted(&trust.authorities)?.verifier(&provider);
+            builder.dangerous().with_custom_certificate_verifier(checked)
+        }
         Verification::Skipped => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked { provider })),
     };
     let Some(Identity { certificates, key }) = trust.identity else {
@@ -48,7 +51,7 @@ pub(super) fn settings(trust: &Trust<'_>) -> Result<ClientConfig, String> {
         .map_err(|_| "`tls.crt` and `tls.key` of the Secret do not fit together".to_owned())
 }
 
-fn roots(named: &[(String, &[u8])]) -> Result<RootCertStore, String> {
+fn trusted(named: &[(String, &[u8])]) -> Result<Authorities, String> {
     if named.is_empty() {
         let none = "this system knows no certificate authorities; give the endpoint's with `caBundle`";
         return authorities::of_system().ok_or_else(|| none.to_owned());

@@ -3,10 +3,15 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use topoloom::config::endpoint::{CaBundle, Tls, Verification};
 use topoloom::endpoints::plan::Plan;
 use topoloom::endpoints::{Endpoints, Error};
-use topoloom_simulator::{Authority, Credentials, Fabric, FabricDocument, Fault, Shape, Simulator};
+use topoloom_simulator::{
+    Authority, Credentials, Fabric, FabricDocument, Fault, Marked, Shape, Simulator, Validity,
+};
 
 use super::credentials::{folder, secret, write};
 use super::{endpoints, get, text};
@@ -117,6 +122,79 @@ async fn a_certificate_must_be_for_the_name_that_is_expected() {
     once(&server, named("elsewhere.invalid"), &[]).await.unwrap();
     refused(once(&server, named(NAME), &[]).await, OTHER_NAME, &server, 3);
     server.stop().await;
+}
+
+/// A certificate that signed itself, for the address and the name.
+fn itself(validity: Validity, marked: Marked) -> Authority {
+    Authority::self_signed(&["127.0.0.2".to_owned(), NAME.to_owned()], validity, marked).unwrap()
+}
+
+#[tokio::test]
+async fn a_certificate_that_signed_itself_is_believed_where_this_very_one_is_given() {
+    for marked in [Marked::Authority, Marked::Server] {
+        let (ours, others) = (itself(Validity::Current, marked), itself(Validity::Current, marked));
+        let server = server(&ours).await;
+        // As a bundle, as `ca.crt`, and beside others.
+        once(&server, inline(&ours), &[]).await.unwrap();
+        once(&server, Tls::default(), &[("ca.crt", ours.pem())]).await.unwrap();
+        let both = trusting(CaBundle::Inline(format!("{}{}", others.pem(), ours.pem())));
+        once(&server, both, &[]).await.unwrap();
+        // Another one of the same names is another one, whatever it calls itself.
+        let unknown = match marked {
+            Marked::Authority => "give this very certificate with `caBundle`",
+            Marked::Server => UNKNOWN,
+        };
+        refused(once(&server, inline(&others), &[]).await, unknown, &server, 3);
+        refused(once(&server, inline(&authority()), &[]).await, "its certificate is ", &server, 3);
+        // The name counts as ever.
+        let named = |name: &str| Tls { server_name: Some(name.to_owned()), ..inline(&ours) };
+        once(&server, named(NAME), &[]).await.unwrap();
+        refused(once(&server, named("wrong.example"), &[]).await, OTHER_NAME, &server, 4);
+        server.stop().await;
+        // So do the dates.
+        let late = itself(Validity::Expired, marked);
+        let server = self::server(&late).await;
+        refused(once(&server, inline(&late), &[]).await, "its certificate has expired", &server, 0);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_another_one_signed_is_believed_where_it_is_given_itself() {
+    // Nobody has the authority; a person copied what the server shows.
+    let hidden = authority();
+    let shown = hidden.serving(&["127.0.0.2"]).unwrap();
+    let settings = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth();
+    let chain = CertificateDer::pem_slice_iter(shown.certificate.as_bytes()).collect::<Result<Vec<_>, _>>().unwrap();
+    let key = PrivateKeyDer::from_pem_slice(shown.key.as_bytes()).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(settings.with_single_cert(chain, key).unwrap()));
+    let listener = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            // A client that does not believe it ends here.
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut asked = [0; 1024];
+            while stream.read(&mut asked).await.is_ok_and(|read| read > 0) {
+                stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+            }
+        }
+    });
+    let ask = async |bundle: &str| {
+        let (_folder, outside) = folder(&[("token", TOKEN)]);
+        let url = format!("https://{address}");
+        let plan =
+            Plan { tls: trusting(CaBundle::Inline(bundle.to_owned())), credentials: secret(), ..super::plan(&[&url]) };
+        endpoints(plan, &outside).session().send(&get("/v1/fabric")).await.map(|opened| opened.status())
+    };
+    assert_eq!(ask(&shown.certificate).await.unwrap(), 204);
+    let another = authority().serving(&["127.0.0.2"]).unwrap().certificate;
+    assert!(matches!(ask(&another).await, Err(Error::Connect(message)) if message.contains(UNKNOWN)));
+    serving.abort();
 }
 
 #[tokio::test]

@@ -64,6 +64,17 @@ async fn a_simulated_fabric_is_discovered_broken_mended_and_ended() {
 }
 
 #[tokio::test]
+async fn a_simulator_whose_certificate_signed_itself_is_believed_by_its_ca_crt() {
+    let desk = Desk::new();
+    let simulated = Simulated::start(&desk, &format!("{OPEN} --self-signed")).await;
+    self::desk(&simulated)(&desk);
+    for source in ["ufm", "roce"] {
+        desk.done(&format!("discover --config {source}.yaml --nodes out/nodes.yaml --credentials secret")).await;
+    }
+    assert_eq!(simulated.end(Signal::TERM).await, Some(0));
+}
+
+#[tokio::test]
 async fn an_interrupt_ends_it_as_well() {
     let desk = Desk::new();
     let simulated = Simulated::start(&desk, "--plain").await;

@@ -21,7 +21,7 @@ pub use builder::Builder;
 pub use credentials::{Credentials, Presented};
 pub use faults::Faults;
 pub use record::{Counters, Request};
-pub use tls::{Authority, ClientCertificate, Validity};
+pub use tls::{Authority, ClientCertificate, Marked, Validity};
 
 use crate::Error;
 use crate::document::FabricDocument;

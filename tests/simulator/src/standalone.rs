@@ -8,7 +8,7 @@ pub use client::client_name;
 use crate::document::FabricDocument;
 use crate::fabric::{Counts, Fabric, Shape, SharedFabric};
 use crate::fault::Rule;
-use crate::server::{Authority, ClientCertificate, Credentials, Simulator, Validity};
+use crate::server::{Authority, ClientCertificate, Credentials, Marked, Simulator, Validity};
 use crate::ufm::{Filters, Keys, Ufm};
 use crate::wire::Layout;
 use crate::{Error, standalone::admin::Admin};
@@ -49,9 +49,11 @@ pub struct Options {
 /// Whether TLS is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
-    /// It is, with a certificate made at start.
+    /// It is, with a certificate of an authority, both made at start.
     #[default]
     Tls,
+    /// It is, with a certificate that signed itself, as `openssl req -x509` makes it.
+    SelfSigned,
     /// It is not.
     Plain,
 }
@@ -107,6 +109,9 @@ pub async fn run(
     let fabric = SharedFabric::new(Fabric::generate(&options.shape)?);
     let authority = match options.transport {
         Transport::Tls => Some(Authority::generate()?),
+        Transport::SelfSigned => {
+            Some(Authority::self_signed(&options.names_of_certificate(), Validity::Current, Marked::Authority)?)
+        }
         Transport::Plain => None,
     };
     let credentials = options.credentials();
@@ -148,6 +153,19 @@ impl Options {
         self.clients.iter().fold(tokens, |all, name| all.certificate(name))
     }
 
+    /// Every name that a client could know the servers by, what was asked for first.
+    fn names_of_certificate(&self) -> Vec<String> {
+        let listening = [Some(self.listen), self.document].into_iter().flatten().map(|address| address.ip().to_string());
+        let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+        let mut names: Vec<String> = Vec::new();
+        for name in self.names.iter().cloned().chain(listening).chain(local) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
     /// What both servers have in common.
     fn dress<K>(
         &self,
@@ -159,7 +177,8 @@ impl Options {
             Some(authority) => builder.tls(authority),
             None => builder.plain(),
         };
-        let builder = self.names.iter().fold(builder, |builder, name| builder.name(name));
+        let names = self.names_of_certificate();
+        let builder = names.iter().rev().fold(builder, |builder, name| builder.name(name));
         let builder = self.faults.iter().cloned().fold(builder, crate::Builder::fault);
         builder.credentials(credentials.clone())
     }

@@ -42,6 +42,10 @@ pub(in super::super) struct SimulateArgs {
     /// Speak plain HTTP in place of TLS
     #[arg(long)]
     plain: bool,
+    /// Show a certificate that signed itself, as `openssl req -x509` makes it, in place of one of an authority; --write
+    /// writes it as ca.crt
+    #[arg(long, conflicts_with = "plain")]
+    self_signed: bool,
     /// A further name for the certificate; the address it listens on is always one
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
@@ -107,7 +111,11 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         listen: args.listen,
         document: args.document,
         admin: args.admin,
-        transport: if args.plain { Transport::Plain } else { Transport::Tls },
+        transport: match (args.plain, args.self_signed) {
+            (true, _) => Transport::Plain,
+            (false, true) => Transport::SelfSigned,
+            (false, false) => Transport::Tls,
+        },
         names: args.name,
         users: args.user,
         tokens: args.token,

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
-use rustls::RootCertStore;
 
 use super::Depth;
-use crate::authorities;
+use crate::authorities::{self, Authorities};
 use crate::cli::options::{Given, values};
 use crate::cli::plugin::read_bounded;
 use crate::traces::Settings;
@@ -65,7 +64,7 @@ impl TraceArgs {
         let headers = self.otlp_headers_file.map(|path| headers(&path)).transpose();
         let headers = headers.map_err(|error| given.mistake(&["otlp-headers-file"], error)).ok();
         let authorities =
-            if is_secure { trusted(self.otlp_ca_file.as_deref(), given) } else { Some(RootCertStore::empty()) };
+            if is_secure { trusted(self.otlp_ca_file.as_deref(), given) } else { Some(Authorities::default()) };
         Some(Settings { endpoint, headers: headers?.unwrap_or_default(), authorities: authorities? })
     }
 }
@@ -98,7 +97,7 @@ fn parse(text: &str) -> Result<HeaderMap, String> {
 }
 
 /// Whoever may have signed the certificate of the collector.
-fn trusted(file: Option<&Path>, given: &mut Given) -> Option<RootCertStore> {
+fn trusted(file: Option<&Path>, given: &mut Given) -> Option<Authorities> {
     let Some(file) = file else {
         let roots = authorities::of_system();
         if roots.is_none() {

@@ -1,6 +1,6 @@
 //! What a simulator is to be, before it starts.
 
-use super::tls::{Authority, Identities};
+use super::tls::{Authority, Identities, Marked, Validity};
 use super::{Api, Core, Credentials, Record, Simulator};
 use crate::Error;
 use crate::fabric::SharedFabric;
@@ -25,6 +25,7 @@ pub struct Builder<K> {
 enum Transport {
     OwnAuthority,
     Authority(Authority),
+    SelfSigned,
     Plain,
 }
 
@@ -54,6 +55,12 @@ impl<K> Builder<K> {
         self
     }
 
+    /// Speaks TLS with a certificate that signed itself, as `openssl req -x509` makes it.
+    pub fn self_signed(mut self) -> Self {
+        self.transport = Transport::SelfSigned;
+        self
+    }
+
     /// Speaks HTTP without TLS.
     pub fn plain(mut self) -> Self {
         self.transport = Transport::Plain;
@@ -62,6 +69,7 @@ impl<K> Builder<K> {
 
     /// Also holds for this name or address, beside `localhost` and the loopback addresses.
     pub fn name(mut self, name: &str) -> Self {
+        self.names.retain(|known| known != name);
         self.names.insert(0, name.to_owned());
         self
     }
@@ -87,6 +95,10 @@ impl<K> Builder<K> {
         let identities = match self.transport {
             Transport::Plain => None,
             Transport::OwnAuthority => Some(Identities::new(Authority::generate()?, &self.names)?),
+            Transport::SelfSigned => {
+                let itself = Authority::self_signed(&self.names, Validity::Current, Marked::Authority)?;
+                Some(Identities::new(itself, &self.names)?)
+            }
             Transport::Authority(authority) => Some(Identities::new(authority, &self.names)?),
         };
         let core = Core {

@@ -20,6 +20,8 @@ struct Inner {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
     der: CertificateDer<'static>,
+    /// Whether it is also what a server shows.
+    serves: Serves,
     clients: Mutex<Vec<(CertificateDer<'static>, String)>>,
 }
 
@@ -44,6 +46,24 @@ impl fmt::Debug for ClientCertificate {
     }
 }
 
+/// What a server shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Serves {
+    /// A certificate that the authority issued.
+    Issued,
+    /// The certificate of the authority itself.
+    Itself,
+}
+
+/// What a certificate that signed itself says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marked {
+    /// It is that of an authority: `CA:TRUE`, as `openssl req -x509` makes it by default.
+    Authority,
+    /// It is that of a server: no basic constraints.
+    Server,
+}
+
 /// From when to when a certificate holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validity {
@@ -64,12 +84,32 @@ impl Authority {
             let mut params = params(name, &[], Validity::Current)?;
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
             params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-            let key = KeyPair::generate()?;
-            let certificate = params.self_signed(&key)?;
-            let (pem, der) = (certificate.pem(), certificate.der().clone());
-            Ok(Self(Arc::new(Inner { issuer: Issuer::new(params, key), pem, der, clients: Mutex::default() })))
+            Self::of(params, Serves::Issued)
         };
         made().map_err(|source| Error::Certificate { name: name.into(), source })
+    }
+
+    /// Makes a certificate that signed itself: servers show this one, and a client trusts it by having it.
+    ///
+    /// # Errors
+    /// A name is neither a DNS name nor an address.
+    pub fn self_signed(names: &[String], validity: Validity, marked: Marked) -> Result<Self, Error> {
+        let name = names.first().cloned().unwrap_or_default();
+        let made = || {
+            let mut params = params(&name, names, validity)?;
+            if marked == Marked::Authority {
+                params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            }
+            Self::of(params, Serves::Itself)
+        };
+        made().map_err(|source| Error::Certificate { name: name.clone(), source })
+    }
+
+    fn of(params: CertificateParams, serves: Serves) -> Result<Self, rcgen::Error> {
+        let key = KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?;
+        let (pem, der) = (certificate.pem(), certificate.der().clone());
+        Ok(Self(Arc::new(Inner { issuer: Issuer::new(params, key), pem, der, serves, clients: Mutex::default() })))
     }
 
     /// The certificate of the authority, PEM: what a client trusts.
@@ -144,7 +184,22 @@ impl Authority {
         let name = names.first().cloned().unwrap_or_default();
         let issued = self.issue(&name, names, validity, ExtendedKeyUsagePurpose::ServerAuth);
         let (certificate, key) = issued.map_err(|source| Error::Certificate { name, source })?;
-        let chain = vec![certificate.der().clone(), self.0.der.clone()];
+        Self::speaking(vec![certificate.der().clone(), self.0.der.clone()], &key, trust)
+    }
+
+    /// What a server speaks whose certificate is as it should be.
+    fn right(&self, names: &[String]) -> Result<Arc<ServerConfig>, Error> {
+        match self.0.serves {
+            Serves::Issued => self.server(self, names, Validity::Current),
+            Serves::Itself => Self::speaking(vec![self.0.der.clone()], self.0.issuer.key(), self),
+        }
+    }
+
+    fn speaking(
+        chain: Vec<CertificateDer<'static>>,
+        key: &KeyPair,
+        trust: &Self,
+    ) -> Result<Arc<ServerConfig>, Error> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(provider());
         let mut roots = RootCertStore::empty();
@@ -186,7 +241,7 @@ pub(crate) struct Identities {
 impl Identities {
     pub(crate) fn new(authority: Authority, names: &[String]) -> Result<Self, Error> {
         Ok(Self {
-            right: authority.server(&authority, names, Validity::Current)?,
+            right: authority.right(names)?,
             expired: authority.server(&authority, names, Validity::Expired)?,
             untrusted: Authority::generate()?.server(&authority, names, Validity::Current)?,
             wrong_name: authority.server(&authority, &["elsewhere.invalid".to_owned()], Validity::Current)?,

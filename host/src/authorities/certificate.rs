@@ -1,0 +1,158 @@
+//! The little of a certificate that must be read where no chain of authorities is checked: dates, and the common name where there is
+//! no other. Reads only what the TLS library has accepted as a certificate already.
+
+use jiff::civil::DateTime;
+
+/// The tags of DER that are met on the way (X.690, 8.1.2; RFC 5280, 4.1).
+const SEQUENCE: u8 = 0x30;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const VERSION: u8 = 0xa0;
+const EXTENSIONS: u8 = 0xa3;
+/// The strings that a name can be: UTF-8, printable, IA5.
+const STRINGS: [u8; 3] = [0x0c, 0x13, 0x16];
+
+/// `id-at-commonName`, 2.5.4.3.
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+/// `id-ce-subjectAltName`, 2.5.29.17.
+const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Certificate {
+    /// The first second that it is valid in, since 1970.
+    pub(super) not_before: u64,
+    /// The last one.
+    pub(super) not_after: u64,
+    /// The common name, if it has one and no alternative names: those would be all that counts.
+    pub(super) only_name: Option<String>,
+}
+
+impl Certificate {
+    /// `None`: it is not formed as a certificate is.
+    pub(super) fn read(der: &[u8]) -> Option<Self> {
+        let mut whole = Reader(Reader(der).value(SEQUENCE)?);
+        let mut rest = Reader(whole.value(SEQUENCE)?);
+        let (first, _) = rest.next()?;
+        if first == VERSION {
+            // The serial number, then.
+            rest.next()?;
+        }
+        let _signature = rest.value(SEQUENCE)?;
+        let _issuer = rest.value(SEQUENCE)?;
+        let mut dates = Reader(rest.value(SEQUENCE)?);
+        let (not_before, not_after) = (time(dates.next()?)?, time(dates.next()?)?);
+        let common = common_name(rest.value(SEQUENCE)?)?;
+        let _key = rest.value(SEQUENCE)?;
+        let mut has_others = false;
+        while let Some((tag, content)) = rest.next() {
+            if tag == EXTENSIONS {
+                let mut extensions = Reader(Reader(content).value(SEQUENCE)?);
+                while let Some((_, extension)) = extensions.next() {
+                    let (_, id) = Reader(extension).next()?;
+                    has_others |= id == ALTERNATIVE_NAMES;
+                }
+            }
+        }
+        Some(Self { not_before, not_after, only_name: common.filter(|_| !has_others) })
+    }
+}
+
+/// The last common name of a subject, the most special one.
+fn common_name(subject: &[u8]) -> Option<Option<String>> {
+    let mut common = None;
+    let mut parts = Reader(subject);
+    while let Some((_, part)) = parts.next() {
+        let mut pairs = Reader(part);
+        while let Some((_, pair)) = pairs.next() {
+            let mut pair = Reader(pair);
+            let (_, id) = pair.next()?;
+            let (tag, value) = pair.next()?;
+            if id == COMMON_NAME && STRINGS.contains(&tag) {
+                common = std::str::from_utf8(value).ok().map(str::to_owned);
+            }
+        }
+    }
+    Some(common)
+}
+
+/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ` as seconds since 1970 (RFC 5280, 4.1.2.5). What was before 1970 is 1970.
+fn time((tag, text): (u8, &[u8])) -> Option<u64> {
+    let digits = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (year, rest) = match (tag, digits.len()) {
+        (UTC_TIME, 12) => {
+            let (year, rest) = digits.split_at(2);
+            let year: i16 = year.parse().ok()?;
+            (if year < 50 { 2000 + year } else { 1900 + year }, rest)
+        }
+        (GENERALIZED_TIME, 14) => {
+            let (year, rest) = digits.split_at(4);
+            (year.parse().ok()?, rest)
+        }
+        _ => return None,
+    };
+    let two = |at: usize| rest.get(at..at + 2)?.parse::<i8>().ok();
+    let time = DateTime::new(year, two(0)?, two(2)?, two(4)?, two(6)?, two(8)?, 0).ok()?;
+    // Not as a timestamp: the last second of 9999, which stands for "without an end", is none.
+    let since = time.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
+    Some(u64::try_from(since.as_secs()).unwrap_or(0))
+}
+
+/// Values of DER, one after the other.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Tag and content of the next value.
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, mut rest) = rest.split_first()?;
+        let length = if first < 0x80 {
+            usize::from(first)
+        } else {
+            let (bytes, behind) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            rest = behind;
+            if bytes.len() > 4 {
+                return None;
+            }
+            bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte))
+        };
+        let (content, behind) = rest.split_at_checked(length)?;
+        self.0 = behind;
+        Some((tag, content))
+    }
+
+    /// The content of the next value, which must have this tag.
+    fn value(&mut self, tag: u8) -> Option<&'a [u8]> {
+        self.next().filter(|(found, _)| *found == tag).map(|(_, content)| content)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read_in_both_forms() {
+        assert_eq!(time((UTC_TIME, b"700101000001Z")), Some(1));
+        assert_eq!(time((UTC_TIME, b"490101000000Z")), Some(2_493_072_000));
+        assert_eq!(time((UTC_TIME, b"500101000000Z")), Some(0));
+        assert_eq!(time((GENERALIZED_TIME, b"20261124093000Z")), Some(1_795_512_600));
+        assert_eq!(time((GENERALIZED_TIME, b"99991231235959Z")), Some(253_402_300_799));
+        for bad in ["", "Z", "2611240930Z", "+61124093000Z", "261324093000Z", "261124093000", "261124093000z"] {
+            assert_eq!(time((UTC_TIME, bad.as_bytes())), None, "{bad}");
+        }
+        assert_eq!(time((SEQUENCE, b"700101000001Z")), None);
+    }
+
+    #[test]
+    fn whatever_is_cut_off_is_no_certificate_and_no_panic() {
+        let whole = super::super::tests::openssl();
+        assert!(Certificate::read(&whole).is_some());
+        for end in 0..whole.len() {
+            assert_eq!(Certificate::read(&whole[..end]), None, "{end}");
+        }
+    }
+}
