@@ -30,6 +30,16 @@ pub(crate) fn line(text: &str, max: usize) -> String {
     line
 }
 
+/// The longest word, in bytes: hashes and digests have 71 at most.
+const WORD: usize = 100;
+
+/// A word that a person says in an annotation or an entry, where a hash or a digest is expected: fit for a log, and as good as it was,
+/// since what is too long is neither.
+#[must_use]
+pub(crate) fn word(text: &str) -> String {
+    line(text, WORD)
+}
+
 /// What a panic says, on one line and of bounded length.
 #[must_use]
 pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> String {
@@ -69,8 +79,14 @@ pub(crate) fn clip(mut text: String, max: usize) -> String {
     text
 }
 
+/// Whether a terminal would act on it, or nobody would see that it is there: control characters, what turns the direction of writing,
+/// line breaks of any kind, and characters without a width.
 fn is_unsafe(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -90,6 +106,18 @@ mod tests {
     #[test]
     fn a_line_stays_a_line() {
         assert_eq!(line("a\nb\u{1b}[31m\u{202e}é", 100), "a\\nb\\u{1b}[31m\\u{202e}é");
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_escaped() {
+        for c in
+            ['\u{61c}', '\u{200b}', '\u{200c}', '\u{200d}', '\u{2060}', '\u{feff}', '\u{ad}', '\u{e0041}', '\u{fe0f}']
+        {
+            assert_eq!(line(&format!("a{c}b"), 100), format!("a{}b", c.escape_default()), "{c:?}");
+        }
+        for text in ["é ß 漢字 עברית العربية", "e\u{301}", "→…✓"] {
+            assert_eq!(line(text, 100), text);
+        }
     }
 
     #[test]

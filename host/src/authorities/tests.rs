@@ -27,7 +27,8 @@ pub(super) fn openssl() -> CertificateDer<'static> {
 }
 
 fn check(given: &str, shown: &CertificateDer<'_>, name: &str, now: u64) -> Result<(), Error> {
-    let authorities = if given.is_empty() { Authorities::default() } else { named([("it", given.as_bytes())]).unwrap() };
+    let authorities =
+        if given.is_empty() { Authorities::default() } else { named([("it", given.as_bytes())]).unwrap() };
     let verifier = authorities.verifier(&rustls::crypto::ring::default_provider());
     let name = ServerName::try_from(name).unwrap();
     let now = UnixTime::since_unix_epoch(Duration::from_secs(now));

@@ -362,7 +362,10 @@ pub(super) fn read_secret_ref(fields: &mut Fields<'_>, report: &mut Report) -> O
 
 fn read_verbs(fields: &mut Fields<'_>, report: &mut Report) -> Verbs {
     Verbs {
-        confirm: fields.read("confirm", report, At::text).filter(|text| !text.is_empty()),
+        confirm: fields
+            .read("confirm", report, At::text)
+            .filter(|text| !text.is_empty())
+            .map(|text| crate::text::word(&text)),
         continue_with: fields.read("continue", report, plugin::digest),
         serve: fields.read("serve", report, plugin::digest),
         run: fields.read("run", report, At::text).filter(|text| !text.is_empty()),

@@ -603,7 +603,8 @@ impl Runner {
                 Role::Leader => tracing::info!(group, lease, identity = &**self.candidate.me(), "leads"),
                 Role::Lost(lost) => tracing::error!(group, lease, why = %lost, "the lease is lost"),
                 Role::Follower(holder) if !holder.is_empty() => {
-                    tracing::info!(group, lease, holder = &**holder, "follows");
+                    let holder = crate::text::line(holder, 200);
+                    tracing::info!(group, lease, holder, "follows");
                 }
                 Role::Follower(_) | Role::Unknown => {}
             }

@@ -141,7 +141,8 @@ impl Verbs {
     pub fn of(object: &DiscoverySource) -> Self {
         let text = |key| object.annotation(key).filter(|text| !text.is_empty()).map(str::to_owned);
         Self {
-            confirm: text(CONFIRM_ANNOTATION),
+            // It goes into the log, whatever it is.
+            confirm: text(CONFIRM_ANNOTATION).map(|text| crate::text::word(&text)),
             run: text(RUN_ANNOTATION),
             pause: crate::text::says_yes(text(PAUSE_ANNOTATION).as_deref()),
             go_on: text(CONTINUE_ANNOTATION).and_then(|text| digest(CONTINUE_ANNOTATION, &text)),
@@ -157,7 +158,7 @@ impl Verbs {
 fn digest(annotation: &str, text: &str) -> Option<Digest> {
     let digest = Digest::parse(text);
     if digest.is_none() {
-        let value = crate::text::line(text, 100);
+        let value = crate::text::word(text);
         tracing::warn!(
             annotation,
             value,
@@ -165,4 +166,23 @@ fn digest(annotation: &str, text: &str) -> Option<Digest> {
         );
     }
     digest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_into_the_log_is_short_and_on_one_line() {
+        let mut object = DiscoverySource::new("fabric");
+        let hash = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+        let mut said = |text: String| {
+            object.metadata.annotations = Some([(CONFIRM_ANNOTATION.to_owned(), text)].into());
+            Verbs::of(&object).confirm
+        };
+        assert_eq!(said(hash.to_owned()).as_deref(), Some(hash));
+        let long = said("x".repeat(200_000)).unwrap();
+        assert!(long.len() <= 110 && long.ends_with('…'), "{} bytes", long.len());
+        assert_eq!(said("a\nb\u{61c}c\u{200b}".to_owned()).as_deref(), Some("a\\nb\\u{61c}c\\u{200b}"));
+    }
 }

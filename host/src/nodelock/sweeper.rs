@@ -23,10 +23,13 @@ use super::metrics::{Done, LEAKED, SweepMetrics};
 use crate::cluster::Refusal;
 use crate::cluster::events::{Events, Told, Urgency};
 use crate::manager::options::SweepMode;
+use crate::text;
 use crate::work::{Failure, Outcome, Work};
 
 /// How long a device plugin that has answered may take to give a lock back itself.
 const LINGER: Duration = Duration::from_secs(1);
+/// The longest value of a lock that goes into the log, in bytes: one that names a pod has some 530 at most, and 100 usually.
+const VALUE: usize = 600;
 
 /// Sweeps nodes.
 pub struct Sweeper {
@@ -224,7 +227,7 @@ impl Sweeper {
         if let Standing::Over(reason) = &stands.standing {
             self.metrics.found(*reason, Done::Reported);
         }
-        tracing::warn!(node = &**node, key, value, state = word, "{note}");
+        tracing::warn!(node = &**node, key, value = text::line(value, VALUE), state = word, "{note}");
         let told = Told { reason, action: "Locking", note: &note };
         self.events.node(node, self.carrier.view().node_uid(node).as_deref(), Urgency::Warning, told).await;
         if let Some(pod) = stands.pod.as_ref().filter(|pod| reason == "NodeLockStuck" && pod.uid.is_some()) {
@@ -238,7 +241,7 @@ impl Sweeper {
         self.metrics.found(*reason, Done::Removed);
         let of = pod.map(|pod| format!(" of pod {pod}")).unwrap_or_default();
         let note = format!("the lock {key}{of} was removed, since it was nobody's: {reason}");
-        tracing::warn!(node = &**node, key, value = &**value, reason = reason.word(), "{note}");
+        tracing::warn!(node = &**node, key, value = text::line(value, VALUE), reason = reason.word(), "{note}");
         let told = Told { reason: "NodeLockRemoved", action: "Locking", note: &note };
         self.events.node(node, self.carrier.view().node_uid(node).as_deref(), Urgency::Normal, told).await;
         // A pod that is gone hears nothing.

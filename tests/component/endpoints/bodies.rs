@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use topoloom::endpoints::error::Wait;
 use topoloom::endpoints::{Denial, Error, Outside};
 
 use super::wire::{Wire, ok};
@@ -70,6 +74,39 @@ async fn a_server_that_never_answers_is_left() {
         };
         assert!(matches!(&error, Error::Timeout { .. }), "{error:?}");
         assert!(error.to_string().starts_with(words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_only_announces_answers_is_left() {
+    // As fast as it can, and now and then.
+    for pause in [Duration::ZERO, Duration::from_millis(20)] {
+        let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            let hint = b"HTTP/1.1 103 Early Hints\r\nlink: </x>; rel=preload\r\n\r\n";
+            let hints = hint.repeat(if pause.is_zero() { 1000 } else { 1 });
+            // Until the other side leaves.
+            while stream.write_all(&hints).await.is_ok() {
+                tokio::time::sleep(pause).await;
+            }
+        });
+        let mut plan = plan(&[&url]);
+        plan.timeouts.connect = Duration::from_millis(100);
+        plan.timeouts.first_byte = Duration::from_millis(200);
+        plan.timeouts.total = Duration::from_secs(600);
+        let mut session = session(plan, &Outside::offline());
+        let asked = get("/");
+        let answer = tokio::time::timeout(Duration::from_secs(20), session.send(&asked)).await.expect("it ends");
+        let error = answer.err().unwrap();
+        assert_eq!(error, Error::Timeout { what: Wait::FirstByte, limit: Duration::from_millis(200) });
+        // The connection is not left to read on for ever.
+        let left = tokio::time::timeout(Duration::from_secs(20), server.join_next()).await;
+        left.expect("it is left").unwrap().unwrap();
     }
 }
 

@@ -9,9 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use topoloom::config::endpoint::{CaBundle, Tls, Verification};
 use topoloom::endpoints::plan::Plan;
 use topoloom::endpoints::{Endpoints, Error};
-use topoloom_simulator::{
-    Authority, Credentials, Fabric, FabricDocument, Fault, Marked, Shape, Simulator, Validity,
-};
+use topoloom_simulator::{Authority, Credentials, Fabric, FabricDocument, Fault, Marked, Shape, Simulator, Validity};
 
 use super::credentials::{folder, secret, write};
 use super::{endpoints, get, text};
@@ -173,7 +171,8 @@ async fn a_certificate_that_another_one_signed_is_believed_where_it_is_given_its
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(settings.with_single_cert(chain, key).unwrap()));
     let listener = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(async move {
+    let mut serving = tokio::task::JoinSet::new();
+    serving.spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             // A client that does not believe it ends here.
@@ -194,7 +193,7 @@ async fn a_certificate_that_another_one_signed_is_believed_where_it_is_given_its
     assert_eq!(ask(&shown.certificate).await.unwrap(), 204);
     let another = authority().serving(&["127.0.0.2"]).unwrap().certificate;
     assert!(matches!(ask(&another).await, Err(Error::Connect(message)) if message.contains(UNKNOWN)));
-    serving.abort();
+    serving.shutdown().await;
 }
 
 #[tokio::test]

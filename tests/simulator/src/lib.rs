@@ -45,7 +45,8 @@ pub use fabric::{
 };
 pub use fault::{Fault, FaultHelp, Rule};
 pub use server::{
-    Authority, Builder, ClientCertificate, Counters, Credentials, Faults, Marked, Presented, Request, Simulator, Validity,
+    Authority, Builder, ClientCertificate, Counters, Credentials, Faults, Marked, Presented, Request, Simulator,
+    Validity,
 };
 pub use standalone::{Options, Running, Transport, client_name, run};
 pub use ufm::{Filters, Keys, Scheme, Ufm, UfmSettings};

@@ -155,7 +155,8 @@ impl Options {
 
     /// Every name that a client could know the servers by, what was asked for first.
     fn names_of_certificate(&self) -> Vec<String> {
-        let listening = [Some(self.listen), self.document].into_iter().flatten().map(|address| address.ip().to_string());
+        let listening =
+            [Some(self.listen), self.document].into_iter().flatten().map(|address| address.ip().to_string());
         let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
         let mut names: Vec<String> = Vec::new();
         for name in self.names.iter().cloned().chain(listening).chain(local) {

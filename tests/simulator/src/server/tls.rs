@@ -195,11 +195,7 @@ impl Authority {
         }
     }
 
-    fn speaking(
-        chain: Vec<CertificateDer<'static>>,
-        key: &KeyPair,
-        trust: &Self,
-    ) -> Result<Arc<ServerConfig>, Error> {
+    fn speaking(chain: Vec<CertificateDer<'static>>, key: &KeyPair, trust: &Self) -> Result<Arc<ServerConfig>, Error> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(provider());
         let mut roots = RootCertStore::empty();
