@@ -6,7 +6,7 @@
 
 mod beyond;
 mod call;
-mod file;
+pub(crate) mod file;
 mod outside;
 mod packed;
 mod turns;
@@ -71,6 +71,8 @@ rows! {
     FileInstances file_instances,
     Links links,
     Items items,
+    Signature signature,
+    ScanCpu scan_cpu,
     CompileCpu compile_cpu,
     CompileMemory compile_memory,
     Initial initial,
@@ -104,6 +106,7 @@ rows! {
     Bundle bundle,
     PluginCalls plugin_calls,
     ProcessCalls process_calls,
+    ProcessMemory process_memory,
 }
 
 /// The guest of each row.
@@ -121,6 +124,8 @@ fn scenario(row: Limit) -> Scenario {
         | Limit::FileInstances
         | Limit::Links
         | Limit::Items
+        | Limit::Signature
+        | Limit::ScanCpu
         | Limit::CompileCpu
         | Limit::CompileMemory
         | Limit::Initial
@@ -151,7 +156,7 @@ fn scenario(row: Limit) -> Scenario {
         | Limit::Endpoints
         | Limit::Bundle => call::scenario(row),
         Limit::Connections | Limit::Body => outside::scenario(row),
-        Limit::PluginCalls | Limit::ProcessCalls => Scenario::Waits,
+        Limit::PluginCalls | Limit::ProcessCalls | Limit::ProcessMemory => Scenario::Waits,
     }
 }
 

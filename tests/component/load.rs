@@ -1,14 +1,15 @@
 //! What is not a plugin, and why.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use topoloom::plugin::{Compiler, Digest, Load, LoadError, Runtime, builtin};
 use topoloom_core::plugin::grant::Origin;
-use topoloom_core::plugin::{Limits, Retry};
+use topoloom_core::plugin::{Limit, Limits, Retry};
 use topoloom_tests::controlplane::eventually;
 
-use crate::guests::{RUNTIME, VILLAIN, bomb, compiler, nodes, round, source, villain, wat};
+use crate::guests::{RUNTIME, VILLAIN, bomb, compiler, host, nodes, round, source, villain, wat};
+use crate::limits::file::branches;
 
 async fn refused(bytes: Arc<[u8]>, limits: Limits) -> LoadError {
     RUNTIME.load(Load { bytes, pinned: None, limits }).await.expect_err("it loaded")
@@ -46,6 +47,25 @@ async fn what_is_broken_is_not_called_switched_off() {
     bytes.truncate(end);
     let error = refused(bytes.into(), Limits::default()).await;
     assert_eq!((error.reason(), error.limit()), ("InvalidComponent", None), "{error}");
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_is_read_no_further_and_a_good_file_does_not_stand_behind_it() {
+    let runtime = Runtime::start(Compiler::Child { exe: host() }).unwrap();
+    // Each takes its two seconds of processor time, if it is let.
+    let slow = branches(100, 60_000, 64);
+    let load = |bytes: Arc<[u8]>| runtime.load(Load { bytes, pinned: None, limits: Limits::default() });
+    for number in 0..30_u8 {
+        // A name of no meaning makes another plugin of it.
+        let delivered: Arc<[u8]> = [&slow[..], &[0, 2, 1, number]].concat().into();
+        assert!(tokio::time::timeout(Duration::from_millis(20), load(delivered)).await.is_err(), "it was read");
+    }
+    let began = Instant::now();
+    assert_eq!(load(wat("world.wat")).await.err().unwrap().reason(), "WrongWorld");
+    assert!(began.elapsed() < Duration::from_secs(20), "it waited {:?}", began.elapsed());
+    // Who waits for a hostile one learns that it takes too long.
+    let error = load(slow).await.err().unwrap();
+    assert_eq!((error.reason(), error.limit()), ("CompileLimit", Some(Limit::ScanCpu)), "{error}");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ pub mod call_error;
 pub mod digest;
 pub mod grant;
 pub mod limits;
+pub mod memory;
 pub mod model;
 pub mod rollout;
 

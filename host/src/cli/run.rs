@@ -82,6 +82,9 @@ pub(super) struct RunArgs {
     /// Calls of plugins under way at most; the others wait (1 to 32)
     #[arg(long, default_value_t = Limit::ProcessCalls.fixed().number(), value_parser = calls, value_name = "COUNT")]
     plugin_calls: u64,
+    /// Memory of all calls of plugins at one time; a call that grows waits for what others hold (16Mi to 64Gi)
+    #[arg(long, default_value_t = default(Limit::ProcessMemory), value_parser = memory, value_name = "SIZE")]
+    plugin_memory: ByteSize,
     #[command(flatten)]
     traces: traces::TraceArgs,
     #[command(flatten)]
@@ -103,6 +106,10 @@ fn default(limit: Limit) -> ByteSize {
 
 fn stack(text: &str) -> Result<ByteSize, String> {
     within(Limit::Stack, size::parse(text).map(|size| Amount::Bytes(size.as_u64()))).map(ByteSize::bytes)
+}
+
+fn memory(text: &str) -> Result<ByteSize, String> {
+    within(Limit::ProcessMemory, size::parse(text).map(|size| Amount::Bytes(size.as_u64()))).map(ByteSize::bytes)
 }
 
 fn calls(text: &str) -> Result<u64, String> {
@@ -220,6 +227,7 @@ impl RunArgs {
             runtime: plugin::Options {
                 stack: self.plugin_stack.as_usize(),
                 calls: usize::try_from(self.plugin_calls).unwrap_or(usize::MAX),
+                memory: self.plugin_memory.as_usize(),
             },
             locks,
         };

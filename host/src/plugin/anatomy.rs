@@ -34,7 +34,7 @@ pub struct Anatomy {
 pub fn anatomy(bytes: &[u8], limits: &ScanLimits) -> Anatomy {
     let mut seen = Anatomy::default();
     // What is wrong with it is for the one who loads it.
-    let _ = scan::look(bytes, limits, &mut seen);
+    let _ = scan::look(bytes, limits, &scan::Wanted::default(), &mut seen);
     seen
 }
 

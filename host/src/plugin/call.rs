@@ -15,9 +15,10 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 
 use super::bindings::Pre;
 use super::budget::Budget;
-use super::guest::{Guest, Inputs};
+use super::guest::{Exceeded, Guest, Inputs};
 use super::limiter::Limiter;
 use super::runtime::Linked;
+use super::share::Shares;
 use super::trap;
 use super::voice::{Speaker, Voice};
 use crate::endpoints::Endpoints;
@@ -72,6 +73,8 @@ pub(super) struct Frame {
     pub(super) budget: Limit,
     /// Bytes of stack that the engine gives to WebAssembly.
     pub(super) stack: usize,
+    /// The memory of all calls.
+    pub(super) memory: Arc<Shares>,
     pub(super) speaker: Speaker,
 }
 
@@ -205,6 +208,12 @@ impl Job {
             }
             Ok(Err(NoAnswer::Known(error))) => Err(error.reported(|| trap::silent(store.data(), &budget))),
             Ok(Err(NoAnswer::Stopped(error))) => Err(trap::classify(&error, store.data(), &budget, frame)),
+            // The time went by while others held what it waited for.
+            Err(_elapsed) if store.data().limiter.is_waiting() => {
+                let report = trap::silent(store.data(), &budget);
+                let Exceeded { row, what } = store.data().limiter.late(started.elapsed());
+                Err(CallError::LimitExceeded { row, what, report })
+            }
             Err(_elapsed) => {
                 let report = trap::silent(store.data(), &budget);
                 Err(CallError::WallClock { used: budget.used(), limit: wall, report })
@@ -222,7 +231,7 @@ impl Job {
             received: guest.received,
             sent: guest.sent,
             requests: guest.requests,
-            met: met.and(guest.voice.met()).and(guest.met),
+            met: met.and(guest.voice.met()).and(guest.limiter.met()).and(guest.met),
         };
         frame.report(end.as_ref().err(), &usage);
         // After the lines about it, which say so themselves.
@@ -275,8 +284,9 @@ impl Frame {
     fn store(&self, budget: &Arc<Budget>, inputs: Inputs) -> Store<Guest> {
         let Limits { store: bounds, call, .. } = &self.limits;
         let voice = Voice::new(self.speaker.clone(), call);
-        let mut store = Store::new(&self.engine, Guest::new(Limiter::new(bounds.clone()), voice, call.clone(), inputs));
-        store.limiter(|guest| &mut guest.limiter);
+        let limiter = Limiter::new(bounds.clone(), self.memory.of(self.speaker.call, bounds.memory));
+        let mut store = Store::new(&self.engine, Guest::new(limiter, voice, call.clone(), inputs));
+        store.limiter_async(|guest| &mut guest.limiter);
         store.set_hostcall_fuel(call.transfer);
         store.set_max_component_handles(bounds.handles);
         store.set_epoch_deadline(1);

@@ -145,6 +145,9 @@ pub enum LoadError {
         /// What the linker says.
         cause: String,
     },
+    /// Nobody waits for it any more.
+    #[error("reading the plugin was given up")]
+    GivenUp,
     /// The host's own fault: a bug.
     #[error("the host failed while it loaded the plugin: {0}")]
     Host(String),
@@ -167,7 +170,7 @@ pub enum CompileLimit {
         /// The signal.
         signal: i32,
     },
-    /// Time for the scan before it, which its bounds keep far below this.
+    /// Processor time for reading it, before it.
     Scan(Duration),
     /// Bytes of the image.
     Image(usize),
@@ -180,20 +183,21 @@ impl std::fmt::Display for CompileLimit {
             Self::Wall(limit) => write!(f, "{limit:?} by the clock"),
             Self::Memory { limit } => write!(f, "{limit} bytes of memory, or half of what the container has left"),
             Self::Killed { signal } => write!(f, "the compiler ended by signal {signal}"),
-            Self::Scan(limit) => write!(f, "{limit:?} for reading it"),
+            Self::Scan(limit) => write!(f, "{limit:?} of processor time for reading it"),
             Self::Image(limit) => write!(f, "an image of {limit} bytes"),
         }
     }
 }
 
 impl CompileLimit {
-    /// The row of the table. Two have none: they stand behind the bounds of the file, which act first.
+    /// The row of the table. Two have none: they stand behind limits that act first.
     #[must_use]
     pub const fn limit(self) -> Option<Limit> {
         match self {
             Self::Cpu(_) | Self::Wall(_) => Some(Limit::CompileCpu),
             Self::Memory { .. } => Some(Limit::CompileMemory),
-            Self::Killed { .. } | Self::Scan(_) | Self::Image(_) => None,
+            Self::Scan(_) => Some(Limit::ScanCpu),
+            Self::Killed { .. } | Self::Image(_) => None,
         }
     }
 }
@@ -225,6 +229,7 @@ impl LoadError {
             Self::Compiler { .. } => "CompilerUnavailable",
             Self::Image { .. } => "ImageRefused",
             Self::Link { .. } => "LinkFailed",
+            Self::GivenUp => "GivenUp",
             Self::Host(_) => "HostFault",
         }
     }
@@ -245,7 +250,7 @@ impl LoadError {
     #[must_use]
     pub fn retry(&self) -> Retry {
         match self {
-            Self::CompileLimit { .. } | Self::Compiler { .. } | Self::Host(_) | Self::Image { .. } => {
+            Self::CompileLimit { .. } | Self::Compiler { .. } | Self::GivenUp | Self::Host(_) | Self::Image { .. } => {
                 Retry::Later(None)
             }
             _ => Retry::OnChange,

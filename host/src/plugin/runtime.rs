@@ -6,7 +6,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures::FutureExt;
@@ -21,9 +20,10 @@ use super::call::{Call, Configure, Describe, Frame, Job, Question, Round};
 use super::compile::Compiler;
 use super::components::{Code, Components};
 use super::engine::{self, Optimise};
-use super::load::{CompileLimit, LoadError, Needs};
+use super::load::{LoadError, Needs};
 use super::metrics::{Metrics, Series};
-use super::scan::{self, Version};
+use super::scan::{self, Version, Wanted};
+use super::share::Shares;
 use super::voice::Speaker;
 use super::{Digest, builtin};
 use crate::text;
@@ -32,8 +32,9 @@ use crate::text;
 /// deadline while others work, and leave the host's own threads alone.
 const THREADS: usize = 2;
 
-/// The longest a scan is waited for; one that is within its bounds takes milliseconds.
-const SCAN: Duration = Duration::from_secs(20);
+/// Scans at one time. Each has a bound on its processor time, and those that nobody waits for any more leave the queue: what
+/// strangers deliver keeps one processor busy at most, and who waits does so for the few that stand before it.
+const SCANS: usize = 1;
 
 /// What the operator decides about all plugins together: it belongs to the engine, which they share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +43,17 @@ pub struct Options {
     pub stack: usize,
     /// [`Limit::ProcessCalls`]
     pub calls: usize,
+    /// [`Limit::ProcessMemory`], bytes.
+    pub memory: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { stack: Limit::Stack.fixed().size(), calls: Limit::ProcessCalls.fixed().size() }
+        Self {
+            stack: Limit::Stack.fixed().size(),
+            calls: Limit::ProcessCalls.fixed().size(),
+            memory: Limit::ProcessMemory.fixed().size(),
+        }
     }
 }
 
@@ -78,6 +85,8 @@ struct Shared {
     components: Components,
     threads: Threads,
     turns: Arc<Semaphore>,
+    scans: Arc<Semaphore>,
+    memory: Arc<Shares>,
     calls: AtomicU64,
     options: Options,
     metrics: Metrics,
@@ -95,13 +104,14 @@ pub struct Load {
 }
 
 impl Runtime {
-    /// Starts engine, ticker and threads, with the defaults, and metrics that nobody reads.
+    /// Starts engine, ticker and threads for one who asks one plugin at a time: with the defaults, no bound on the memory of all calls
+    /// but that of each, and metrics that nobody reads.
     ///
     /// # Errors
     ///
     /// As [`Self::start_with`].
     pub fn start(compiler: Compiler) -> Result<Self, StartError> {
-        Self::start_with(compiler, Options::default(), Metrics::default(), None)
+        Self::start_with(compiler, Options { memory: usize::MAX, ..Options::default() }, Metrics::default(), None)
     }
 
     /// Starts engine, ticker and threads.
@@ -120,8 +130,10 @@ impl Runtime {
         let threads = Threads::start()?;
         let turns = Arc::new(Semaphore::new(options.calls));
         let components = Components::new(engine.clone(), compiler, cache, metrics.clone());
+        let scans = Arc::new(Semaphore::new(SCANS));
+        let memory = Shares::new(options.memory);
         let calls = AtomicU64::new(0);
-        let shared = Shared { engine, linkers, components, threads, turns, calls, options, metrics };
+        let shared = Shared { engine, linkers, components, threads, turns, scans, memory, calls, options, metrics };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -129,6 +141,12 @@ impl Runtime {
     #[must_use]
     pub fn cache(&self) -> Option<&Cache> {
         self.shared.components.cache()
+    }
+
+    /// The most memory that all calls held at one time, bytes.
+    #[must_use]
+    pub fn peak_memory(&self) -> usize {
+        self.shared.memory.peak()
     }
 
     /// What its plugins cost.
@@ -153,14 +171,19 @@ impl Runtime {
 }
 
 impl Shared {
-    /// The scan is bounded, and may still take a while: meanwhile the plugins' threads go on.
-    async fn scan(bytes: &Arc<[u8]>, limits: &ScanLimits) -> Result<scan::Facts, LoadError> {
+    /// The scan is bounded, and may still take a while: meanwhile the plugins' threads go on. It ends with the future.
+    async fn scan(&self, bytes: &Arc<[u8]>, limits: &ScanLimits) -> Result<scan::Facts, LoadError> {
         let (bytes, limits) = (Arc::clone(bytes), limits.clone());
-        let scan = tokio::task::spawn_blocking(move || scan::scan(&bytes, &limits));
-        match tokio::time::timeout(SCAN, scan).await {
-            Ok(done) => done.map_err(|error| LoadError::Host(error.to_string()))?,
-            Err(_) => Err(LoadError::CompileLimit { limit: CompileLimit::Scan(SCAN) }),
-        }
+        let closed = || LoadError::Host("the queue of scans is closed".to_owned());
+        let turn = Arc::clone(&self.scans).acquire_owned().await.map_err(|_| closed())?;
+        let wanted = Wanted::default();
+        let _given_up = GiveUpOnDrop(wanted.clone());
+        let scan = tokio::task::spawn_blocking(move || {
+            // Until the thread has ended, not until somebody stops waiting for it.
+            let _turn = turn;
+            scan::scan(&bytes, &limits, &wanted)
+        });
+        scan.await.map_err(|error| LoadError::Host(error.to_string()))?
     }
 
     async fn load(self: Arc<Self>, load: Load) -> Result<Plugin, LoadError> {
@@ -169,7 +192,7 @@ impl Shared {
         if let Some(pinned) = pinned.filter(|pinned| *pinned != digest) {
             return Err(LoadError::Digest { pinned, found: digest });
         }
-        let facts = Self::scan(&bytes, &limits.scan).await?;
+        let facts = self.scan(&bytes, &limits.scan).await?;
         let builtin = builtin::of(&digest);
         let origin = if builtin.is_some() { Origin::Embedded } else { Origin::Foreign };
         let code = match builtin {
@@ -364,6 +387,7 @@ impl Plugin {
             limits: self.loaded.limits.clone(),
             budget,
             stack: self.shared.options.stack,
+            memory: Arc::clone(&self.shared.memory),
             speaker,
         };
         let (turn, turns) = (Arc::clone(&self.loaded.turn), Arc::clone(&self.shared.turns));
@@ -451,6 +475,14 @@ struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
 impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+struct GiveUpOnDrop(Wanted);
+
+impl Drop for GiveUpOnDrop {
+    fn drop(&mut self) {
+        self.0.give_up();
     }
 }
 

@@ -1,18 +1,24 @@
 //! The first look at a file, before anything compiles it.
 //!
 //! One pass of the validator that also measures: the compiler's work grows with the square of a function's size, so a
-//! file within these bounds cannot keep it busy for long. Reads the names of imports and exports, which say what the
+//! file within these bounds cannot keep it busy for long. The pass itself is bounded by its processor time, and it ends
+//! soon after nobody wants it any more: [`Patience`] is asked all the way. Reads the names of imports and exports, which say what the
 //! plugin wants and which version of the interface it speaks; a refusal here has better words than a linker's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use topoloom_core::plugin::{Limit, ScanLimits};
 use wasmparser::{
-    Encoding, FuncValidator, FunctionBody, Instance, KnownCustom, Parser, Payload, ValidPayload, Validator,
-    ValidatorResources, WasmFeatures,
+    BinaryReaderError, CompositeInnerType, Encoding, FuncValidator, FunctionBody, Instance, KnownCustom, Parser,
+    Payload, ValidPayload, Validator, ValidatorResources, WasmFeatures,
 };
 use wasmtime::Engine;
 
 use super::anatomy::Anatomy;
-use super::load::LoadError;
+use super::load::{CompileLimit, LoadError};
+use super::processor;
 use crate::text;
 
 /// The package that discoverers are written against.
@@ -54,12 +60,12 @@ pub(super) struct Facts {
 /// # Errors
 ///
 /// The first thing that is wrong with it.
-pub(super) fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<Facts, LoadError> {
-    look(bytes, limits, &mut Anatomy::default())
+pub(super) fn scan(bytes: &[u8], limits: &ScanLimits, wanted: &Wanted) -> Result<Facts, LoadError> {
+    look(bytes, limits, wanted, &mut Anatomy::default())
 }
 
 /// As [`scan`], and fills in what it sees on its way.
-pub(super) fn look(bytes: &[u8], limits: &ScanLimits, seen: &mut Anatomy) -> Result<Facts, LoadError> {
+pub(super) fn look(bytes: &[u8], limits: &ScanLimits, wanted: &Wanted, seen: &mut Anatomy) -> Result<Facts, LoadError> {
     if bytes.len() > limits.file {
         return Err(LoadError::FileTooLarge { size: bytes.len(), limit: limits.file });
     }
@@ -72,12 +78,15 @@ pub(super) fn look(bytes: &[u8], limits: &ScanLimits, seen: &mut Anatomy) -> Res
     if Parser::is_core_wasm(bytes) {
         return Err(LoadError::CoreModule);
     }
-    match walk(bytes, limits, features(), seen) {
+    let mut patience = Patience { began: processor::of_this_thread(), limit: limits.cpu, wanted, steps: 0 };
+    match walk(bytes, limits, features(), &mut patience, seen) {
         Ok(()) => seen.judge(),
         Err(LoadError::Invalid { offset, message }) => {
             // What is valid at this place with everything switched on is not broken, only not for here.
-            let is_off = match walk(bytes, limits, WasmFeatures::all(), &mut Anatomy::default()) {
+            // Both looks are on the same budget.
+            let is_off = match walk(bytes, limits, WasmFeatures::all(), &mut patience, &mut Anatomy::default()) {
                 Err(LoadError::Invalid { offset: other, .. }) => other > offset,
+                Err(error @ (LoadError::CompileLimit { .. } | LoadError::GivenUp)) => return Err(error),
                 _ => true,
             };
             Err(if is_off { LoadError::Feature { offset, message } } else { LoadError::Invalid { offset, message } })
@@ -100,8 +109,58 @@ fn features() -> WasmFeatures {
         | WasmFeatures::COMPONENT_MODEL
 }
 
-fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures, seen: &mut Anatomy) -> Result<(), LoadError> {
-    let invalid = |error: wasmparser::BinaryReaderError| LoadError::Invalid {
+/// Whether somebody waits for what a scan finds out. Clones are the same wish.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted(Arc<AtomicBool>);
+
+impl Wanted {
+    /// Nobody does any more.
+    pub(super) fn give_up(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The bytes of an instruction without a list; constants of 64 bits have eleven.
+const LONG: usize = 32;
+
+/// Instructions between two looks at the clock: some tens of microseconds.
+const STEPS: u32 = 1 << 12;
+
+/// How long a scan may still go on.
+struct Patience<'a> {
+    began: Duration,
+    limit: Duration,
+    wanted: &'a Wanted,
+    steps: u32,
+}
+
+impl Patience<'_> {
+    /// One more instruction.
+    fn step(&mut self) -> Result<(), LoadError> {
+        self.steps += 1;
+        if self.steps < STEPS { Ok(()) } else { self.check() }
+    }
+
+    fn check(&mut self) -> Result<(), LoadError> {
+        self.steps = 0;
+        if self.wanted.0.load(Ordering::Relaxed) {
+            return Err(LoadError::GivenUp);
+        }
+        if processor::of_this_thread().saturating_sub(self.began) > self.limit {
+            return Err(LoadError::CompileLimit { limit: CompileLimit::Scan(self.limit) });
+        }
+        Ok(())
+    }
+}
+
+fn walk(
+    bytes: &[u8],
+    limits: &ScanLimits,
+    features: WasmFeatures,
+    patience: &mut Patience<'_>,
+    seen: &mut Anatomy,
+) -> Result<(), LoadError> {
+    let invalid = |error: BinaryReaderError| LoadError::Invalid {
         offset: error.offset() as u64,
         message: text::line(error.message(), NAME),
     };
@@ -113,6 +172,7 @@ fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures, seen: &mut An
     // The encoding of each open component or module; only the first is the plugin itself.
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload.map_err(invalid)?;
+        patience.check()?;
         // Counted before the validator sees them: it looks at every import and export for every instance, so its work
         // grows with the product.
         let (of_instances, of_links, of_items) = counts(&payload);
@@ -144,6 +204,17 @@ fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures, seen: &mut An
                 }
                 within(Limit::Locals, "a number of locals in one function", locals, limits.locals.into())?;
             }
+            Payload::TypeSection(section) => {
+                let most = limits.signature.into();
+                for group in section.clone() {
+                    for of in group.map_err(invalid)?.types() {
+                        let CompositeInnerType::Func(function) = &of.composite_type.inner else { continue };
+                        let (takes, gives) = (function.params().len() as u64, function.results().len() as u64);
+                        within(Limit::Signature, "a function type with parameters", takes, most)?;
+                        within(Limit::Signature, "a function type with results", gives, most)?;
+                    }
+                }
+            }
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section.clone() {
                     seen.imports.push(text::line(import.map_err(invalid)?.name.name, NAME));
@@ -169,7 +240,7 @@ fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures, seen: &mut An
         match validator.payload(&payload).map_err(invalid)? {
             ValidPayload::Func(function, body) => {
                 let mut function = function.into_validator(std::mem::take(&mut allocations));
-                let operands = validate(&mut function, &body).map_err(invalid)?;
+                let operands = validate(&mut function, &body, patience, invalid)?;
                 within(Limit::Operands, "a number of values at one time in one function", operands, most_operands)?;
                 allocations = function.into_allocations();
             }
@@ -184,17 +255,26 @@ fn walk(bytes: &[u8], limits: &ScanLimits, features: WasmFeatures, seen: &mut An
 fn validate(
     function: &mut FuncValidator<ValidatorResources>,
     body: &FunctionBody<'_>,
-) -> Result<u64, wasmparser::BinaryReaderError> {
+    patience: &mut Patience<'_>,
+    invalid: impl Fn(BinaryReaderError) -> LoadError + Copy,
+) -> Result<u64, LoadError> {
     let mut reader = body.get_binary_reader();
-    function.read_locals(&mut reader)?;
+    function.read_locals(&mut reader).map_err(invalid)?;
     // Some encodings belong to features: the reader has to know, as it does in `FuncValidator::validate`.
     reader.set_features(*function.features());
     let mut most = 0;
     while !reader.eof() {
-        reader.visit_operator(&mut function.visitor(reader.original_position()))??;
+        let before = reader.original_position();
+        reader.visit_operator(&mut function.visitor(before)).and_then(|visited| visited).map_err(invalid)?;
+        // One that is longer than any other has a list of targets, and each of them is work.
+        if reader.original_position() - before > LONG {
+            patience.check()?
+        } else {
+            patience.step()?
+        }
         most = most.max(function.operand_stack_height());
     }
-    reader.finish_expression(&function.visitor(reader.original_position()))?;
+    reader.finish_expression(&function.visitor(reader.original_position())).map_err(invalid)?;
     Ok(most.into())
 }
 

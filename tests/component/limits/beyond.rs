@@ -184,7 +184,7 @@ async fn the_stack_is_as_deep_as_the_host_says() {
 #[tokio::test]
 async fn the_host_may_have_another_stack_and_fewer_turns() {
     let Setting::Host { low, .. } = Limit::Stack.row().setting else { panic!() };
-    let options = Options { stack: low.size(), calls: 1 };
+    let options = Options { stack: low.size(), calls: 1, ..Options::default() };
     let runtime = Runtime::start_with(Compiler::Child { exe: host() }, options, Metrics::default(), None).unwrap();
     // One call at a time, which is as long as it may be.
     let call = CallLimits { cpu: Duration::from_millis(300), ..CallLimits::default() };

@@ -1,6 +1,7 @@
 //! Files that do not become plugins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use topoloom_core::plugin::{Amount, Limit, Limits};
 
@@ -47,6 +48,13 @@ pub(super) fn scenario(row: Limit) -> Scenario {
             let bytes = component(&"(global i32 (i32.const 0))".repeat(100_001));
             bounds(bytes, "a number of definitions", 100_001)
         }
+        Limit::Signature => bounds(branches(101, 10, 1), "a function type with results", 101),
+        Limit::ScanCpu => {
+            let mut limits = Limits::default();
+            limits.scan.cpu = Duration::from_millis(20);
+            let words = "compiling the plugin exceeded a limit: 20ms of processor time for reading it".to_owned();
+            Scenario::Refused { bytes: branches(100, 30_000, 20), limits, words }
+        }
         Limit::CompileCpu => Scenario::Refused {
             bytes: bomb(),
             limits: lowered(row, Amount::seconds(1)),
@@ -70,6 +78,17 @@ pub(super) fn scenario(row: Limit) -> Scenario {
         }
         other => panic!("{other:?} is not of the file"),
     }
+}
+
+/// So many functions which branch from one place to so many targets, with so many values.
+pub(crate) fn branches(values: usize, targets: usize, functions: usize) -> Arc<[u8]> {
+    let (results, given) = ("i32 ".repeat(values), "i32.const 1 ".repeat(values));
+    let function = format!(
+        "(func (result {results}) (block (result {results}) {given} local.get 0 br_table {}))",
+        "0 ".repeat(targets)
+    );
+    let function = function.replacen("(func ", "(func (param i32) ", 1);
+    component(&function.repeat(functions))
 }
 
 /// A component with one core module of this content, which nobody instantiates.

@@ -101,6 +101,32 @@
 {{- $seconds -}}
 {{- end -}}
 
+{{/* A quantity of memory in MiB; 0: it is none, or written in another unit than the binary ones. */}}
+{{- define "topoloom.mebibytes" -}}
+{{- if regexMatch "^[1-9][0-9]*Gi$" . -}}
+{{ mul (trimSuffix "Gi" . | int64) 1024 }}
+{{- else if regexMatch "^[1-9][0-9]*Mi$" . -}}
+{{ trimSuffix "Mi" . | int64 }}
+{{- else -}}
+0
+{{- end -}}
+{{- end -}}
+
+{{/* What all calls of plugins may hold together: what is said, or half of what the container may. Nothing: the host's default. */}}
+{{- define "topoloom.pluginMemory" -}}
+{{- $limit := dig "limits" "memory" "" .Values.resources | toString -}}
+{{- $has := include "topoloom.mebibytes" $limit | int64 -}}
+{{- if .Values.plugins.memory -}}
+{{- $wants := include "topoloom.mebibytes" .Values.plugins.memory | int64 -}}
+{{- if and (gt $has 0) (gt (add $wants 256) $has) -}}
+{{- fail (printf "plugins.memory is %s and resources.limits.memory is %s: the host itself needs 256Mi beside what its plugins hold" .Values.plugins.memory $limit) -}}
+{{- end -}}
+{{ .Values.plugins.memory }}
+{{- else if gt $has 0 -}}
+{{ max 16 (div $has 2) }}Mi
+{{- end -}}
+{{- end -}}
+
 {{- define "topoloom.args" -}}
 {{- $v := .Values -}}
 - run
@@ -139,6 +165,9 @@
 {{- end }}
 {{- if $v.profiling }}
 - --profiling
+{{- end }}
+{{- with include "topoloom.pluginMemory" $ }}
+- --plugin-memory={{ . }}
 {{- end }}
 {{- if $v.plugins.cache.enabled }}
 - --plugin-cache=/var/cache/topoloom/plugins

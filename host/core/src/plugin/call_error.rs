@@ -376,6 +376,8 @@ impl CallError {
         match self {
             Self::Failure(Failure::Internal(_)) => true,
             Self::Failure(_) | Self::InvalidConfig(_) | Self::Host(_) => false,
+            // Others held it, or the operator gives less to all of them than to this one.
+            Self::LimitExceeded { row: Limit::ProcessMemory, .. } => false,
             _ => true,
         }
     }

@@ -54,6 +54,10 @@ pub struct ScanLimits {
     pub modules: u32,
     /// [`Limit::Depth`]
     pub depth: u32,
+    /// [`Limit::Signature`]
+    pub signature: u32,
+    /// [`Limit::ScanCpu`]
+    pub cpu: Duration,
 }
 
 /// Bounds on one compile.
@@ -122,6 +126,8 @@ impl Limits {
                 functions: small(Limit::Functions),
                 modules: small(Limit::Modules),
                 depth: small(Limit::Depth),
+                signature: small(Limit::Signature),
+                cpu: time(Limit::ScanCpu),
             },
             compile: CompileLimits { cpu: time(Limit::CompileCpu), memory: size(Limit::CompileMemory) },
             store: StoreLimits {

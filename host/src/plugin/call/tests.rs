@@ -14,7 +14,8 @@ async fn start(wat: &str, limits: Limits) -> Result<(), CallError> {
     let pre: InstancePre<Guest> = Linker::new(&engine).instantiate_pre(&component).unwrap();
     let stack = crate::plugin::Options::default().stack;
     let speaker = Speaker { source: "s".into(), plugin: "p".into(), digest: "d".into(), call: 0 };
-    let frame = Frame { engine, limits, budget: Limit::Cpu, stack, speaker };
+    let memory = Shares::new(1 << 30);
+    let frame = Frame { engine, limits, budget: Limit::Cpu, stack, memory, speaker };
     let budget = Arc::new(Budget::new(frame.cpu()));
     let mut store = frame.store(&budget, Inputs::default());
     match budget.meter(pre.instantiate_async(&mut store)).await {

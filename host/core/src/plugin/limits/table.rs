@@ -140,6 +140,13 @@ rows! {
     /// Types, aliases, globals, segments and the like.
     // A Rust guest has a few hundred.
     Items "items": Amount::Count(100_000),
+    /// Values that one function takes, and gives, by its type.
+    // Rust guests have types of up to 15 values. The validator looks at each of them for each target of a branch: 1 000,
+    // its own limit, made 36 s of 128 KiB compressed (measured).
+    Signature "signature": Amount::Count(100),
+    /// Processor time of reading the file, before anything compiles it.
+    // 50 µs for a Rust guest (measured), 100 ms for a language runtime.
+    ScanCpu "scan-cpu": Amount::seconds(2),
     /// Processor time of one compile; six times as long by the clock.
     // Honest plugins take 16 ms to 5 s (Python), measured (decision P2).
     CompileCpu "compile-cpu": Amount::seconds(10);
@@ -176,11 +183,11 @@ rows! {
     // A Rust guest has its own stack of 1 MiB in linear memory and needs little of this one.
     Stack "stack": Amount::kib(512);
         host("--plugin-stack", Amount::kib(64), Amount::mib(8)),
-    /// Computing in `discover`; stops while the plugin waits for the host.
+    /// Processor time of `discover`; waiting for the host, or for a processor of a loaded machine, is none.
     // A round over 100 000 nodes takes 5 to 9 ms.
     Cpu "cpu": Amount::seconds(5);
         entry("cpu", Amount::millis(10), Amount::seconds(600)),
-    /// Computing in `describe` and in `configure`.
+    /// Processor time of `describe` and of `configure`.
     // Both only read their argument.
     CpuShort "cpu-short": Amount::seconds(1);
         entry("cpuShort", Amount::millis(10), Amount::seconds(60)),
@@ -247,6 +254,10 @@ rows! {
     // Twice the threads that plugins run on, since calls also wait for endpoints.
     ProcessCalls "process-calls": Amount::Count(4);
         host("--plugin-calls", Amount::Count(1), Amount::Count(32)),
+    /// Linear memory of all calls at one time; a call that grows waits for what others hold.
+    // Half of what the chart gives to the container; the other half is for the host itself, and for compiling.
+    ProcessMemory "process-memory": Amount::mib(512);
+        host("--plugin-memory", Amount::mib(16), Amount::gib(64)),
 }
 
 impl Limit {

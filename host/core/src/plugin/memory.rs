@@ -1,0 +1,275 @@
+//! One budget of memory for all calls of plugins: who grows now, and who waits.
+//!
+//! A call says at its first growth how much it may ever hold. It gets what it asks for only if, after that, all calls can still
+//! come to their end one after the other, each with all that it may ever hold (the banker's algorithm). So no two calls wait for
+//! each other: whoever waits, another one can end, and gives back what it held. Those that wait get what they asked for in the order
+//! in which they asked, and while somebody waits no call begins to hold, so that nobody waits for ever.
+//!
+//! Without clock and without threads: the host waits, and gives up, where this says that a call waits.
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// The call holds it.
+    Granted,
+    /// [`Memory::leave`] and [`Memory::settle`] say when.
+    Waits,
+    /// It is more than all calls together may hold.
+    Never,
+}
+
+/// The memory of all calls. Sizes are bytes; a call is known by its number.
+#[derive(Debug, Clone)]
+pub struct Memory {
+    total: usize,
+    calls: Vec<Held>,
+    /// Requests that wait, numbered in their order.
+    asked: u64,
+    peak: usize,
+}
+
+/// What one call holds.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    call: u64,
+    now: usize,
+    /// All that it may ever hold.
+    most: usize,
+    /// What it waits for: when it asked, and the sum that it would hold.
+    wants: Option<(u64, usize)>,
+}
+
+impl Held {
+    fn is_new(&self) -> bool {
+        self.now == 0
+    }
+}
+
+impl Memory {
+    /// A budget of so many bytes.
+    #[must_use]
+    pub fn new(total: usize) -> Self {
+        Self { total, calls: Vec::new(), asked: 0, peak: 0 }
+    }
+
+    /// What all calls may hold together.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// What all calls hold.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.calls.iter().map(|held| held.now).sum()
+    }
+
+    /// The most that all calls held at one time.
+    #[must_use]
+    pub fn peak(&self) -> usize {
+        self.peak
+    }
+
+    /// How many calls wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.calls.iter().filter(|held| held.wants.is_some()).count()
+    }
+
+    /// A call, which may ever hold `most`, asks to hold `sum`.
+    pub fn ask(&mut self, call: u64, most: usize, sum: usize) -> Growth {
+        if sum > self.total {
+            return Growth::Never;
+        }
+        if !self.calls.iter().any(|held| held.call == call) {
+            let most = most.min(self.total);
+            self.calls.push(Held { call, now: 0, most, wants: None });
+        }
+        self.asked += 1;
+        let asked = self.asked;
+        if let Some(held) = self.of(call) {
+            held.most = held.most.max(sum);
+            held.wants = Some((asked, sum));
+        }
+        if self.settle().contains(&call) { Growth::Granted } else { Growth::Waits }
+    }
+
+    /// A call holds less than it asked for: it could not grow.
+    pub fn give_back(&mut self, call: u64, sum: usize) {
+        if let Some(held) = self.of(call) {
+            held.now = held.now.min(sum);
+        }
+    }
+
+    /// A call waits no longer; what it holds it keeps.
+    pub fn give_up(&mut self, call: u64) {
+        if let Some(held) = self.of(call) {
+            held.wants = None;
+        }
+        self.calls.retain(|held| held.call != call || !held.is_new());
+    }
+
+    /// A call is over.
+    pub fn leave(&mut self, call: u64) {
+        self.calls.retain(|held| held.call != call);
+    }
+
+    /// Gives to those that wait what can be given, and answers whom it gave something: to be asked after every change.
+    pub fn settle(&mut self) -> Vec<u64> {
+        let mut waiting: Vec<(u64, u64, usize)> =
+            self.calls.iter().filter_map(|held| held.wants.map(|(asked, sum)| (asked, held.call, sum))).collect();
+        waiting.sort_unstable();
+        let mut granted = Vec::new();
+        let mut is_one_left = false;
+        for (_, call, sum) in waiting {
+            let is_new = self.of(call).is_some_and(|held| held.is_new());
+            if (is_new && is_one_left) || !self.is_safe_with(call, sum) {
+                is_one_left = true;
+                continue;
+            }
+            if let Some(held) = self.of(call) {
+                held.now = held.now.max(sum);
+                held.wants = None;
+            }
+            granted.push(call);
+        }
+        self.peak = self.peak.max(self.held());
+        granted
+    }
+
+    fn of(&mut self, call: u64) -> Option<&mut Held> {
+        self.calls.iter_mut().find(|held| held.call == call)
+    }
+
+    /// Whether all calls could come to their end, one after the other, if this one held that.
+    fn is_safe_with(&self, call: u64, sum: usize) -> bool {
+        let now = |held: &Held| if held.call == call { held.now.max(sum) } else { held.now };
+        let Some(mut free) = self.total.checked_sub(self.calls.iter().map(now).sum()) else { return false };
+        let mut needs: Vec<(usize, usize)> =
+            self.calls.iter().map(|held| (held.most.saturating_sub(now(held)), now(held))).collect();
+        // Whoever needs least ends first: if that one cannot, none can.
+        needs.sort_unstable();
+        needs.into_iter().all(|(need, held)| {
+            let can = need <= free;
+            free += held;
+            can
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn calls_that_use_little_do_not_wait_for_what_they_could_use() {
+        let mut memory = Memory::new(512);
+        for call in 0..4 {
+            assert_eq!(memory.ask(call, 256, 40), Growth::Granted, "{call}");
+        }
+        assert_eq!((memory.held(), memory.waiting()), (160, 0));
+    }
+
+    #[test]
+    fn who_could_make_all_others_wait_for_ever_waits() {
+        let mut memory = Memory::new(512);
+        for call in 0..3 {
+            assert_eq!(memory.ask(call, 256, 100), Growth::Granted, "{call}");
+        }
+        // One of them can still get its 256, and after it the next.
+        assert_eq!(memory.ask(0, 256, 256), Growth::Granted);
+        // Nobody could end any more.
+        assert_eq!(memory.ask(1, 256, 200), Growth::Waits);
+        memory.leave(0);
+        assert_eq!(memory.settle(), [1]);
+        assert_eq!((memory.held(), memory.peak()), (300, 456));
+    }
+
+    #[test]
+    fn nobody_begins_while_another_one_waits() {
+        let mut memory = Memory::new(100);
+        assert_eq!(memory.ask(0, 100, 60), Growth::Granted);
+        assert_eq!(memory.ask(1, 60, 60), Growth::Waits);
+        assert_eq!(memory.ask(2, 1, 1), Growth::Waits);
+        assert_eq!(memory.ask(0, 100, 80), Growth::Granted);
+        memory.leave(0);
+        assert_eq!(memory.settle(), [1, 2]);
+        assert_eq!(memory.ask(3, 200, 101), Growth::Never);
+    }
+
+    #[test]
+    fn who_gives_up_stands_in_nobodys_way() {
+        let mut memory = Memory::new(100);
+        assert_eq!(memory.ask(0, 100, 60), Growth::Granted);
+        assert_eq!(memory.ask(1, 60, 60), Growth::Waits);
+        assert_eq!(memory.ask(2, 20, 20), Growth::Waits);
+        memory.give_up(1);
+        // 20 are left for the second, and all that is missing for the first afterwards.
+        assert_eq!(memory.settle(), [2]);
+        memory.give_back(2, 5);
+        assert_eq!(memory.held(), 65);
+    }
+
+    /// A step of a history: a call asks for more, or ends, or gives up.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Ask(u64, usize),
+        Leave(u64),
+        GiveUp(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (0..6_u64, 1..100_usize).prop_map(|(call, sum)| Step::Ask(call, sum)),
+            2 => (0..6_u64).prop_map(Step::Leave),
+            1 => (0..6_u64).prop_map(Step::GiveUp),
+        ]
+    }
+
+    proptest! {
+        /// However calls grow, the sum stays within the budget, and from everywhere all of them come to their end, also if each
+        /// takes all that it may before it gives back anything.
+        #[test]
+        fn the_budget_holds_and_nobody_waits_for_ever(
+            total in 50..200_usize,
+            most in prop::collection::vec(1..220_usize, 6),
+            steps in prop::collection::vec(step(), 0..60),
+        ) {
+            let mut memory = Memory::new(total);
+            let most = |call: u64| most[usize::try_from(call).unwrap()].min(total);
+            for step in steps {
+                match step {
+                    Step::Ask(call, sum) => {
+                        let is_waiting = memory.calls.iter().any(|held| held.call == call && held.wants.is_some());
+                        let now = memory.calls.iter().find(|held| held.call == call).map_or(0, |held| held.now);
+                        // A call that waits stands still, and asks for no less than it has.
+                        if !is_waiting {
+                            memory.ask(call, most(call), sum.min(most(call)).max(now));
+                        }
+                    }
+                    Step::Leave(call) => memory.leave(call),
+                    Step::GiveUp(call) => memory.give_up(call),
+                }
+                memory.settle();
+                prop_assert!(memory.held() <= total && memory.peak() <= total);
+            }
+            while !memory.calls.is_empty() {
+                let running: Vec<u64> =
+                    memory.calls.iter().filter(|held| held.wants.is_none()).map(|held| held.call).collect();
+                prop_assert!(!running.is_empty(), "all wait: {memory:?}");
+                let mut left = false;
+                for call in running {
+                    if memory.ask(call, most(call), most(call)) == Growth::Granted {
+                        prop_assert!(memory.held() <= total);
+                        memory.leave(call);
+                        memory.settle();
+                        left = true;
+                    }
+                }
+                prop_assert!(left || memory.waiting() < memory.calls.len(), "nobody ends: {memory:?}");
+            }
+        }
+    }
+}
