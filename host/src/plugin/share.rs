@@ -164,6 +164,7 @@ mod tests {
         drop(second);
         assert_eq!(first.grow(100).await, Grown::AtOnce);
         drop(first);
-        assert_eq!((shares.state().memory.held(), shares.state().waiting.len()), (0, 0));
+        let state = shares.state();
+        assert_eq!((state.memory.held(), state.waiting.len()), (0, 0));
     }
 }
