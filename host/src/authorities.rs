@@ -122,7 +122,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// What is left to check of a certificate that was given: whoever signed it, this very one is trusted.
+/// What is left to check of a certificate that was given: this very one is trusted, whichever key signed it.
 fn check_itself(
     parsed: &ParsedCertificate<'_>,
     shown: &CertificateDer<'_>,
@@ -138,7 +138,7 @@ fn check_itself(
         return Err(bad(CertificateError::Expired));
     }
     match read.only_name {
-        // `openssl req -x509` writes no other name unless it is told to.
+        // `openssl req -x509` writes no other name without an option.
         Some(common) if is_name(&common, name) => Ok(()),
         Some(_) => Err(bad(CertificateError::NotValidForName)),
         None => verify_server_name(parsed, name),

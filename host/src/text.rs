@@ -79,7 +79,7 @@ pub(crate) fn clip(mut text: String, max: usize) -> String {
     text
 }
 
-/// Whether a terminal would act on it, or nobody would see that it is there: control characters, what turns the direction of writing,
+/// Whether a terminal would act on it, or it would be invisible: control characters, what turns the direction of writing,
 /// line breaks of any kind, and characters without a width.
 fn is_unsafe(c: char) -> bool {
     c.is_control()

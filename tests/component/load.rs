@@ -50,7 +50,7 @@ async fn what_is_broken_is_not_called_switched_off() {
 }
 
 #[tokio::test]
-async fn what_nobody_waits_for_is_read_no_further_and_a_good_file_does_not_stand_behind_it() {
+async fn a_file_that_was_given_up_is_read_no_further_and_a_good_file_does_not_wait_behind_it() {
     let runtime = Runtime::start(Compiler::Child { exe: host() }).unwrap();
     // Each takes its two seconds of processor time, if it is let.
     let slow = branches(100, 60_000, 64);

@@ -182,7 +182,7 @@ async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is
     scene.plane.kubectl(&["delete", "lease", name, "-n", NAMESPACE]).await?;
     scene.until(&["tier 2 ex.io/spine=s (1): ex.io/rack=x", "tier 1 ex.io/rack=x (1): a"]).await;
 
-    // Ours is found where nobody says which, and Volcano's ConfigMap, which has the name that is looked for otherwise, is
+    // Ours is found where no flag says which, and Volcano's ConfigMap, which has the name that is looked for otherwise, is
     // left alone.
     let annotations = async |namespace: &str, name: &str| {
         scene

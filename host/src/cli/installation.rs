@@ -2,7 +2,7 @@
 //!
 //! In a pod of the chart variables say it, elsewhere flags can. Where neither does, Deployments and leases are looked for by
 //! their label; exactly one installation is taken, and said. Of several none is, since a command about the wrong one
-//! confirms, deletes or switches off what nobody meant.
+//! confirms, deletes or switches off the wrong thing.
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
@@ -160,7 +160,7 @@ fn of_deployment(deployment: &Deployment) -> Installation {
     }
 }
 
-/// What a container is told.
+/// The arguments and variables of a container.
 struct Told<'a>(Option<&'a Container>);
 
 impl Told<'_> {

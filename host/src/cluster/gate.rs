@@ -51,7 +51,7 @@ pub struct Switch {
 /// How a switch stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Position {
-    /// Nobody has read it yet, and why; nothing is written until then.
+    /// It was not read yet, and why; nothing is written until then.
     Unknown(Arc<str>),
     /// It was read, or set.
     Known(ReadOnly),
@@ -64,7 +64,7 @@ impl Switch {
         Self { position: Arc::new(watch::Sender::new(Position::Known(position))) }
     }
 
-    /// A switch whose position nobody has read yet, and why: until it is set, writes are off.
+    /// A switch whose position was not read yet, and why: until it is set, writes are off.
     #[must_use]
     pub fn unknown(why: &str) -> Self {
         Self { position: Arc::new(watch::Sender::new(Position::Unknown(why.into()))) }
@@ -76,12 +76,12 @@ impl Switch {
             if let Position::Unknown(reason) = now {
                 *reason = why.into();
             }
-            // Nobody waits for another reason.
+            // There is no other reason to wait.
             false
         });
     }
 
-    /// Switches writes off or on, whoever holds a lease. Says whether that is news.
+    /// Switches writes off or on, in a leader and in a follower. Says whether that is news.
     pub fn set(&self, position: ReadOnly) -> bool {
         let wanted = Position::Known(position);
         let mut was_off = false;
@@ -103,7 +103,7 @@ impl Switch {
     /// Whether writes are off, and why.
     ///
     /// # Errors
-    /// Somebody switched them off, or the position is not known.
+    /// An operator switched them off, or the position is not known.
     pub fn check(&self) -> Result<(), Closed> {
         match &*self.position.borrow() {
             Position::Unknown(why) => Err(Closed::Unknown(Arc::clone(why))),
@@ -143,7 +143,7 @@ pub enum Closed {
     /// Somebody switched writes off.
     #[error("writes are switched off (--read-only, or the annotation topoloom.dev/read-only on the ConfigMap)")]
     ReadOnly,
-    /// It is not known whether somebody did.
+    /// It is not known whether an operator did.
     #[error("nothing is written before it is known whether writes are switched off: {0}")]
     Unknown(Arc<str>),
 }

@@ -65,7 +65,7 @@ impl Bodies {
     /// When it does not come in time, or there was no room for it in time.
     pub async fn filter(&self, headers: &HeaderMap, body: Body) -> Result<Read, String> {
         let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        // Whoever does not say how much comes may send as much as counts.
+        // A client that does not say how much comes may send as much as counts.
         let length = length.unwrap_or(FILTER).min(FILTER);
         let pieces = u32::try_from(length / PIECE + 1).unwrap_or(u32::MAX);
         let room = Arc::clone(if length <= SMALL { &self.small } else { &self.large }).acquire_many_owned(pieces);

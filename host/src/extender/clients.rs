@@ -153,7 +153,7 @@ impl Subject {
     /// Of a certificate. One that cannot be read has no names.
     fn of(certificate: &CertificateDer<'_>) -> Self {
         let mut store = RootCertStore::empty();
-        // An anchor is nothing but the parts of a certificate; nobody is trusted because of this one.
+        // An anchor is nothing but the parts of a certificate; no client is trusted because of this one.
         let _ = store.add(certificate.clone().into_owned());
         store.roots.first().and_then(|anchor| Self::read(&anchor.subject)).unwrap_or_default()
     }
@@ -169,7 +169,7 @@ impl Subject {
                 let mut pair = take(&mut set, SEQUENCE)?;
                 let kind = take(&mut pair, OBJECT)?;
                 let (tag, value) = element(&mut pair)?;
-                // Others than these are of another alphabet, and nobody writes names of Kubernetes in them.
+                // Others than these are of another alphabet, and names of Kubernetes are not written in them.
                 let text = [UTF8, PRINTABLE, IA5].contains(&tag).then(|| std::str::from_utf8(value).ok()).flatten();
                 match text {
                     Some(text) if kind == COMMON => subject.common.push(text.to_owned()),

@@ -182,9 +182,9 @@ impl Extender {
                     self.announcer.bound(pod, node);
                 }
             }
-            // All who wait are told at once, and the next replica says the rest.
+            // All that wait are answered at once, and the next replica says the rest.
             Err(failure @ Failure::Stopping) => tracing::debug!(%pod, uid, node, reason = failure.word(), "{failure}"),
-            // One in a crowd is told by its scheduler: a line and an Event for each would make the crowd worse.
+            // The scheduler reports one that was crowded out: a line and an Event for each would make the crowd worse.
             Err(failure @ Failure::Crowded { .. }) => {
                 tracing::debug!(%pod, uid, node, reason = failure.word(), "{failure}");
                 if let Some(times) = self.crowded.due(Instant::now()) {

@@ -47,7 +47,7 @@ pub fn server(files: &ServingFiles, trust: &Trust) -> Result<Arc<ServerConfig>, 
                 tracing::warn!(
                     file = %path.display(),
                     "--extender-client-ca-file has the authority of this cluster, which signs kubelets, administrators and \
-                     whoever gets a certificate approved: only --extender-client-names keeps them from binding pods. An \
+                     every user who gets a certificate approved: only --extender-client-names keeps them from binding pods. An \
                      authority of its own for kube-scheduler's certificate is better"
                 );
             }

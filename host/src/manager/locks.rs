@@ -173,7 +173,7 @@ async fn serve(
             ended = tasks.next() => return Err(ended.to_string()),
             ended = serving.next() => return Err(ended.to_string()),
         }
-        // Who waits is told at once, and kube-scheduler asks another replica.
+        // Binds that wait are answered at once, and kube-scheduler asks another replica.
         extender.lock.close();
         // What is under way is finished, callers that gave up included; the watches go on until then.
         serving.finish().await;

@@ -51,7 +51,7 @@ pub struct Flight {
     pub deadline: Timestamp,
     /// Its place among all Binds.
     pub place: Place,
-    /// Nobody waits any more when this is cancelled.
+    /// All waiting ends when this is cancelled.
     pub closing: CancellationToken,
 }
 

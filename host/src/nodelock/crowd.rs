@@ -1,6 +1,6 @@
 //! How many Binds may wait at a time, in all and for one node, and how many may be under way.
 //!
-//! Each holds a connection of its caller. Whoever would be one too many is told at once that it is contention, and asks again
+//! Each holds a connection of its caller. One that would be too many is answered with contention at once, and asks again
 //! later: so connections are left for the filter, and for pods whose node is free.
 
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ pub struct Place {
 }
 
 impl Crowd {
-    /// Nobody is there yet.
+    /// No Bind waits yet.
     #[must_use]
     pub fn new(bounds: Bounds) -> Arc<Self> {
         Arc::new(Self { bounds, inside: Mutex::default() })
@@ -150,7 +150,7 @@ mod tests {
         let mut same = crowd.enter(&"a".into()).expect("there is room");
         assert_eq!((same.wait(), late.wait()), (Err(Full::Node(2)), Ok(())));
         drop((places, late, same));
-        assert!(crowd.lock().nodes.is_empty(), "nothing is kept of a node that nobody waits for");
+        assert!(crowd.lock().nodes.is_empty(), "nothing is kept of a node without waiting Binds");
     }
 
     #[test]

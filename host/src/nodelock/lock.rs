@@ -145,7 +145,7 @@ impl NodeLock {
         self.crowd.waiting()
     }
 
-    /// Nobody waits any more, for a lock or for a turn: who would have to is told that this process stops. What is under way is
+    /// All waiting ends, for a lock or for a turn: an attempt that would have to wait is answered that this process stops. What is under way is
     /// brought to its end.
     pub fn close(&self) {
         self.closing.cancel();
@@ -251,7 +251,7 @@ impl NodeLock {
         }
     }
 
-    /// A turn in a queue. Whoever does not have it at once needs a seat to wait in.
+    /// A turn in a queue. An attempt that does not have it at once needs a seat to wait in.
     async fn queued<'q>(
         &self,
         patience: &Patience<'_>,

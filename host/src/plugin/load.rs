@@ -145,7 +145,7 @@ pub enum LoadError {
         /// What the linker says.
         cause: String,
     },
-    /// Nobody waits for it any more.
+    /// Its source stopped waiting for it.
     #[error("reading the plugin was given up")]
     GivenUp,
     /// The host's own fault: a bug.

@@ -32,7 +32,7 @@ use crate::text;
 /// deadline while others work, and leave the host's own threads alone.
 const THREADS: usize = 2;
 
-/// Scans at one time. Each has a bound on its processor time, and those that nobody waits for any more leave the queue: what
+/// Scans at one time. Each has a bound on its processor time, and those that were given up leave the queue: what
 /// strangers deliver keeps one processor busy at most, and who waits does so for the few that stand before it.
 const SCANS: usize = 1;
 
@@ -105,7 +105,7 @@ pub struct Load {
 
 impl Runtime {
     /// Starts engine, ticker and threads for one who asks one plugin at a time: with the defaults, no bound on the memory of all calls
-    /// but that of each, and metrics that nobody reads.
+    /// but that of each, and metrics that are not served.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl Shared {
         let wanted = Wanted::default();
         let _given_up = GiveUpOnDrop(wanted.clone());
         let scan = tokio::task::spawn_blocking(move || {
-            // Until the thread has ended, not until somebody stops waiting for it.
+            // Until the thread has ended, not until its source stops waiting for it.
             let _turn = turn;
             scan::scan(&bytes, &limits, &wanted)
         });

@@ -2,7 +2,7 @@
 //!
 //! One pass of the validator that also measures: the compiler's work grows with the square of a function's size, so a
 //! file within these bounds cannot keep it busy for long. The pass itself is bounded by its processor time, and it ends
-//! soon after nobody wants it any more: [`Patience`] is asked all the way. Reads the names of imports and exports, which say what the
+//! soon after it was given up: [`Patience`] is asked all the way. Reads the names of imports and exports, which say what the
 //! plugin wants and which version of the interface it speaks; a refusal here has better words than a linker's.
 
 use std::sync::Arc;
@@ -109,12 +109,12 @@ fn features() -> WasmFeatures {
         | WasmFeatures::COMPONENT_MODEL
 }
 
-/// Whether somebody waits for what a scan finds out. Clones are the same wish.
+/// Whether a source still waits for what a scan finds out. Clones are the same wish.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted(Arc<AtomicBool>);
 
 impl Wanted {
-    /// Nobody does any more.
+    /// None does any more.
     pub(super) fn give_up(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -46,7 +46,7 @@ pub(super) enum Grown {
     AtOnce,
     /// Others gave it back.
     AfterWaiting,
-    /// Nobody did in time.
+    /// No other call did in time.
     Late,
     /// It is more than all plugins together may hold.
     Never,
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_stops_waiting_leaves_nothing_behind() {
+    async fn a_call_that_stops_waiting_leaves_nothing_behind() {
         let shares = Shares::new(100);
         let first = shares.of(1, 100);
         assert_eq!(first.grow(60).await, Grown::AtOnce);

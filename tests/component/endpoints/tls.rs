@@ -159,7 +159,7 @@ async fn a_certificate_that_signed_itself_is_believed_where_this_very_one_is_giv
 
 #[tokio::test]
 async fn a_certificate_that_another_one_signed_is_believed_where_it_is_given_itself() {
-    // Nobody has the authority; a person copied what the server shows.
+    // There is no authority to have; a person copied what the server shows.
     let hidden = authority();
     let shown = hidden.serving(&["127.0.0.2"]).unwrap();
     let settings = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

@@ -68,7 +68,7 @@ async fn four_that_take_what_they_may_take_no_more_than_all_may(total: usize, ea
     let sum: usize = calls.iter().map(|call| call.usage.peak_memory).sum();
     assert!(sum > total, "they had room for all: {sum}");
     assert!(runtime.peak_memory() <= total, "{} of {total}", runtime.peak_memory());
-    assert!(calls.iter().any(|call| call.usage.met.contains(Limit::ProcessMemory)), "nobody waited");
+    assert!(calls.iter().any(|call| call.usage.met.contains(Limit::ProcessMemory)), "no call waited");
     assert!(runtime.metrics().hits(Limit::ProcessMemory) > 0);
 }
 

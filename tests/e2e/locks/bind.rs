@@ -49,7 +49,7 @@ async fn the_second_pod_waits_until_the_device_plugin_has_answered_for_the_first
     assert_eq!(stage.node_of("p2").await?.as_deref(), Some("gpu-1"));
     assert!(stage.annotations("gpu-1").await?[LOCK].ends_with(",default,p2"));
 
-    // Whoever leaves is told in an Event who held the node.
+    // The Event of a caller that left says who held the node.
     let third = stage.gpu_pod("p3").await?;
     stage.knows("p3").await;
     let waits = stage.begin(&third, "gpu-1");
@@ -66,7 +66,7 @@ async fn the_second_pod_waits_until_the_device_plugin_has_answered_for_the_first
     drop(waits);
     stage.until_event("Pod", "p3", "BindingFailed", "the caller gave up; it is held by default/p2").await;
 
-    // A host that stops sends away whoever waits, long before its time.
+    // A host that stops answers the Binds that wait, long before their time.
     let fourth = stage.gpu_pod("p4").await?;
     let waits = [stage.begin(&third, "gpu-1"), stage.begin(&fourth, "gpu-1")];
     waiting(2).await;

@@ -15,7 +15,7 @@ const FOR_HELD: usize = 600;
 const ALL: usize = 2000;
 /// Requests under way at most while the crowd is made.
 const AT_ONCE: usize = 24;
-/// How long a pod waits at most that has to wait for nobody: kube-scheduler places one pod after the other, and those that were
+/// How long a pod waits at most whose node is free: kube-scheduler places one pod after the other, and those that were
 /// turned away come again every ten seconds.
 const SOON: Duration = Duration::from_secs(15);
 /// How long the filter takes at most.
@@ -50,7 +50,7 @@ impl Stage {
         task.spawn(async move {
             let mut slowest = Duration::ZERO;
             while !stop.is_cancelled() {
-                // A connection of its own for each, as for whoever comes new.
+                // A connection of its own for each, as for a client that is new.
                 let client = reqwest::Client::builder().no_proxy().build()?;
                 let began = Instant::now();
                 let answer: Value = client.post(&url).json(&asked).send().await?.json().await?;

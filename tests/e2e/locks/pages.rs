@@ -196,7 +196,7 @@ async fn n8_over_tls_only_kube_schedulers_certificate_is_served_and_certificates
     };
     let stage = Stage { extender: caller("localhost", Some((&clients, SCHEDULER, "other")))?, scene, host };
     let pod = stage.gpu_pod("p1").await?;
-    // Whoever the authority signed for something else binds nothing, and cannot fill the log.
+    // A client that the authority signed for something else binds nothing, and cannot fill the log.
     for _ in 0..3 {
         let forged = caller("localhost", Some((&clients, "system:node:gpu-1", "system:nodes")))?;
         assert!(forged.bind(&pod, "gpu-1").await.is_err(), "another name");

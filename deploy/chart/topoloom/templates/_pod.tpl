@@ -261,7 +261,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* How long a pod whose extender is served goes on before it is told to end; nothing without one. */}}
+{{/* How long a pod whose extender is served goes on before the kubelet sends SIGTERM; nothing without one. */}}
 {{- define "topoloom.preStop" -}}
 {{- if include "topoloom.extends" . -}}
 {{- $seconds := int (dig "preStopSeconds" 5 .Values.extender) -}}

@@ -319,7 +319,7 @@ fn ax_14_an_attempt_whose_turn_comes_after_its_time_failed_by_contention_and_one
     let Order::End(Outcome { result: Err(failure), .. }) = turn().next(end, 0.0) else { panic!("it goes on") };
     assert!(matches!(&failure, Failure::Held { held, .. } if held.why == Why::Binding), "{failure}");
     assert!(failure.to_string().contains("by default/p1"), "{failure}");
-    // Whoever has written its lock in time, and waits for the API server, would have needed more time.
+    // An attempt that has written its lock in time, and waits for the API server, would have needed more time.
     let mut begun = turn();
     assert_eq!(begun.next(BEGIN, 0.0), Order::Claim { version: "8".into() });
     begun.answered(Answer::Done("9".into()));
@@ -333,7 +333,7 @@ fn ax_14_an_attempt_whose_turn_comes_after_its_time_failed_by_contention_and_one
     assert_eq!((called(27), called(14), called(0)), ("contention", "too-late", "too-late"));
 }
 
-/// A caller that leaves while others hold the node is told of in an Event, and that is to say who they were.
+/// The Event of a caller that left names the holders of the node.
 #[test]
 fn a_caller_that_left_while_the_node_was_held_hears_who_held_it() {
     use attempt::{Order, Outcome};
@@ -359,7 +359,7 @@ fn r20_a_lock_counts_as_taken_when_the_write_that_took_it_is_confirmed_and_not_b
         attempt.looked(clock(BEGIN), dead(), None);
         assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
         attempt.answered(answer);
-        assert_eq!(attempt.took(), [], "nobody has confirmed it");
+        assert_eq!(attempt.took(), [], "the write is not confirmed");
         assert!(matches!(attempt.next(BEGIN, 0.0), Order::Pause(_)));
     }
     // What had no answer was applied.

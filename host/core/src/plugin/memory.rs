@@ -2,8 +2,8 @@
 //!
 //! A call says at its first growth how much it may ever hold. It gets what it asks for only if, after that, all calls can still
 //! come to their end one after the other, each with all that it may ever hold (the banker's algorithm). So no two calls wait for
-//! each other: whoever waits, another one can end, and gives back what it held. Those that wait get what they asked for in the order
-//! in which they asked, and while somebody waits no call begins to hold, so that nobody waits for ever.
+//! each other: while one waits, another one can end, and gives back what it held. Those that wait get what they asked for in the order
+//! in which they asked, and while one waits no call begins to hold, so that none waits for ever.
 //!
 //! Without clock and without threads: the host waits, and gives up, where this says that a call waits.
 
@@ -147,7 +147,7 @@ impl Memory {
         let Some(mut free) = self.total.checked_sub(self.calls.iter().map(now).sum()) else { return false };
         let mut needs: Vec<(usize, usize)> =
             self.calls.iter().map(|held| (held.most.saturating_sub(now(held)), now(held))).collect();
-        // Whoever needs least ends first: if that one cannot, none can.
+        // The call that needs least ends first: if that one cannot, none can.
         needs.sort_unstable();
         needs.into_iter().all(|(need, held)| {
             let can = need <= free;
@@ -180,7 +180,7 @@ mod tests {
         }
         // One of them can still get its 256, and after it the next.
         assert_eq!(memory.ask(0, 256, 256), Growth::Granted);
-        // Nobody could end any more.
+        // No call could end any more.
         assert_eq!(memory.ask(1, 256, 200), Growth::Waits);
         memory.leave(0);
         assert_eq!(memory.settle(), [1]);
@@ -268,7 +268,7 @@ mod tests {
                         left = true;
                     }
                 }
-                prop_assert!(left || memory.waiting() < memory.calls.len(), "nobody ends: {memory:?}");
+                prop_assert!(left || memory.waiting() < memory.calls.len(), "no call can end: {memory:?}");
             }
         }
     }

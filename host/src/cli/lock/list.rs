@@ -94,7 +94,7 @@ fn row(look: &Look, judged: &Judged, stands: &Stands, now: Timestamp) -> Row {
     }
 }
 
-/// How long ago its time was. A time in the future is that of a clock that is ahead, or of nobody's: it is said as such.
+/// How long ago its time was. A time in the future comes from a clock that is ahead, or is made up: it is shown as such.
 fn age(seconds: i64) -> String {
     if seconds < 0 { format!("in {}", print::span(seconds.saturating_neg())) } else { print::span(seconds) }
 }

@@ -71,8 +71,8 @@ pub(super) struct NodeLockArgs {
     /// 28s at most (3s to 10m)
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::lasting::<3_000, 600_000>)]
     extender_http_timeout: Duration,
-    /// Binds that wait for a lock at most, a quarter of them for one node; whoever comes beyond is told at once that it is
-    /// contention, and kube-scheduler asks again (1 to 4096)
+    /// Binds that wait for a lock at most, a quarter of them for one node; a Bind beyond that is answered with contention at
+    /// once, and kube-scheduler asks again (1 to 4096)
     #[arg(long, value_name = "COUNT", default_value = "256", value_parser = values::whole::<1, 4096>)]
     extender_max_waiting_binds: u32,
     /// Which nodes the filter of the extender leaves out
@@ -151,7 +151,7 @@ impl NodeLockArgs {
             }
         }
         if self.extender_client_ca_file.is_none() && given.is_given(NAMES) {
-            given.warn(&[NAMES], format!("has no effect without --{CLIENTS}: nobody shows a certificate"));
+            given.warn(&[NAMES], format!("has no effect without --{CLIENTS}: no client shows a certificate"));
         }
         let is_local = address.ip().to_canonical().is_loopback();
         let asks = self.extender_client_ca_file.is_some() && there.len() == 2;

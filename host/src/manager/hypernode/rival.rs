@@ -199,7 +199,7 @@ pub async fn watch(client: kube::Client, names: Vec<String>, rival: watch::Sende
                     }
                 }
                 Err(refusal) => {
-                    // A right that nobody gave is no reason to stand still.
+                    // A right that is missing is no reason to stand still.
                     let is_known = refusal.reason == Reason::Forbidden;
                     all.get_mut(index).into_iter().for_each(|named| named.is_known |= is_known);
                     refused.get_mut(index).into_iter().for_each(|refused| *refused = Some(refusal.clone()));
