@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_is_told_when_the_process_stops_and_who_works_goes_on() {
+    async fn a_waiting_bind_is_answered_when_the_process_stops_and_one_that_works_goes_on() {
         let lock = lock();
         let within = Duration::from_secs(28);
         let mut works = std::pin::pin!(lock.bind(pod(), "n".into(), within));
@@ -372,18 +372,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_may_not_wait_is_told_at_once_and_who_need_not_is_let_in() {
+    async fn a_bind_that_may_not_wait_is_answered_at_once_and_one_that_need_not_is_let_in() {
         let lock = lock_behind(std::future::pending, Bounds { waiting: 0, under_way: 2 }, Switch::new(ReadOnly::No));
         let within = Duration::from_secs(28);
         let mut works = std::pin::pin!(lock.bind(pod(), "n".into(), within));
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut works).await.is_err());
-        let told = lock.bind(pod(), "n".into(), within).now_or_never();
-        let told = match told {
+        let answer = lock.bind(pod(), "n".into(), within).now_or_never();
+        let answer = match answer {
             Some(report) => report,
             None => tokio::time::timeout(Duration::from_millis(1), lock.bind(pod(), "n".into(), within)).await.unwrap(),
         };
         let full = topoloom_core::nodelock::attempt::Full::Waiting(0);
-        assert_eq!(told.result, Err(Failure::Crowded { node: "n".into(), full, held: None }));
+        assert_eq!(answer.result, Err(Failure::Crowded { node: "n".into(), full, held: None }));
         let mut other = pod();
         other.uid = Some("u2".into());
         let mut more = std::pin::pin!(lock.bind(other, "n".into(), within));
