@@ -11,11 +11,13 @@
 //! | [`topology`] | what a discoverer answered, what the cluster holds, and the plan that leads from one to the other |
 //! | [`snapshot`] | the nodes of the cluster as dictionary-coded columns |
 //! | [`status`] | how many existing Nodes are below each HyperNode |
+//! | [`near`] | which of the known texts a slip of the keyboard meant |
 //! | [`plugin`] | what a plugin may do, how it ended, and when it is tried again |
 //! | [`queue`] | which key is worked on next, and when one that failed is tried again |
 
 pub mod controllers;
 pub mod election;
+pub mod near;
 pub mod nodelock;
 pub mod plugin;
 pub mod queue;

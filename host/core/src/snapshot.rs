@@ -19,6 +19,7 @@ mod column;
 #[cfg(test)]
 mod histories;
 pub(crate) mod index;
+mod labels;
 mod names;
 mod packed;
 mod store;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 
 pub use change::Change;
 pub use column::Column;
+pub use labels::LabelKeys;
 pub use packed::Packed;
 pub use store::Store;
 pub use view::View;

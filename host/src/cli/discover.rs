@@ -92,12 +92,9 @@ fn tree(shots: &[Shot], nodes: bool) -> String {
     let mut text = String::new();
     for shot in shots {
         let Ok(found) = &shot.result else { continue };
-        let numbers = &found.decision.numbers;
         let _ = writeln!(text, "{}\n{}", live::heading(&shot.source, shot), live::coverage(found));
         text.push_str(&forest_text(&leaves(found), nodes));
-        for (code, (count, example)) in &numbers.diagnostics {
-            let _ = writeln!(text, "  {code} ({count}): {example}");
-        }
+        text.push_str(&live::diagnostics(found));
         text.push('\n');
     }
     text

@@ -257,6 +257,13 @@ pub(super) fn heading(source: &Arc<str>, shot: &Shot) -> String {
         None => source.to_string(),
     }
 }
+
+/// What a result says about nodes and labels, one line per kind.
+pub(super) fn diagnostics(found: &Found) -> String {
+    let lines = found.decision.numbers.diagnostics.iter();
+    lines.map(|(code, (count, example))| format!("  {code} ({count}): {example}\n")).collect()
+}
+
 /// How much of the cluster a result places.
 pub(super) fn coverage(found: &Found) -> String {
     let numbers = &found.decision.numbers;

@@ -4,6 +4,7 @@
 //! more than none.
 
 mod admin;
+mod advice;
 mod look;
 mod show;
 mod waits;
@@ -61,6 +62,8 @@ pub(super) struct Status {
     leases: Vec<Lease>,
     replicas: Vec<Replica>,
     sources: Vec<Source>,
+    /// What of the configuration waits for a person.
+    waits: Vec<Waiting>,
     second_writers: SecondWriters,
     #[serde(skip_serializing_if = "Option::is_none")]
     replica: Option<OneReplica>,

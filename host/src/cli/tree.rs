@@ -9,7 +9,7 @@ use clap::Args;
 use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Spec};
 
-use super::live::{Live, outcome};
+use super::live::{Live, coverage, diagnostics, outcome};
 use super::{ClusterArgs, print};
 
 /// Nodes of a group that are named when nobody asked for all.
@@ -42,7 +42,7 @@ pub(super) struct Leaf {
     pub(super) note: String,
 }
 
-/// Prints the stored topology, what differs from a round now, and what sources complain about.
+/// Prints the stored topology, what sources complain about, how much a round now places, and what differs from it.
 pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
     let mut live = Live::look(&args.cluster).await?;
     let shots = match args.source.as_deref() {
@@ -89,15 +89,21 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
             }
         }
         match shots.iter().find(|shot| Some(&shot.source) == source.as_ref()).map(|shot| &shot.result) {
-            Some(Ok(found)) if !found.decision.plan.is_empty() => {
+            Some(Ok(found)) => {
+                let _ = writeln!(text, "  {}", coverage(found));
+                text.push_str(&diagnostics(found));
                 let steps = found.decision.plan.steps.len();
-                let _ =
-                    writeln!(text, "  drift: a round now would make {steps} writes (`topoloom plan --source {title}`)");
+                if steps > 0 {
+                    let _ = writeln!(
+                        text,
+                        "  drift: a round now would make {steps} writes (`topoloom plan --source {title}`)"
+                    );
+                }
             }
             Some(Err(message)) => {
                 let _ = writeln!(text, "  ! {message}");
             }
-            _ => {}
+            None => {}
         }
         text.push('\n');
     }

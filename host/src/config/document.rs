@@ -98,7 +98,7 @@ pub(super) fn read_or_unwrap(tree: Tree) -> Result<Document, Error> {
     let key = super::location::KEY;
     match field(root, "data").and_then(|data| field(&data, key)) {
         Some(document) if document.embedded_document().is_some() => {
-            read(Tree { root: Some(document), repeated: tree.repeated, further: tree.further })
+            read(Tree { root: Some(document), ..tree })
         }
         found => {
             let path = "data[\"volcano-controller.conf\"]";
@@ -116,10 +116,11 @@ pub(super) fn parse(text: &str) -> Result<Document, Error> {
 fn read(mut tree: Tree) -> Result<Document, Error> {
     if let Some((inner, line)) = tree.root.as_ref().and_then(|root| root.embedded_document()) {
         let inner = inner.to_owned();
-        let (repeated, further) = (tree.repeated, tree.further);
+        let outer = tree;
         tree = yaml::load(&inner, line)?;
-        tree.repeated.extend(repeated);
-        tree.further = tree.further.or(further);
+        tree.repeated.extend(outer.repeated);
+        tree.misread.extend(outer.misread);
+        tree.further = tree.further.or(outer.further);
     }
     let mut report = Report::default();
     if let Some(line) = tree.further {
@@ -129,6 +130,14 @@ fn read(mut tree: Tree) -> Result<Document, Error> {
     for repeated in &tree.repeated {
         let message = "stands here again; the last one counts".to_owned();
         report.warning(Place { path: repeated.key.clone(), line: repeated.line }, message);
+    }
+    for misread in &tree.misread {
+        let message = format!(
+            "without quotes this key is {} in YAML 1.1 and means {:?}; write it in quotes if the text is meant",
+            misread.kind.words(),
+            misread.key
+        );
+        report.warning(Place { path: misread.written.clone(), line: misread.line }, message);
     }
     let Some(root) = tree.root else { return Ok(Document { entries: Vec::new(), warnings: report.warnings }) };
     let entries = match list(&root, &mut report)? {

@@ -4,7 +4,8 @@
 //! from flags and from the environment. A value is never part of a problem: somebody may have put a secret into the
 //! wrong file.
 
-use super::read::{At, Fields, Report, nearest};
+use super::read::{At, Fields, Report};
+use topoloom_core::near::nearest;
 use super::yaml::{self, Kind, Node, Resolved, Tree};
 use super::{Error, Problem};
 

@@ -15,6 +15,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
+use topoloom_core::near::is_near;
 
 /// Longest value that a problem repeats; the rest is cut off.
 const MAX_SHOWN: usize = 64;
@@ -336,41 +337,4 @@ impl<'a> Fields<'a> {
             report.warning(self.place(key), format!("is not known here and has no effect{hint}"));
         }
     }
-}
-
-/// The known text that was most likely meant, if any.
-pub(crate) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
-    let same = known.clone().find(|known| given.eq_ignore_ascii_case(known));
-    same.or_else(|| known.filter_map(|known| Some((distance(given, known)?, known))).min().map(|(_, known)| known))
-}
-
-/// Whether one text is a likely slip of the other: other capitals, or at most two letters off.
-fn is_near(given: &str, known: &str) -> bool {
-    given.eq_ignore_ascii_case(known) || distance(given, known).is_some()
-}
-
-/// How many letters one text is off the other: two at most, one for short words, and nothing beyond that.
-fn distance(given: &str, known: &str) -> Option<usize> {
-    let most = if known.len() < 5 { 1 } else { 2 };
-    // Distances of long texts cost their product, and a long unknown key is no slip.
-    if given.len() > 2 * known.len() || known.len() < 3 {
-        return None;
-    }
-    let known: Vec<char> = known.chars().collect();
-    let mut row: Vec<usize> = (0..=known.len()).collect();
-    for (index, given) in given.chars().enumerate() {
-        let mut diagonal = index;
-        let mut left = index + 1;
-        for (cell, known) in row.iter_mut().skip(1).zip(&known) {
-            let above = *cell;
-            let replaced = diagonal + usize::from(given != *known);
-            left = replaced.min(above + 1).min(left + 1);
-            diagonal = above;
-            *cell = left;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = index + 1;
-        }
-    }
-    row.last().copied().filter(|distance| *distance <= most)
 }

@@ -1,7 +1,7 @@
 //! What a file holds: discovery documents, options, or manifests around them.
 
 use super::options_file::{self, Key, OptionsFile};
-use super::read::nearest;
+use topoloom_core::near::nearest;
 use super::yaml::{self, Node, Tree};
 use super::{Document, Error, document, location};
 

@@ -9,7 +9,7 @@ use topoloom_api::names::SOURCE_LABEL;
 use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::guard::{self, Safety, Verdict};
 use topoloom_core::topology::{
-    Forest, Named, Object, Observed, Plan, ResultHash, TierNames, Topology, ValidateInput, Wanted, diff, validate,
+    About, Finding, Forest, Named, Object, Observed, Plan, ResultHash, TierNames, Topology, ValidateInput, Wanted, diff, validate,
 };
 
 /// What a decision looks at beside the answer.
@@ -68,6 +68,9 @@ pub struct Numbers {
 /// Labels that the selectors of one answer read at most: each is a column over all nodes, kept for as long as the objects
 /// are stored.
 const SELECTOR_KEYS: usize = 64;
+
+/// The code of a finding about a label that no Node has; its subject is the label.
+pub const NO_SUCH_LABEL: &str = "no-such-label";
 
 /// Checks an answer.
 ///
@@ -185,10 +188,11 @@ fn numbers(forest: &Forest, view: &View) -> Numbers {
     }
     for finding in forest.findings() {
         let count = match &finding.subject {
-            topoloom_core::topology::About::Nodes(nodes) => nodes.len().max(1),
+            About::Nodes(nodes) => nodes.len().max(1),
             _ => 1,
         };
-        let entry = numbers.diagnostics.entry(Arc::clone(&finding.code)).or_insert_with(|| (0, example(finding)));
+        let said = || (0, example(finding) + &meant(finding, view));
+        let entry = numbers.diagnostics.entry(Arc::clone(&finding.code)).or_insert_with(said);
         entry.0 += count;
     }
     numbers
@@ -223,10 +227,18 @@ fn overlaps(forest: &Forest, inputs: &Inputs<'_>) -> usize {
     places.len() - once
 }
 
+/// Which label was most likely meant by one that no Node has: a plugin sees none but those that it asks for.
+fn meant(finding: &Finding, view: &View) -> String {
+    let About::Name(label) = &finding.subject else { return String::new() };
+    match view.labels().nearest(label) {
+        Some(nearest) if &*finding.code == NO_SUCH_LABEL => format!("; the nearest that Nodes have is {nearest:?}"),
+        _ => String::new(),
+    }
+}
+
 /// One finding as a line.
 #[must_use]
-pub fn example(finding: &topoloom_core::topology::Finding) -> String {
-    use topoloom_core::topology::About;
+pub fn example(finding: &Finding) -> String {
     match &finding.subject {
         About::Source => finding.detail.clone(),
         About::Nodes(nodes) => match nodes.as_slice() {
@@ -250,7 +262,7 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use topoloom_core::snapshot::{NodeMeta, Store};
-    use topoloom_core::topology::{Coverage, Group, Members, Tier, TierNameUse};
+    use topoloom_core::topology::{Coverage, Diagnostic, Group, Members, Subject, Tier, TierNameUse};
 
     use super::*;
 
@@ -278,6 +290,33 @@ mod tests {
         };
         let topology = Topology { groups: vec![group], diagnostics: Vec::new(), coverage: Coverage::Complete };
         Arc::new(accept(&topology, source, &view()).unwrap())
+    }
+
+    #[test]
+    fn a_label_that_no_node_has_is_said_with_the_nearest_that_they_do_have() {
+        let mut store = Store::new();
+        store.want([ColumnKey::label("ex.io/rak")]);
+        store.begin_relist();
+        let labels = [("ex.io/rack", "a"), ("kubernetes.io/hostname", "n0")];
+        store.relist(NodeMeta { name: "n0", labels, annotations: [("a", "v"); 0] });
+        store.commit_relist();
+        let view = store.view(&[ColumnKey::label("ex.io/rak")]);
+        let said = |code: &str, label: &str| {
+            let diagnostic = Diagnostic {
+                code: code.into(),
+                subject: Subject::Name(label.to_owned()),
+                detail: "no Node has this label".to_owned(),
+            };
+            let topology =
+                Topology { groups: Vec::new(), diagnostics: vec![diagnostic], coverage: Coverage::Complete };
+            let numbers = numbers(&accept(&topology, &"label".into(), &view).unwrap(), &view);
+            numbers.diagnostics.get(code).cloned()
+        };
+        let meant = "ex.io/rak: no Node has this label; the nearest that Nodes have is \"ex.io/rack\"";
+        assert_eq!(said(NO_SUCH_LABEL, "ex.io/rak"), Some((1, meant.to_owned())));
+        let unknown = "volcano.sh/tor: no Node has this label";
+        assert_eq!(said(NO_SUCH_LABEL, "volcano.sh/tor"), Some((1, unknown.to_owned())));
+        assert_eq!(said("other", "ex.io/rak"), Some((1, "ex.io/rak: no Node has this label".to_owned())));
     }
 
     #[test]

@@ -28,6 +28,11 @@ impl Classes {
         self.codes.get(row as usize).copied().unwrap_or(0)
     }
 
+    /// Whether there are nodes, and none of them has any label of this level.
+    pub(crate) fn is_absent(&self) -> bool {
+        !self.codes.is_empty() && self.ignored.is_empty() && self.codes.iter().all(|code| *code == 0)
+    }
+
     /// Forgets the values of all nodes that do not belong.
     pub(crate) fn keep(&mut self, belongs: &[bool]) {
         for (code, belongs) in self.codes.iter_mut().zip(belongs) {

@@ -23,6 +23,9 @@ pub fn discover(config: &Config, rows: u32, mut read: impl FnMut(&str) -> Column
         }
         let mut values: Vec<Classes> =
             kind.levels.iter().map(|level| classes::read(config, level, &mut read)).collect();
+        for (level, _) in kind.levels.iter().zip(&values).filter(|(_, values)| values.is_absent()) {
+            report_absent(&kind.name, level.key(), &mut answer);
+        }
         if let Some(profiles) = &profiles {
             let own: Vec<bool> = profiles.iter().map(|&profile| profile == index).collect();
             let none: Vec<bool> = profiles.iter().map(|&profile| profile == usize::MAX).collect();
@@ -36,6 +39,12 @@ pub fn discover(config: &Config, rows: u32, mut read: impl FnMut(&str) -> Column
     // After what the rounds found: a status shows one example per code, and nodes matter more than words.
     report_notes(&config.notes, &mut answer);
     answer.finish()
+}
+
+/// A label that no node has: the host adds which one was meant.
+pub(crate) fn report_absent(kind: &str, key: &str, answer: &mut TopologyBuilder) {
+    let detail = format!("type {kind:?}: no Node has this label");
+    answer.diagnose("no-such-label", Subject::Name(key.to_owned()), detail);
 }
 
 /// What the configuration had to say, once per round: so it reaches the status.

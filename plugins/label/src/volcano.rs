@@ -58,6 +58,9 @@ fn keys<'a>(config: &'a Config, read: &mut impl FnMut(&str) -> Column, answer: &
             match keys.iter().find(|key| key.name == level.key()) {
                 None => {
                     let column = read(level.key());
+                    if !column.codes.is_empty() && column.codes.iter().all(|code| *code == 0) {
+                        logic::report_absent(&kind.name, level.key(), answer);
+                    }
                     let key = Key { name: level.key(), tier, kind: &kind.name, column, first };
                     first += key.values();
                     keys.push(key);

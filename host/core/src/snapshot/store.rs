@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::table::{NameRef, RowEffect, Table};
-use super::{Change, ColumnKey, NodeMeta, View};
+use super::{Change, ColumnKey, LabelKeys, NodeMeta, View};
 
 /// The nodes of the cluster, as far as somebody asked.
 #[derive(Debug, Default)]
@@ -14,6 +14,9 @@ pub struct Store {
     live: Table,
     /// The running relist. It has a column for each key that was wanted when it began and still is.
     staging: Option<Table>,
+    /// Which labels nodes have, wanted or not, and what of that the running relist has met.
+    labels: Arc<LabelKeys>,
+    met: LabelKeys,
     synced: bool,
     generation: u64,
 }
@@ -92,6 +95,7 @@ impl Store {
     /// A relist starts; one that is still running is forgotten.
     pub fn begin_relist(&mut self) {
         self.staging = Some(Table::with_keys(&self.wanted));
+        self.met = LabelKeys::default();
     }
 
     /// One node of the running relist. Views do not show it before the commit.
@@ -101,7 +105,9 @@ impl Store {
         A: IntoIterator<Item = (&'a str, &'a str)>,
     {
         let Some(staging) = &mut self.staging else { return };
-        let values = staging.pick(node.labels, node.annotations);
+        let met = &mut self.met;
+        let labels = node.labels.into_iter().inspect(|(key, _)| met.add(key));
+        let values = staging.pick(labels, node.annotations);
         // The name's text is shared with the live table, or a relist would double the memory of all names.
         let stored = self.live.names.find(node.name).and_then(|row| self.live.names.get(row));
         let name = stored.map_or(NameRef::Read(node.name), NameRef::Stored);
@@ -112,6 +118,7 @@ impl Store {
     pub fn commit_relist(&mut self) -> Change {
         let Some(staging) = self.staging.take() else { return Change::default() };
         self.synced = true;
+        self.labels = Arc::new(std::mem::take(&mut self.met));
         let mut completed: Vec<ColumnKey> = staging
             .columns()
             .iter()
@@ -129,7 +136,7 @@ impl Store {
     /// The present contents under these keys; later events do not change it.
     #[must_use]
     pub fn view(&self, keys: &[ColumnKey]) -> View {
-        View::of(&self.live, keys, self.generation)
+        View::of(&self.live, keys, self.generation, &self.labels)
     }
 
     /// Grows with every change.
@@ -143,7 +150,13 @@ impl Store {
         L: IntoIterator<Item = (&'a str, &'a str)>,
         A: IntoIterator<Item = (&'a str, &'a str)>,
     {
-        let values = self.live.pick(node.labels, node.annotations);
+        let known = &mut self.labels;
+        let labels = node.labels.into_iter().inspect(|(key, _)| {
+            if known.lacks(key) {
+                Arc::make_mut(known).add(key);
+            }
+        });
+        let values = self.live.pick(labels, node.annotations);
         let mut writer = Writer::new(&mut self.live);
         writer.upsert(&NameRef::Read(node.name), &values);
         let change = writer.change();

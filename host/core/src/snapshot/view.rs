@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::column::Column;
 use super::names::Names;
 use super::table::Table;
-use super::{ColumnKey, Packed};
+use super::{ColumnKey, LabelKeys, Packed};
 
 /// The contents of the store at one moment, under the keys it was made for. Taking and cloning it copies no column;
 /// while it is held, the first later change of a column copies that column once.
@@ -15,11 +15,13 @@ pub struct View {
     names: Arc<Names>,
     columns: Vec<(ColumnKey, Column)>,
     missing: Vec<ColumnKey>,
+    labels: Arc<LabelKeys>,
 }
 
 impl View {
-    pub(super) fn of(table: &Table, keys: &[ColumnKey], generation: u64) -> Self {
-        let mut view = Self { generation, names: Arc::clone(&table.names), columns: Vec::new(), missing: Vec::new() };
+    pub(super) fn of(table: &Table, keys: &[ColumnKey], generation: u64, labels: &Arc<LabelKeys>) -> Self {
+        let (names, labels) = (Arc::clone(&table.names), Arc::clone(labels));
+        let mut view = Self { generation, names, columns: Vec::new(), missing: Vec::new(), labels };
         let mut keys: Vec<&ColumnKey> = keys.iter().collect();
         keys.sort_unstable();
         keys.dedup();
@@ -79,7 +81,14 @@ impl View {
             names: Arc::clone(&self.names),
             columns: self.columns.iter().filter(|(key, _)| wanted(key)).cloned().collect(),
             missing: self.missing.iter().filter(|key| wanted(key)).cloned().collect(),
+            labels: Arc::clone(&self.labels),
         }
+    }
+
+    /// Which labels nodes have, in a view that was made for some label.
+    #[must_use]
+    pub fn labels(&self) -> &LabelKeys {
+        &self.labels
     }
 
     /// The row of a node.

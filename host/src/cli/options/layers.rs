@@ -105,7 +105,7 @@ fn variables(flags: &[Flag], variables: &BTreeMap<String, OsString>, given: &mut
             continue;
         }
         // Kubernetes itself sets such variables for a Service `topoloom`, so one that is unknown is no mistake.
-        if let Some(near) = crate::config::read::nearest(&unknown, names().filter(|name| name.len() > 4)) {
+        if let Some(near) = topoloom_core::near::nearest(&unknown, names().filter(|name| name.len() > 4)) {
             let meant = flags::variable(near);
             given.odd(format!("the environment variable {name} has no effect; did you mean {meant}?"));
         }

@@ -9,10 +9,13 @@ use kube::{Api, ResourceExt};
 use topoloom_api::DiscoverySource;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 
+use super::advice::Configuration;
 use super::{Lease, Pod, Replica, Source, Status, StatusArgs, waits};
 use crate::cli::installation::Without;
 use crate::cli::live::list;
 use crate::cluster::{Reason, Refusal, leases, writers};
+use crate::config::Load;
+use crate::discovery::decide::NO_SUCH_LABEL;
 use crate::manager::election::Group;
 
 /// What the chart calls our pods, where nobody gave it another name.
@@ -21,6 +24,8 @@ const PODS: &str = "app.kubernetes.io/name=topoloom";
 const TELLING: [&str; 2] = ["app.kubernetes.io/name", "app.kubernetes.io/instance"];
 /// Groups that may have a lease.
 const GROUPS: [Group; 2] = [Group::HyperNode, Group::NodeLock];
+/// Warnings about the configuration that are shown; `topoloom config check` and `preflight` show all.
+const WARNINGS: usize = 10;
 /// The digits of a digest that are shown.
 const DIGITS: usize = 19;
 
@@ -65,22 +70,28 @@ pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
     };
     status.replicas = replicas(&status.leases, &pods, server.now);
     status.remarks.extend(skew(&status.replicas));
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &location.namespace);
+    let map = maps.get_opt(&location.name).await.map_err(|error| Refusal::of(&error));
+    if let Ok(Some(map)) = &map {
+        let annotation = map.annotations().get(READ_ONLY_ANNOTATION);
+        status.read_only = Some(crate::text::says_yes(annotation.map(String::as_str)));
+    }
+    let data = map.map(|map| map.map(|map| map.data.unwrap_or_default()));
+    let load = data.map(|data| Load::from_data(data.as_ref(), &location.key));
+    let configuration = Configuration { location: &location, load: &load };
     match list::<DiscoverySource>(&client).await {
         Ok(sources) => {
-            status.sources = sources.iter().map(|source| source_of(source, server.now)).collect();
+            status.sources = sources.iter().map(|source| source_of(source, server.now, &configuration)).collect();
             status.sources.sort_by(|a, b| a.source.cmp(&b.source));
+            status.remarks.extend(sources.iter().filter_map(unknown_label));
         }
         Err(refusal) => status.remarks.push(format!("sources could not be listed: {refusal}")),
     }
-    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &location.namespace);
-    match maps.get_opt(&location.name).await {
-        Ok(Some(map)) => {
-            let annotation = map.annotations().get(READ_ONLY_ANNOTATION);
-            status.read_only = Some(crate::text::says_yes(annotation.map(String::as_str)));
-        }
-        Ok(None) => status.remarks.push(format!("there is no ConfigMap {location}: nothing is discovered")),
-        Err(error) => status.remarks.push(format!("{location} could not be read: {}", Refusal::of(&error))),
-    }
+    let known: Vec<&str> = status.sources.iter().map(|source| source.source.as_str()).collect();
+    status.waits = configuration.waits(&known);
+    let document = load.as_ref().ok().and_then(Load::document);
+    let warnings = document.map(|document| document.warnings.as_slice()).unwrap_or_default();
+    status.remarks.extend(warnings.iter().take(WARNINGS).map(|warning| format!("configuration: {warning}")));
     let (held, unseen) = writers::rivals(&client, &rivals.leases(&location), server.now).await;
     status.second_writers.leases = held;
     let remark = |refusal: Refusal| format!("leases of Volcano's controller could not be listed: {refusal}");
@@ -160,7 +171,14 @@ fn skew(replicas: &[Replica]) -> Option<String> {
     })
 }
 
-fn source_of(object: &DiscoverySource, now: Timestamp) -> Source {
+/// That no Node has a label which a source reads.
+fn unknown_label(object: &DiscoverySource) -> Option<String> {
+    let status = &object.status;
+    let said = status.diagnostics.iter().find(|said| said.code == NO_SUCH_LABEL)?;
+    Some(format!("source {}: {} ({}): {}", status.source, said.code, said.count, said.example))
+}
+
+fn source_of(object: &DiscoverySource, now: Timestamp, configuration: &Configuration<'_>) -> Source {
     let status = &object.status;
     let plugin = status.plugin.as_ref();
     let success: Option<Timestamp> = status.last_success.as_ref().and_then(|text| text.parse().ok());
@@ -173,7 +191,7 @@ fn source_of(object: &DiscoverySource, now: Timestamp) -> Source {
         groups: status.groups,
         lag_seconds: success.map(|success| now.duration_since(success).as_secs().max(0)),
         message: status.message.clone(),
-        waits: waits::of(status),
+        waits: waits::of(status, configuration),
     }
 }
 
@@ -219,6 +237,18 @@ mod tests {
         ours.labels_mut().extend(labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
         let by = telling(&ours);
         assert_eq!(by.as_deref(), Some("app.kubernetes.io/name=fabric,app.kubernetes.io/instance=west"));
+    }
+
+    #[test]
+    fn a_label_that_no_node_has_is_a_remark() {
+        let said = |code: &str| -> DiscoverySource {
+            let diagnostic = json!({"code": code, "count": 1, "example": "ex.io/rak: no Node has this label"});
+            let status = json!({"source": "label", "diagnostics": [diagnostic]});
+            serde_json::from_value(json!({"metadata": {"name": "label"}, "spec": {}, "status": status})).unwrap()
+        };
+        let remark = "source label: no-such-label (1): ex.io/rak: no Node has this label";
+        assert_eq!(unknown_label(&said("no-such-label")).as_deref(), Some(remark));
+        assert_eq!(unknown_label(&said("missing-label")), None);
     }
 
     #[test]

@@ -32,12 +32,14 @@ pub(super) fn text(status: &Status) -> String {
     section(&mut text, "LEASES", leases(&status.leases));
     section(&mut text, "REPLICAS", replicas(&status.replicas));
     section(&mut text, "SOURCES", sources(&status.sources));
-    let waits = status.sources.iter().flat_map(|source| source.waits.iter().map(move |waits| (source, waits)));
-    for (index, (source, waits)) in waits.enumerate() {
+    let of_sources = status.sources.iter();
+    let of_sources = of_sources.flat_map(|source| source.waits.iter().map(move |waits| (source.source.as_str(), waits)));
+    let waits = status.waits.iter().map(|waits| ("configuration", waits)).chain(of_sources);
+    for (index, (who, waits)) in waits.enumerate() {
         if index == 0 {
             text.push_str("\nWAITING\n");
         }
-        let _ = writeln!(text, "{}: {}", source.source, waits.what);
+        let _ = writeln!(text, "{who}: {}", waits.what);
         if !waits.command.is_empty() {
             let _ = writeln!(text, "  -> {}", waits.command);
         }
@@ -170,6 +172,7 @@ mod tests {
             leases: vec![Lease { group: "hypernode", held }],
             replicas: vec![Replica { name: "pod-a".into(), leads: vec!["hypernode"], pod: None }],
             sources: vec![Source { source: "label".into(), state: "Held", waits, ..Source::default() }],
+            waits: vec![Waiting { what: "there is no ConfigMap n/c".into(), command: "make it".into() }],
             remarks: vec!["pods could not be listed".into()],
             ..Status::default()
         };
@@ -177,7 +180,7 @@ mod tests {
         for line in [
             "hypernode  n/l    pod-a_1  -      3s ago   2",
             "pod-a    leads hypernode  -      -         -    -     -",
-            "label: a result is held\n  -> topoloom confirm label",
+            "WAITING\nconfiguration: there is no ConfigMap n/c\n  -> make it\nlabel: a result is held\n  -> topoloom confirm label",
             "WRITES ARE OFF",
             "REMARKS\npods could not be listed",
         ] {

@@ -4,17 +4,19 @@ use serde::Serialize;
 use topoloom_api::condition::ConditionType;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, State};
 
+use super::advice::Configuration;
+
 /// One thing that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct Waiting {
     /// What, and for whom.
     pub(super) what: String,
-    /// The command to look at it or to let it go on; empty: it goes on by itself, or what is wrong is elsewhere.
+    /// What to do, a command where there is one; empty: it goes on by itself, or what is wrong is elsewhere.
     pub(super) command: String,
 }
 
 /// Everything of a source that waits.
-pub(super) fn of(status: &DiscoverySourceStatus) -> Vec<Waiting> {
+pub(super) fn of(status: &DiscoverySourceStatus, configuration: &Configuration<'_>) -> Vec<Waiting> {
     let source = &status.source;
     let mut waits = Vec::new();
     if let Some(held) = &status.held {
@@ -55,7 +57,7 @@ pub(super) fn of(status: &DiscoverySourceStatus) -> Vec<Waiting> {
             let cause = broken.min_by_key(|condition| place(&condition.type_));
             waits.extend(cause.map(|cause| Waiting {
                 what: format!("{}: {}", cause.reason, cause.message),
-                command: format!("topoloom source run {source}"),
+                command: configuration.about(cause, status),
             }));
         }
         State::Serving | State::Held | State::Disabled | State::Observing | State::Unknown => {}
@@ -66,11 +68,14 @@ pub(super) fn of(status: &DiscoverySourceStatus) -> Vec<Waiting> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Load, Location};
     use serde_json::json;
 
     fn waits(status: serde_json::Value) -> Vec<(String, String)> {
         let status: DiscoverySourceStatus = serde_json::from_value(status).unwrap();
-        of(&status).into_iter().map(|waiting| (waiting.what, waiting.command)).collect()
+        let (location, load) = (Location::new("ns", "map"), Ok(Load::NoConfigMap));
+        let configuration = Configuration { location: &location, load: &load };
+        of(&status, &configuration).into_iter().map(|waiting| (waiting.what, waiting.command)).collect()
     }
 
     #[test]
@@ -94,5 +99,9 @@ mod tests {
         let found = waits(json!({"source": "ufm", "state": "Failed", "conditions": conditions}));
         assert_eq!(found, [("Upstream: m".to_owned(), "topoloom source run ufm".to_owned())]);
         assert_eq!(waits(json!({"source": "ufm", "state": "Serving", "conditions": conditions})), []);
+        // After a restart with a bad entry nothing is to be run: the entry is to be corrected.
+        let conditions = json!([broken("Configured", "InvalidConfig"), broken("Discovered", "Pending")]);
+        let found = waits(json!({"source": "ufm", "state": "Failed", "conditions": conditions}));
+        assert_eq!(found, [("InvalidConfig: m".to_owned(), "kubectl edit configmap map --namespace ns".to_owned())]);
     }
 }

@@ -223,6 +223,30 @@ networkTopologyDiscovery:
 }
 
 #[test]
+fn a_key_that_yaml_reads_as_something_else_is_said() {
+    let types = |key: &str| format!("config:\n  networkTopologyTypes:\n    {key}: [{{nodeLabel: ex.io/rack}}]");
+    for (key, kind, means) in [
+        ("y", "a boolean", "true"),
+        ("yes", "a boolean", "true"),
+        ("No", "a boolean", "false"),
+        ("on", "a boolean", "true"),
+        ("0x10", "a number", "16"),
+    ] {
+        let wanted = format!(
+            "{key}: without quotes this key is {kind} in YAML 1.1 and means {means:?}; write it in quotes if the text is meant"
+        );
+        assert_eq!(warnings(&types(key)), [wanted]);
+        assert_eq!(warnings(&types(&format!("'{key}'"))), [""; 0]);
+    }
+    for key in ["true", "16", "yEs", "gpu"] {
+        assert_eq!(warnings(&types(key)), [""; 0], "{key}");
+    }
+    // In the manifest of a ConfigMap, and in a document that stands in a text, it is the same.
+    let text = "|\n  networkTopologyDiscovery:\n  - {source: a, config: {y: 1}}\n";
+    assert_eq!(document(text).warnings.iter().map(|it| (it.line, it.path.as_str())).collect::<Vec<_>>(), [(3, "y")]);
+}
+
+#[test]
 fn aliases_and_merges_mean_what_they_stand_for() {
     let text = "
 common: &common {enabled: true, interval: 5m, settle: 1s}

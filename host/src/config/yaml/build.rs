@@ -1,7 +1,7 @@
 //! From parser events to the tree, without recursion.
 
 use super::scalar::Scalar;
-use super::tree::{Content, Field, Kind, Node, RepeatedKey, Tree};
+use super::tree::{Content, Field, Kind, MisreadKey, Node, RepeatedKey, Tree};
 use super::{MAX_DEPTH, MAX_WEIGHT};
 use crate::config::{Error, MAX_BYTES};
 use saphyr_parser::{Event, Marker, Parser, ScanError};
@@ -22,7 +22,7 @@ pub(in crate::config) fn load(text: &str, lines_before: usize) -> Result<Tree, E
         }
     }
     let further = further(&mut parser).map(|line| line + lines_before);
-    Ok(Tree { root: builder.root, repeated: builder.repeated, further })
+    Ok(Tree { root: builder.root, repeated: builder.repeated, misread: builder.misread, further })
 }
 
 /// Reads all documents of the text; those without content are left out.
@@ -36,9 +36,9 @@ pub(in crate::config) fn load_all(text: &str) -> Result<Vec<Tree>, Error> {
     while let Some(event) = parser.next_event() {
         let (event, span) = event.map_err(|error| builder.syntax(&error))?;
         if builder.event(event, span.start)? == Progress::Finished {
-            let Builder { root, repeated, .. } = std::mem::take(&mut builder);
+            let Builder { root, repeated, misread, .. } = std::mem::take(&mut builder);
             let says_something = root.as_ref().is_some_and(|root| root.kind() != Kind::Null);
-            trees.extend(says_something.then_some(Tree { root, repeated, further: None }));
+            trees.extend(says_something.then_some(Tree { root, repeated, misread, further: None }));
         }
     }
     Ok(trees)
@@ -71,6 +71,7 @@ struct Builder {
     anchors: BTreeMap<usize, Rc<Node>>,
     root: Option<Rc<Node>>,
     repeated: Vec<RepeatedKey>,
+    misread: Vec<MisreadKey>,
 }
 
 /// A list or mapping that is not finished.
@@ -172,7 +173,12 @@ impl Builder {
                     *key = Some(if scalar.is_merge() {
                         Key::Merge
                     } else {
-                        Key::Named { key: scalar.key().ok_or_else(no_key)?, line }
+                        let named = scalar.key().ok_or_else(no_key)?;
+                        if named != scalar.text {
+                            let (written, kind) = (scalar.text.clone(), scalar.kind());
+                            self.misread.push(MisreadKey { written, kind, key: named.clone(), line });
+                        }
+                        Key::Named { key: named, line }
                     });
                 }
                 Some(Key::Merge) => match &node.content {

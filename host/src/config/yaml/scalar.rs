@@ -1,5 +1,6 @@
 //! What a scalar stands for in YAML 1.1.
 
+use super::tree::Kind;
 use saphyr_parser::{ScalarStyle, Tag};
 
 /// A scalar as it is written.
@@ -48,6 +49,15 @@ impl Scalar {
         match self.reading {
             Reading::Plain => resolve(&self.text),
             Reading::Text => Resolved::Text,
+        }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        match self.resolve() {
+            Resolved::Null => Kind::Null,
+            Resolved::Bool(_) => Kind::Bool,
+            Resolved::Integer(_) | Resolved::Unsigned(_) | Resolved::Float(_) => Kind::Number,
+            Resolved::Text => Kind::Text,
         }
     }
 

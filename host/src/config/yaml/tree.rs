@@ -10,8 +10,23 @@ pub(in crate::config) struct Tree {
     pub(in crate::config) root: Option<Rc<Node>>,
     /// Keys that stand more than once in one mapping.
     pub(in crate::config) repeated: Vec<RepeatedKey>,
+    /// Keys that YAML reads as something else than what is written.
+    pub(in crate::config) misread: Vec<MisreadKey>,
     /// The line where another document begins.
     pub(in crate::config) further: Option<usize>,
+}
+
+/// A key without quotes that is no text in YAML 1.1, and stands for another text than its own.
+#[derive(Debug)]
+pub(in crate::config) struct MisreadKey {
+    /// As it is written.
+    pub(in crate::config) written: String,
+    /// What it is.
+    pub(in crate::config) kind: Kind,
+    /// The key that it becomes.
+    pub(in crate::config) key: String,
+    /// Its line.
+    pub(in crate::config) line: usize,
 }
 
 /// A key that stands more than once in one mapping.
@@ -76,12 +91,7 @@ impl Node {
         match &self.content {
             Content::List(_) => Kind::List,
             Content::Map(_) => Kind::Map,
-            Content::Scalar(scalar) => match scalar.resolve() {
-                Resolved::Null => Kind::Null,
-                Resolved::Bool(_) => Kind::Bool,
-                Resolved::Integer(_) | Resolved::Unsigned(_) | Resolved::Float(_) => Kind::Number,
-                Resolved::Text => Kind::Text,
-            },
+            Content::Scalar(scalar) => scalar.kind(),
         }
     }
 

@@ -114,6 +114,27 @@ fn an_outer_value_that_fits_decides_between_several_paths() {
 }
 
 #[test]
+fn a_label_that_no_node_has_is_said_in_both_modes() {
+    let types = r#""networkTopologyTypes": {"t": [{"nodeLabel": "spine"}, {"nodeLabel": "rak"}, {"nodeLabel": "kubernetes.io/hostname"}]}"#;
+    let absent = "! no-such-label | rak | type \"t\": no Node has this label";
+    for (config, more) in [
+        (format!("{{{types}}}"), Some("! missing-label | a b | type \"t\": these nodes have an outer label but no \"rak\": not placed")),
+        (format!(r#"{{{types}, "compat": "volcano"}}"#), None),
+    ] {
+        let cluster = cluster(&["a rack=r spine=s", "b rack=r spine=s"]);
+        let shown = cluster.show(&cluster.discover::<Label>(&config).unwrap());
+        assert!(shown.lines().any(|line| line == absent), "{shown}");
+        assert!(more.is_none_or(|more| shown.lines().any(|line| line == more)), "{shown}");
+        // Without nodes nothing is missing, and a value that counts as missing is a label.
+        for nodes in [&[][..], &["a rak=none spine=s"]] {
+            let cluster = self::cluster(nodes);
+            let shown = cluster.show(&cluster.discover::<Label>(&config).unwrap());
+            assert!(!shown.contains("no-such-label"), "{shown}");
+        }
+    }
+}
+
+#[test]
 fn values_that_say_nothing_count_as_missing() {
     check(
         r#"{"networkTopologyTypes": {"t": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]}}"#,
