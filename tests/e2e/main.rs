@@ -23,6 +23,7 @@ mod harness;
 mod locks;
 mod names;
 mod night;
+mod pages;
 mod plugins;
 mod process;
 mod requests;

@@ -26,3 +26,4 @@ pub mod once;
 pub mod pages;
 pub mod scene;
 pub mod soak;
+pub mod volcano_chart;

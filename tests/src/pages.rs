@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 /// A page of this repository, by its path from the root.
 ///
@@ -14,9 +14,72 @@ pub fn page(path: &str) -> Result<String> {
     std::fs::read_to_string(&file).with_context(|| file.display().to_string())
 }
 
-fn root() -> Result<PathBuf> {
+/// The folder of this repository.
+///
+/// # Errors
+/// Never on a machine that has one.
+pub fn root() -> Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     Ok(here.parent().context("the tests have a folder above them")?.to_owned())
+}
+
+/// What a page says of a block of commands, in an HTML comment on the line before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Run {
+    /// Nothing: it is run as it stands there.
+    Whole,
+    /// `run until stopped`: it runs while the reader does what comes next.
+    UntilStopped,
+    /// `not run by the test: WHY`.
+    ByHand(String),
+}
+
+/// One block of commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commands {
+    /// The line of the page that it begins on.
+    pub line: usize,
+    /// As a reader copies it.
+    pub text: String,
+    /// How it is run.
+    pub run: Run,
+}
+
+const SHELL: &str = "sh";
+
+/// The blocks of commands, in the order of the page.
+///
+/// # Errors
+/// When a comment before one of them says something else.
+pub fn commands(page: &str) -> Result<Vec<Commands>> {
+    let mut before = "";
+    let mut starts = Vec::new();
+    let mut open = false;
+    for (line, text) in page.lines().enumerate() {
+        if let Some(info) = text.strip_prefix("```") {
+            if !open && info == SHELL {
+                starts.push((line + 1, run(before).with_context(|| format!("line {line}: {before}"))?));
+            }
+            open = !open;
+        }
+        before = text;
+    }
+    let texts = blocks(page, SHELL);
+    ensure!(starts.len() == texts.len(), "a block is not closed");
+    Ok(starts.into_iter().zip(texts).map(|((line, run), text)| Commands { line, text, run }).collect())
+}
+
+fn run(before: &str) -> Result<Run> {
+    let Some(comment) = before.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->")) else {
+        return Ok(Run::Whole);
+    };
+    match comment.trim() {
+        "run until stopped" => Ok(Run::UntilStopped),
+        other => match other.strip_prefix("not run by the test: ") {
+            Some(why) => Ok(Run::ByHand(why.to_owned())),
+            None => bail!("a comment before commands is `run until stopped` or `not run by the test: WHY`"),
+        },
+    }
 }
 
 /// The fenced blocks of a language, in the order of the page.
@@ -101,5 +164,16 @@ mod tests {
         let page = "a\n```sh\nb\n```\n```rust\nc\n\nd\n```\n```\nrust\n```\n```rust\ne\n```\n";
         assert_eq!(blocks(page, "rust"), ["c\n\nd\n", "e\n"]);
         assert_eq!(blocks(page, "sh"), ["b\n"]);
+    }
+
+    #[test]
+    fn commands_are_run_as_the_comment_before_them_says() {
+        let page = "```sh\na\n```\n<!-- run until stopped -->\n```sh\nb\n```\n\n```yaml\nc: 1\n```\n\
+                    <!-- not run by the test: it takes an hour -->\n```sh\nd\n```\n";
+        let found: Vec<_> = commands(page).unwrap().into_iter().map(|it| (it.line, it.text, it.run)).collect();
+        let by_hand = Run::ByHand("it takes an hour".to_owned());
+        let wanted = [(1, "a", Run::Whole), (5, "b", Run::UntilStopped), (13, "d", by_hand)];
+        assert_eq!(found, wanted.map(|(line, text, run)| (line, format!("{text}\n"), run)));
+        assert!(commands("<!-- later -->\n```sh\na\n```\n").is_err());
     }
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use topoloom_tests::chart::{self, Rendering};
 use topoloom_tests::controlplane::ControlPlane;
 use topoloom_tests::helm::helm;
+use topoloom_tests::volcano_chart::{self, HYPER_NODES};
 
-const HYPER_NODES: &str = "hypernodes.topology.volcano.sh";
 const SOURCES: &str = "discoverysources.topoloom.dev";
 const NAMESPACE: &str = "topoloom-system";
 const CONFIG_MAP: &str = "topoloom-controller-configmap";
@@ -144,6 +144,49 @@ async fn a_definition_that_somebody_brought_is_left_alone() -> Result<()> {
     cluster.helm("upgrade", "topoloom", &["--set", "replicas=3"]).await?;
     let after = cluster.get("crd", HYPER_NODES).await?;
     assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
+    cluster.plane.stop().await
+}
+
+/// Volcano's chart has the definition of HyperNodes as an object of its release, and Helm takes over nothing that it does not own.
+#[tokio::test(flavor = "multi_thread")]
+async fn volcanos_chart_is_installed_after_ours_and_before_it() -> Result<()> {
+    let cluster = Cluster::new().await?;
+    let folder = tempfile::tempdir()?;
+    let theirs = volcano_chart::write(folder.path())?;
+    let volcano = async |more: &[&str]| {
+        let (kubeconfig, chart) = (cluster.plane.kubeconfig(), theirs.to_string_lossy());
+        let words = ["install", "volcano", &*chart, "--namespace", "volcano-system", "--create-namespace"];
+        helm(Some(&kubeconfig), &[&words[..], more].concat()).await
+    };
+    let gone = async || {
+        helm(Some(&cluster.plane.kubeconfig()), &["uninstall", "volcano", "--namespace", "volcano-system"]).await?;
+        let wait = ["wait", "--for=delete", "--timeout=30s", &format!("crd/{HYPER_NODES}")];
+        cluster.plane.kubectl(&wait).await.map(drop)
+    };
+    // After ours. The notes say how.
+    let notes = cluster.helm("install", "topoloom", &["--create-namespace"]).await?;
+    let uid = cluster.hyper_node().await?;
+    let refused = volcano(&[]).await.expect_err("Helm owns it not").to_string();
+    assert!(refused.contains("invalid ownership metadata"), "{refused}");
+    assert!(notes.contains("--namespace volcano-system --create-namespace --take-ownership\n"), "{notes}");
+    volcano(&["--take-ownership"]).await?;
+    assert_eq!(cluster.get("crd", HYPER_NODES).await?.pointer(OWNER), Some(&json!("volcano")));
+    let version = cluster.get("crd", HYPER_NODES).await?["metadata"]["resourceVersion"].clone();
+    let notes = cluster.helm("upgrade", "topoloom", &["--set", "replicas=3"]).await?;
+    assert!(!notes.contains("--take-ownership"), "{notes}");
+    cluster.helm("uninstall", "topoloom", &[]).await?;
+    assert_eq!(cluster.get("crd", HYPER_NODES).await?["metadata"]["resourceVersion"], version);
+    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
+    gone().await?;
+    // Before ours.
+    volcano(&[]).await?;
+    cluster.helm("install", "topoloom", &[]).await?;
+    assert_eq!(cluster.get("crd", HYPER_NODES).await?.pointer(OWNER), Some(&json!("volcano")));
+    gone().await?;
+    // After a definition that kubectl brought, whose fields are kubectl's.
+    let file = chart::folder().join("../../crds").join(format!("{HYPER_NODES}.yaml"));
+    cluster.plane.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()]).await?;
+    volcano(&["--take-ownership", "--force-conflicts"]).await?;
     cluster.plane.stop().await
 }
 

@@ -1,0 +1,222 @@
+//! The reader: a folder that looks like a checkout, the commands of a page in their order, and the programs that they name.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use topoloom_tests::controlplane::{ControlPlane, eventually, find_or_build};
+use topoloom_tests::pages::{self, Commands, Run, commands, page};
+use topoloom_tests::scene::PATIENCE;
+use topoloom_tests::{helm, host};
+
+/// A reader of one page after the other.
+pub(super) struct Desk {
+    folder: TempDir,
+    kubeconfig: PathBuf,
+    path: OsString,
+    page: &'static str,
+    blocks: VecDeque<Commands>,
+    /// Blocks of the page that were not run, as it says.
+    by_hand: usize,
+}
+
+impl Desk {
+    /// At the beginning of a page.
+    pub(super) async fn new(plane: &ControlPlane, page: &'static str) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("topoloom-page-").tempdir()?;
+        // What the reader makes lies in this folder, what the checkout has is seen through it.
+        for entry in std::fs::read_dir(pages::root()?)? {
+            let entry = entry?;
+            symlink(entry.path().canonicalize()?, folder.path().join(entry.file_name()))?;
+        }
+        let programs = tokio::task::spawn_blocking(find_or_build).await??;
+        let helm = tokio::task::spawn_blocking(helm::find_or_build).await??;
+        let bin = plane.folder().join("desk-bin");
+        std::fs::create_dir_all(&bin)?;
+        symlink(host::binary()?.canonicalize()?, bin.join("topoloom"))?;
+        symlink(helm.canonicalize()?, bin.join("helm"))?;
+        let kubectl = programs.command("kubectl");
+        let words = std::iter::once(kubectl.get_program()).chain(kubectl.get_args());
+        let words: Vec<String> = words.map(|word| format!("'{}'", word.to_string_lossy())).collect();
+        program(&bin.join("kubectl"), &kubectl_script(&words.join(" ")))?;
+        // An editor that writes the configuration of the page in place of an empty one.
+        program(&bin.join("reader-edits"), EDITOR)?;
+        let mut path = bin.into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut desk =
+            Self { folder, kubeconfig: plane.kubeconfig(), path, page, blocks: VecDeque::new(), by_hand: 0 };
+        desk.open(page)?;
+        Ok(desk)
+    }
+
+    /// Begins another page, in the same folder.
+    pub(super) fn open(&mut self, name: &'static str) -> Result<()> {
+        self.page = name;
+        self.blocks = commands(&page(name)?).with_context(|| name.to_owned())?.into();
+        self.by_hand = 0;
+        Ok(())
+    }
+
+    /// A file in it that the reader has.
+    pub(super) fn file(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
+        let file = self.folder.path().join(name);
+        std::fs::write(&file, content)?;
+        Ok(file)
+    }
+
+    /// Runs the next block, which has these words; what it printed.
+    pub(super) async fn next(&mut self, words: &str) -> Result<String> {
+        let block = self.take(words)?;
+        ensure!(block.run == Run::Whole, "{}:{}: it runs until it is stopped", self.page, block.line);
+        self.shell(&block.text).await.with_context(|| format!("{}:{}", self.page, block.line))
+    }
+
+    /// Starts the next block, which has these words and runs until it is stopped.
+    pub(super) async fn start(&mut self, words: &str) -> Result<Running> {
+        let block = self.take(words)?;
+        ensure!(block.run == Run::UntilStopped, "{}:{}: it ends by itself", self.page, block.line);
+        let said = self.folder.path().join(format!("said-{}", block.line));
+        let output = std::fs::File::create(&said)?;
+        // Ctrl-C is for the program; how that ends is what the shell ends with, as at a prompt.
+        let mut command = self.command(&format!("trap : INT\n{}", block.text));
+        command.stdout(output.try_clone()?).stderr(output);
+        let child = command.spawn().context("sh cannot be started")?;
+        Ok(Running { child, said, what: format!("{}:{}", self.page, block.line) })
+    }
+
+    /// Leaves out blocks that were run before, up to the one with these words.
+    pub(super) fn skip_until(&mut self, words: &str) -> Result<()> {
+        while self.blocks.front().is_some_and(|block| !block.text.contains(words)) {
+            self.blocks.pop_front();
+        }
+        ensure!(!self.blocks.is_empty(), "{} has no block with {words:?}", self.page);
+        Ok(())
+    }
+
+    /// The page has no further block, and says of so many that they are not run here.
+    pub(super) fn end(&mut self, by_hand: usize) -> Result<()> {
+        self.pass_by_hand();
+        let left: Vec<_> = self.blocks.iter().map(|block| (block.line, &block.text)).collect();
+        ensure!(left.is_empty(), "{}: these blocks were not run: {left:?}", self.page);
+        ensure!(self.by_hand == by_hand, "{}: {} blocks say that they are not run", self.page, self.by_hand);
+        Ok(())
+    }
+
+    fn pass_by_hand(&mut self) {
+        while self.blocks.front().is_some_and(|block| matches!(block.run, Run::ByHand(_))) {
+            self.blocks.pop_front();
+            self.by_hand += 1;
+        }
+    }
+
+    fn take(&mut self, words: &str) -> Result<Commands> {
+        self.pass_by_hand();
+        let block = self.blocks.pop_front().with_context(|| format!("{} has no further block", self.page))?;
+        let Commands { line, text, .. } = &block;
+        ensure!(text.contains(words), "{}:{line}: the next block has no {words:?}: {text}", self.page);
+        Ok(block)
+    }
+
+    /// Runs commands as the reader would; what they printed, on both outputs.
+    pub(super) async fn shell(&self, commands: &str) -> Result<String> {
+        let mut command = self.command(commands);
+        let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().await?;
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (printed, complained) = (said(&output.stdout), said(&output.stderr));
+        if !output.status.success() {
+            bail!("{}: {commands}\n{printed}\n{complained}", output.status);
+        }
+        Ok(format!("{printed}{complained}"))
+    }
+
+    fn command(&self, commands: &str) -> Command {
+        let mut command = Command::new("sh");
+        let home = self.folder.path().join("home");
+        command.args(["-euc", commands]).current_dir(self.folder.path()).stdin(Stdio::null()).kill_on_drop(true);
+        command.process_group(0).env("PATH", &self.path).env("HOME", &home).env("KUBECONFIG", &self.kubeconfig);
+        for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECACHEDIR"] {
+            command.env(variable, home.join(variable));
+        }
+        // Another test may have a host on the port that a host takes by itself.
+        command.env("TOPOLOOM_ADMIN_ADDRESS", "127.0.0.1:0").env("KUBE_EDITOR", "reader-edits");
+        command
+    }
+}
+
+/// A block that runs.
+pub(super) struct Running {
+    child: Child,
+    said: PathBuf,
+    what: String,
+}
+
+impl Running {
+    /// Waits until it has printed these words.
+    pub(super) async fn until_says(&self, words: &str) {
+        eventually(&format!("{} says {words:?}", self.what), PATIENCE, async || {
+            let said = std::fs::read_to_string(&self.said).unwrap_or_default();
+            if said.contains(words) { Ok(()) } else { Err(said) }
+        })
+        .await;
+    }
+
+    /// Ctrl-C, and a good end.
+    pub(super) async fn interrupt(mut self) -> Result<()> {
+        self.signal(Signal::INT)?;
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        let said = std::fs::read_to_string(&self.said).unwrap_or_default();
+        let status = ended.with_context(|| format!("{} does not end: {said}", self.what))??;
+        ensure!(status.success(), "{} ended with {status}: {said}", self.what);
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let id = self.child.id().with_context(|| format!("{} has ended", self.what))?;
+        let group = Pid::from_raw(i32::try_from(id)?).context("a process id is above 0")?;
+        Ok(kill_process_group(group, signal)?)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What the shell started would outlive it.
+        let _ = self.signal(Signal::KILL);
+    }
+}
+
+/// Replaces an empty list of the configuration, in whatever `kubectl edit` shows, by what is in `topology.yaml`.
+const EDITOR: &str = "#!/bin/sh -eu
+sed 's/^/    /' topology.yaml > indented
+sed -i -e '/^    networkTopologyDiscovery: \\[\\]$/{r indented' -e 'd}' \"$1\"
+";
+
+/// kubectl, with `exec` as a kubelet would do it: the object is asked for, and what stands behind `--` runs with the variables
+/// of its container.
+fn kubectl_script(real: &str) -> String {
+    format!(
+        "#!/bin/sh -eu
+case \"$*\" in
+*' exec '*' -- '*)
+  {real} \"$1\" \"$2\" get \"$4\" > /dev/null
+  while [ \"$1\" != -- ]; do shift; done
+  shift
+  . ./container.env
+  exec \"$@\";;
+esac
+exec {real} \"$@\"
+"
+    )
+}
+
+fn program(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
