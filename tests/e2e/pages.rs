@@ -82,7 +82,8 @@ async fn the_readme_does_what_it_says() -> Result<()> {
     let pods = Pods::start(&mut plane, &desk).await?;
     until_says(&desk, "topoloom tree", "4 of 6 nodes have a place").await;
     let shown = desk.next("kubectl get hn").await?;
-    for name in ["hypernode-trn2-tier2-djq8c", "hypernode-trn2-tier1-54zxt", "m8", "Serving"] {
+    let tree = "missing-label (1): m8: type \"Trn2\"";
+    for name in ["hypernode-trn2-tier2-djq8c", "hypernode-trn2-tier1-54zxt", "m8", "Serving", tree] {
         assert!(shown.contains(name), "{name}: {shown}");
     }
 

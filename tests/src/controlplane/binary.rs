@@ -1,7 +1,7 @@
 //! Where the programs of the control plane come from.
 //!
-//! Where `KUBEBUILDER_ASSETS` names a folder with `etcd`, `kube-apiserver`, `kube-controller-manager` and `kube-scheduler`,
-//! those are used. Otherwise the Go module beside this crate is built, once.
+//! Where `KUBEBUILDER_ASSETS` names a folder with `etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler` and
+//! `kubectl`, those are used. Otherwise the Go module beside this crate is built, once.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +17,8 @@ const MODULE: GoModule = GoModule {
               -X k8s.io/client-go/pkg/version.gitVersion=v1.36.3",
     holds: "etcd and Kubernetes",
     cost: "several minutes and 3 GB",
-    instead: "set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kube-scheduler",
+    instead: "set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and \
+              kubectl",
 };
 
 /// The programs of the control plane, ready to be started.
@@ -56,7 +57,7 @@ impl Programs {
 pub fn find_or_build() -> Result<Programs> {
     if let Some(folder) = std::env::var_os("KUBEBUILDER_ASSETS").filter(|folder| !folder.is_empty()) {
         let folder = PathBuf::from(folder);
-        for program in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
+        for program in ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"] {
             if !folder.join(program).is_file() {
                 bail!("KUBEBUILDER_ASSETS is {}, where there is no {program}", folder.display());
             }
