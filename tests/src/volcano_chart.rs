@@ -44,7 +44,8 @@ pub fn write(folder: &Path) -> Result<PathBuf> {
 /// When there is none of ours.
 pub fn definition() -> Result<Value> {
     let definitions = topoloom_api::crds().into_iter();
-    let mut found = definitions.into_iter().find(|it| it["metadata"]["name"] == HYPER_NODES).context("no definition")?;
+    let mut found =
+        definitions.into_iter().find(|it| it["metadata"]["name"] == HYPER_NODES).context("no definition")?;
     found["metadata"]["annotations"] = json!({"controller-gen.kubebuilder.io/version": "v0.18.0"});
     without_texts(&mut found["spec"]["versions"][0]["schema"]);
     Ok(found)

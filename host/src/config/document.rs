@@ -97,9 +97,7 @@ pub(super) fn read_or_unwrap(tree: Tree) -> Result<Document, Error> {
     }
     let key = super::location::KEY;
     match field(root, "data").and_then(|data| field(&data, key)) {
-        Some(document) if document.embedded_document().is_some() => {
-            read(Tree { root: Some(document), ..tree })
-        }
+        Some(document) if document.embedded_document().is_some() => read(Tree { root: Some(document), ..tree }),
         found => {
             let path = "data[\"volcano-controller.conf\"]";
             let kind = found.map_or(Kind::Null, |found| found.kind());

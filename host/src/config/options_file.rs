@@ -5,9 +5,9 @@
 //! wrong file.
 
 use super::read::{At, Fields, Report};
-use topoloom_core::near::nearest;
 use super::yaml::{self, Kind, Node, Resolved, Tree};
 use super::{Error, Problem};
+use topoloom_core::near::nearest;
 
 /// A flag that may stand in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! What a file holds: discovery documents, options, or manifests around them.
 
 use super::options_file::{self, Key, OptionsFile};
-use topoloom_core::near::nearest;
 use super::yaml::{self, Node, Tree};
 use super::{Document, Error, document, location};
+use topoloom_core::near::nearest;
 
 /// One document of a file.
 #[derive(Debug)]

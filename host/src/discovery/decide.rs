@@ -9,7 +9,8 @@ use topoloom_api::names::SOURCE_LABEL;
 use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::guard::{self, Safety, Verdict};
 use topoloom_core::topology::{
-    About, Finding, Forest, Named, Object, Observed, Plan, ResultHash, TierNames, Topology, ValidateInput, Wanted, diff, validate,
+    About, Finding, Forest, Named, Object, Observed, Plan, ResultHash, TierNames, Topology, ValidateInput, Wanted,
+    diff, validate,
 };
 
 /// What a decision looks at beside the answer.
@@ -307,8 +308,7 @@ mod tests {
                 subject: Subject::Name(label.to_owned()),
                 detail: "no Node has this label".to_owned(),
             };
-            let topology =
-                Topology { groups: Vec::new(), diagnostics: vec![diagnostic], coverage: Coverage::Complete };
+            let topology = Topology { groups: Vec::new(), diagnostics: vec![diagnostic], coverage: Coverage::Complete };
             let numbers = numbers(&accept(&topology, &"label".into(), &view).unwrap(), &view);
             numbers.diagnostics.get(code).cloned()
         };

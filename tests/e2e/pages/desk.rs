@@ -50,8 +50,7 @@ impl Desk {
         let mut path = bin.into_os_string();
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
-        let mut desk =
-            Self { folder, kubeconfig: plane.kubeconfig(), path, page, blocks: VecDeque::new(), by_hand: 0 };
+        let mut desk = Self { folder, kubeconfig: plane.kubeconfig(), path, page, blocks: VecDeque::new(), by_hand: 0 };
         desk.open(page)?;
         Ok(desk)
     }

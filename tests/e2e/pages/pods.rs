@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::ResourceExt;
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::json;
 use topoloom_tests::chart::{self, Container};
 use topoloom_tests::controlplane::{ControlPlane, eventually};
@@ -87,9 +87,11 @@ async fn launch(plane: &ControlPlane, kubeconfig: &PathBuf, container: &Containe
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let env: Vec<(&str, &str)> = container.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let host = Host::launch_with(pod, kubeconfig, &flags, &env).await.context("the container of a pod")?;
-    eventually("its probe is content", Duration::from_secs(60), async || match host.ask(Port::Health, "/readyz").await {
-        Ok((200, _)) => Ok(()),
-        other => Err(format!("{other:?}")),
+    eventually("its probe is content", Duration::from_secs(60), async || {
+        match host.ask(Port::Health, "/readyz").await {
+            Ok((200, _)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })
     .await;
     Ok(host)

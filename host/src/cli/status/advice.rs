@@ -80,7 +80,9 @@ impl Configuration<'_> {
             }
             Reason::CanaryHeld => format!("topoloom plugin continue {source}"),
             Reason::RolledBack => {
-                format!("topoloom plugin push FILE --configmap [NAMESPACE/]NAME; topoloom plugin continue {source} tries it once more")
+                format!(
+                    "topoloom plugin push FILE --configmap [NAMESPACE/]NAME; topoloom plugin continue {source} tries it once more"
+                )
             }
             Reason::Quarantined
             | Reason::GuestError
@@ -171,7 +173,8 @@ mod tests {
         let kept = status(r#"[{"digest": "sha256:0", "version": "1"}]"#);
         let load = found(None);
         let about = |reason: &str, message: &str, status: &DiscoverySourceStatus| {
-            let condition = Condition { reason: reason.to_owned(), message: message.to_owned(), ..Condition::default() };
+            let condition =
+                Condition { reason: reason.to_owned(), message: message.to_owned(), ..Condition::default() };
             Configuration { location: &location, load: &load }.about(&condition, status)
         };
         for (reason, command) in [

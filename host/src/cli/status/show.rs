@@ -33,7 +33,8 @@ pub(super) fn text(status: &Status) -> String {
     section(&mut text, "REPLICAS", replicas(&status.replicas));
     section(&mut text, "SOURCES", sources(&status.sources));
     let of_sources = status.sources.iter();
-    let of_sources = of_sources.flat_map(|source| source.waits.iter().map(move |waits| (source.source.as_str(), waits)));
+    let of_sources =
+        of_sources.flat_map(|source| source.waits.iter().map(move |waits| (source.source.as_str(), waits)));
     let waits = status.waits.iter().map(|waits| ("configuration", waits)).chain(of_sources);
     for (index, (who, waits)) in waits.enumerate() {
         if index == 0 {

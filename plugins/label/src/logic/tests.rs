@@ -118,7 +118,10 @@ fn a_label_that_no_node_has_is_said_in_both_modes() {
     let types = r#""networkTopologyTypes": {"t": [{"nodeLabel": "spine"}, {"nodeLabel": "rak"}, {"nodeLabel": "kubernetes.io/hostname"}]}"#;
     let absent = "! no-such-label | rak | type \"t\": no Node has this label";
     for (config, more) in [
-        (format!("{{{types}}}"), Some("! missing-label | a b | type \"t\": these nodes have an outer label but no \"rak\": not placed")),
+        (
+            format!("{{{types}}}"),
+            Some("! missing-label | a b | type \"t\": these nodes have an outer label but no \"rak\": not placed"),
+        ),
         (format!(r#"{{{types}, "compat": "volcano"}}"#), None),
     ] {
         let cluster = cluster(&["a rack=r spine=s", "b rack=r spine=s"]);
