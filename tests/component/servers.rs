@@ -16,7 +16,7 @@ use topoloom_tests::host::{Host, Port};
 use crate::guests::host;
 
 /// The head of a request may take this long.
-const HEADER: Duration = Duration::from_secs(5);
+const HEADER: Duration = Duration::from_secs(1);
 /// Who is not done by then hangs.
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -46,7 +46,7 @@ async fn half_a_head(address: &str) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b10_each_server_answers_its_own_pages_and_waits_for_nobody() {
+async fn b10_each_server_answers_its_own_pages_and_waits_for_no_slow_client() {
     let (_folder, kubeconfig) = nowhere();
     let flags =
         ["--enable-healthz", "--healthz-address=127.0.0.1:0", "--enable-metrics", "--listen-address=127.0.0.1:0"];

@@ -1,4 +1,5 @@
-//! One HTTP server of the process: bounds on what a stranger may do to it, TLS where it is asked for, a graceful end.
+//! One HTTP server of the process: bounds on what a stranger may do to it, TLS where it is asked for, a graceful end. Who only
+//! holds connections keeps no probe out (`seats`).
 //!
 //! Four of them run: health and metrics for the cluster, both as Volcano has them (`node-lock-and-bind.md` B10), the admin
 //! server for whoever is on the machine, and the extender for kube-scheduler.
@@ -8,15 +9,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+
+use self::seats::{Seat, Seats};
+
+mod seats;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -30,7 +37,7 @@ pub struct Bounds {
     pub header: Duration,
     /// How long a connection may be used; then it ends with the request that is under way.
     pub connection: Duration,
-    /// Connections at a time; more wait to be accepted.
+    /// Connections at a time; for one more, the one whose peer has kept us waiting longest ends.
     pub connections: usize,
     /// How long a request under way may take when the server stops, or its connection is too old.
     pub grace: Duration,
@@ -39,9 +46,9 @@ pub struct Bounds {
 impl Bounds {
     /// For probes and scrapers: a probe takes milliseconds, a profile a minute.
     pub const PROBES: Self = Self {
-        header: Duration::from_secs(5),
+        header: Duration::from_secs(1),
         connection: Duration::from_secs(120),
-        connections: 64,
+        connections: 128,
         grace: Duration::from_secs(5),
     };
 }
@@ -110,13 +117,9 @@ impl Server {
     /// Serves until stopped, then lets requests under way finish.
     pub async fn serve(self, routes: Router, stop: CancellationToken) {
         let Self { listener, tls, bounds } = self;
-        let seats = Arc::new(Semaphore::new(bounds.connections));
+        let seats = Seats::new(bounds.connections);
         let mut connections = JoinSet::new();
         loop {
-            let seat = tokio::select! {
-                () = stop.cancelled() => break,
-                seat = Arc::clone(&seats).acquire_owned() => seat,
-            };
             let stream = loop {
                 tokio::select! {
                     () = stop.cancelled() => break None,
@@ -132,11 +135,19 @@ impl Server {
                 }
             };
             let Some(stream) = stream else { break };
+            let seat = tokio::select! {
+                () = stop.cancelled() => break,
+                seat = seats.seat() => seat,
+            };
             let tls = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.borrow())));
             let (routes, stop) = (routes.clone(), stop.clone());
             connections.spawn(async move {
-                let _seat = seat;
-                connection(stream, tls, routes, stop, bounds).await;
+                tokio::select! {
+                    // First, so that nothing begins on a seat that another peer has.
+                    biased;
+                    () = seat.left() => {}
+                    () = connection(stream, tls, routes, &seat, stop, bounds) => {}
+                }
             });
         }
         drop(listener);
@@ -149,29 +160,39 @@ async fn connection(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     routes: Router,
+    seat: &Arc<Seat>,
     stop: CancellationToken,
     bounds: Bounds,
 ) {
-    let Some(acceptor) = tls else { return requests(stream, routes, stop, bounds).await };
+    let Some(acceptor) = tls else { return requests(stream, routes, seat, stop, bounds).await };
     let shaken = tokio::select! {
         () = stop.cancelled() => return,
         shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)) => shaken,
     };
     // A peer that breaks off, or speaks something else, is its own affair.
     if let Ok(Ok(stream)) = shaken {
-        requests(stream, routes, stop, bounds).await;
+        requests(stream, routes, seat, stop, bounds).await;
     }
 }
 
 /// Answers requests until the peer goes, the server stops, or the connection is too old; one that is under way then is
 /// answered.
-async fn requests<S>(stream: S, routes: Router, stop: CancellationToken, bounds: Bounds)
+async fn requests<S>(stream: S, routes: Router, seat: &Arc<Seat>, stop: CancellationToken, bounds: Bounds)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut server = auto::Builder::new(TokioExecutor::new()).http1_only();
     server.http1().timer(TokioTimer::new()).header_read_timeout(bounds.header).max_buf_size(HEAD);
-    let served = server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    let routes = TowerToHyperService::new(routes);
+    let at_work = service_fn(|request: hyper::Request<Incoming>| {
+        let (work, answer) = (seat.work(), routes.call(request));
+        async move {
+            let answer = answer.await;
+            drop(work);
+            answer
+        }
+    });
+    let served = server.serve_connection(TokioIo::new(stream), at_work);
     let mut served = std::pin::pin!(served);
     tokio::select! {
         _ = served.as_mut() => return,
@@ -185,37 +206,4 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use axum::routing::get;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_connection_that_is_too_old_ends_with_the_request_that_is_under_way() {
-        let age = Duration::from_millis(500);
-        let bounds = Bounds { connection: age, grace: Duration::from_secs(60), ..Bounds::PROBES };
-        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = Server::listen_within("address", local, None, bounds).await.unwrap();
-        let address = server.address().unwrap();
-        let slow = get(async move || {
-            tokio::time::sleep(age * 3 / 2).await;
-            "done"
-        });
-        let stop = CancellationToken::new();
-        let mut serving = JoinSet::new();
-        serving.spawn(server.serve(Router::new().route("/slow", slow), stop.clone()));
-        let all = async |request: &str| {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(request.as_bytes()).await.unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.unwrap();
-            answer
-        };
-        let said = all("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
-        assert!(said.starts_with("HTTP/1.1 200 OK") && said.ends_with("done"), "{said}");
-        assert_eq!(all("").await, "", "one that nobody uses just ends");
-        stop.cancel();
-        serving.join_next().await.unwrap().unwrap();
-    }
-}
+mod tests;

@@ -1,0 +1,150 @@
+use axum::routing::get;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
+
+use super::*;
+
+/// Who has no answer by then never gets one.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PROBE: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+/// A server that runs until it is stopped.
+struct Running {
+    address: SocketAddr,
+    stop: CancellationToken,
+    serving: JoinSet<()>,
+}
+
+impl Running {
+    async fn start(routes: Router, bounds: Bounds) -> Self {
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server = Server::listen_within("address", local, None, bounds).await.unwrap();
+        let (address, stop, mut serving) = (server.address().unwrap(), CancellationToken::new(), JoinSet::new());
+        serving.spawn(server.serve(routes, stop.clone()));
+        Self { address, stop, serving }
+    }
+
+    /// Connects and says something.
+    async fn connected(&self, says: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(says.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// All that it answers.
+    async fn answer(&self, request: &str) -> String {
+        rest(&mut self.connected(request).await).await
+    }
+
+    async fn stop(mut self) {
+        self.stop.cancel();
+        self.serving.join_next().await.unwrap().unwrap();
+    }
+}
+
+/// All that still comes, up to the end of the connection, whatever that is.
+async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the connection stays open");
+    String::from_utf8(answer).unwrap()
+}
+
+fn pages() -> Router {
+    let large = "number 1\n".repeat(1 << 20);
+    Router::new().route("/healthz", get(async || "ok")).route("/metrics", get(async move || large.clone()))
+}
+
+#[tokio::test]
+async fn a_connection_that_is_too_old_ends_with_the_request_that_is_under_way() {
+    let age = Duration::from_millis(500);
+    let bounds = Bounds { connection: age, grace: Duration::from_secs(60), ..Bounds::PROBES };
+    let slow = get(async move || {
+        tokio::time::sleep(age * 3 / 2).await;
+        "done"
+    });
+    let server = Running::start(Router::new().route("/slow", slow), bounds).await;
+    let said = server.answer("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    assert!(said.starts_with("HTTP/1.1 200 OK") && said.ends_with("done"), "{said}");
+    assert_eq!(server.answer("").await, "", "one without a request just ends");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_probe_is_answered_while_strangers_hold_every_connection_and_never_let_go() {
+    // Nothing ends of itself, so that only a seat that is taken from a stranger lets the probe in.
+    let bounds = Bounds { header: Duration::from_secs(3600), connection: Duration::from_secs(3600), ..Bounds::PROBES };
+    let deaf = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for (who, says) in [
+        ("say nothing", ""),
+        ("say half of a head", "GET /healthz HTTP/1.1\r\nHost: loc"),
+        ("read no answer", deaf),
+        ("had their answer", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    ] {
+        let server = Running::start(pages(), bounds).await;
+        let strangers = futures::future::join_all((0..300).map(|_| server.connected(says))).await;
+        for _ in 0..3 {
+            let said = tokio::time::timeout(PATIENCE, server.answer(PROBE)).await;
+            let said = said.unwrap_or_else(|_| panic!("300 strangers that {who} keep the probe out"));
+            assert!(said.starts_with("HTTP/1.1 200 OK") && said.ends_with("ok"), "{who}: {said}");
+        }
+        drop(strangers);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_probe_is_answered_while_strangers_come_again_as_fast_as_they_go() {
+    let bounds = Bounds { header: Duration::from_secs(3600), connections: 16, ..Bounds::PROBES };
+    let server = Running::start(pages(), bounds).await;
+    let address = server.address;
+    let mut strangers = JoinSet::new();
+    for _ in 0..64 {
+        strangers.spawn(async move {
+            while let Ok(mut stream) = TcpStream::connect(address).await {
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            }
+        });
+    }
+    for _ in 0..4 {
+        let said = tokio::time::timeout(PATIENCE, server.answer(PROBE)).await.expect("strangers keep the probe out");
+        assert!(said.starts_with("HTTP/1.1 200 OK") && said.ends_with("ok"), "{said}");
+    }
+    strangers.shutdown().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_worked_on_ends_for_no_stranger() {
+    let bounds = Bounds { connections: 4, ..Bounds::PROBES };
+    let done = CancellationToken::new();
+    let (waits, begun) = (done.clone(), Arc::new(tokio::sync::Notify::new()));
+    let says = Arc::clone(&begun);
+    let long = get(async move || {
+        says.notify_one();
+        waits.cancelled().await;
+        "all of it"
+    });
+    let server = Running::start(pages().route("/long", long), bounds).await;
+    let mut asked = server.connected("GET /long HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+    begun.notified().await;
+    let _strangers = futures::future::join_all((0..20).map(|_| server.connected(""))).await;
+    assert!(server.answer(PROBE).await.ends_with("ok"));
+    done.cancel();
+    assert!(rest(&mut asked).await.ends_with("all of it"));
+    server.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_arrives_within_a_second_or_the_connection_ends() {
+    for says in ["", "GET /healthz HTTP/1.1\r\nHost: loc"] {
+        let (mut peer, ours) = tokio::io::duplex(4096);
+        let seat = Seats::new(1).seat().await;
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { requests(ours, pages(), &seat, CancellationToken::new(), Bounds::PROBES).await });
+        let began = Instant::now();
+        peer.write_all(says.as_bytes()).await.unwrap();
+        rest(&mut peer).await;
+        assert_eq!(began.elapsed().as_millis() / 10, 100, "{says:?}");
+        serving.join_next().await.unwrap().unwrap();
+    }
+}
