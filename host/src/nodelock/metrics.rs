@@ -84,7 +84,7 @@ impl BindMetrics {
         );
         registry.register(
             "node_lock_takeovers",
-            "Locks taken that nobody held, by why nobody did",
+            "Locks taken that no pod held, by why none did",
             metrics.takeovers.clone(),
         );
         registry.register("node_lock_contended", "Binds that had to wait for a lock", metrics.contended.clone());
@@ -208,7 +208,7 @@ impl SweepMetrics {
         );
         registry.register(
             "node_lock_leaks",
-            "Locks found that nobody held, by why nobody did and what was done",
+            "Locks found that no pod held, by why none did and what was done",
             metrics.found.clone(),
         );
         registry.register_with_unit(

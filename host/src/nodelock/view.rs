@@ -25,7 +25,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use topoloom_core::nodelock::attempt::{Node, Sight};
 use topoloom_core::nodelock::needs::{Backend, Key};
-use topoloom_core::nodelock::{Clock, Held, Holder, Lock, Named, Pod, PodKey, Standing, Why, confirm, is_owner};
+use topoloom_core::nodelock::{
+    Clock, GRACE, Held, Holder, Lock, Named, Pod, PodKey, Standing, Why, confirm, is_owner,
+};
 
 use super::lock;
 use super::pods::{Seen, Slice};
@@ -35,6 +37,9 @@ use crate::cluster::watches::{self, Config, Event};
 
 /// Objects per page of a list.
 const PAGE: u32 = 500;
+
+/// What the steady clock shows at the beginning, so that there is a time long enough before it.
+const BEGINS: Duration = GRACE;
 
 /// A node without what locks do not need.
 pub type NodeMeta = PartialObjectMeta<core_v1::Node>;
@@ -206,13 +211,14 @@ impl View {
     /// The steady clock.
     #[must_use]
     pub fn now(&self) -> Duration {
-        self.origin.elapsed()
+        BEGINS + self.origin.elapsed()
     }
 
     /// When the steady clock will show this; a day from now, if it never will.
     #[must_use]
     pub fn at(&self, moment: Duration) -> Instant {
-        self.origin.checked_add(moment).unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400))
+        let since = moment.saturating_sub(BEGINS);
+        self.origin.checked_add(since).unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400))
     }
 
     /// Both clocks.
@@ -397,6 +403,13 @@ impl View {
         nodes.for_each(|event| self.node_event(event));
         let pods = [Event::Init].into_iter().chain(pods.into_iter().map(Event::InitApply)).chain([Event::InitDone]);
         pods.for_each(|event| self.pod_event(event));
+    }
+
+    /// What stands here counts as seen for a while: a command looks once, and cannot wait for that.
+    pub fn has_stood(&self) {
+        let mut inner = self.lock();
+        let remembered = inner.nodes.values_mut().flat_map(|seen| &mut seen.remembered);
+        remembered.for_each(|it| it.first_seen = Duration::ZERO);
     }
 
     /// Hears the name of every node on which something about locks changed, all that are locked first. There is one that

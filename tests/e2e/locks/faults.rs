@@ -314,3 +314,43 @@ async fn a_binding_that_is_applied_after_its_pod_was_marked_is_refused() -> Resu
     assert_eq!(it.stage.node_of("p1").await?, None, "its Binding carried the version before the mark");
     it.stage.stop().await
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r5_a_claim_whose_process_died_before_the_binding_closes_its_node_for_seconds() -> Result<()> {
+    let flags = ["--extender-http-timeout=5s", "--controllers=*,-nodelock-sweeper"];
+    let Faulty { stage, faults, pod } = Faulty::with(&flags).await?;
+    faults.on(Method::POST, BINDING, 1, Fault::Held);
+    let binds = stage.begin(&pod, "gpu-1");
+    eventually("the Binding is on its way", PATIENCE, async || match faults.met() {
+        1 => Ok(()),
+        met => Err(format!("{met}")),
+    })
+    .await;
+    let left = stage.annotations("gpu-1").await?[LOCK].clone();
+    let Stage { scene, host, .. } = stage;
+    host.kill().await?;
+    assert!(binds.ended().await.is_err(), "its caller hears nothing");
+
+    // Its time is five minutes by `--node-lock-timeout`, and three seconds by its note.
+    let arguments = ["--extender-address", "127.0.0.1:0", "--controllers=*,-nodelock-sweeper"];
+    let host = Host::launch(faults.kubeconfig(), &arguments).await?;
+    let extender = Caller::of(&host).await;
+    let stage = Stage { scene, host, extender };
+    let other = stage.gpu_pod("p2").await?;
+    assert_eq!(stage.extender.bind(&other, "gpu-1").await?, "");
+    let metrics = stage.host.get("/metrics").await?;
+    assert!(metrics.contains("topoloom_node_lock_takeovers_total{reason=\"abandoned\"} 1"), "{metrics}");
+    let marks = stage.pods().get("p1").await?.metadata.annotations.unwrap_or_default();
+    assert_eq!(marks.get("topoloom.dev/lock-revoked"), Some(&left));
+    // What the dead process had sent, in the version before the mark, binds nothing any more.
+    let late = json!({
+        "apiVersion": "v1", "kind": "Binding", "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-1"},
+        "metadata": {"name": "p1", "uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
+    });
+    let sent = stage.pods().create_subresource::<_, kube::core::Status>("binding", "p1", &Default::default(), &late).await;
+    assert!(matches!(&sent, Err(kube::Error::Api(status)) if status.code == 409), "{sent:?}");
+    stage.served("gpu-1", "p2").await?;
+    assert_eq!(stage.extender.bind(&pod, "gpu-1").await?, "");
+    assert!(stage.annotations("gpu-1").await?[LOCK].ends_with(",default,p1"));
+    stage.stop().await
+}

@@ -376,10 +376,10 @@ impl Attempt {
         self.given_up.get_or_insert(Failure::GaveUp(None));
     }
 
-    /// Its pod and its values.
+    /// What it is about.
     #[cfg(test)]
-    pub(super) fn identity(&self) -> (&PodKey, &[Arc<str>]) {
-        (&self.request.pod, &self.request.values)
+    pub(super) fn request(&self) -> &Request {
+        &self.request
     }
 
     /// Why locks of others were taken.

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::record::{Lock, Named, PodKey};
+use super::record::{Lock, Named, Note, PodKey};
 
 /// How long a pod that vanished keeps its lock: a kubelet may be in the middle of asking for its devices. That it was being
 /// deleted says nothing, since whoever deletes it by force after that does not wait for its kubelet either.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// How much later than the lock a pod may be created, by another clock, and still be the one that a foreign value names.
+/// How far two clocks may be apart: as much later than the lock a pod may be created and still be the one that a foreign value names,
+/// and as long after its deadline an attempt may still be under way.
 pub const SKEW: Duration = Duration::from_secs(5);
 
 /// What matters of a pod.
@@ -163,6 +164,9 @@ pub enum Reason {
     Revoked,
     /// Its pod was not bound in time. It may still be, so the lock is taken from the pod first.
     Expired,
+    /// Its pod was not bound before the attempt that wrote it had to give up, and nothing came of that either: its process has
+    /// died. A Binding of it may still be on its way, so the lock is taken from the pod first.
+    Abandoned,
     /// It names no pod, and its time is over.
     Nameless,
     /// It is not understood, and its time is over.
@@ -176,7 +180,7 @@ impl Reason {
     /// replaced (decision N5).
     #[must_use]
     pub fn revokes(self) -> bool {
-        self == Self::Expired
+        matches!(self, Self::Expired | Self::Abandoned)
     }
 }
 
@@ -228,10 +232,10 @@ fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
         }
         None => Standing::Over(reason),
     };
-    let (pod, time, noted) = match &lock.named {
+    let (pod, time, note) = match &lock.named {
         Named::Unparsable(_) => return nameless(Why::Unparsable, Reason::Unparsable),
         Named::Nobody { .. } => return nameless(Why::Nameless, Reason::Nameless),
-        Named::Pod { pod, time, note } => (pod, *time, note.is_some()),
+        Named::Pod { pod, time, note } => (pod, *time, note.as_ref()),
     };
     let held = |left, why| Standing::Held(Held { holder: Some(pod.clone()), left, why });
     match facts.holder {
@@ -241,7 +245,7 @@ fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
             if left.is_zero() { Standing::Over(Reason::Gone) } else { held(Some(left), Why::Vanished) }
         }
         // Whoever read it did not look at who it is; what a lock says of one pod is never judged by another.
-        Holder::Seen(seen) if !is_owner(pod, time, noted, seen) => held(None, Why::Unconfirmed),
+        Holder::Seen(seen) if !is_owner(pod, time, note.is_some(), seen) => held(None, Why::Unconfirmed),
         Holder::Seen(seen) => match seen.node.as_deref() {
             _ if seen.finished => Standing::Over(Reason::Finished),
             Some(node) if node != facts.node => Standing::Over(Reason::Elsewhere),
@@ -253,9 +257,10 @@ fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
             },
             None if seen.deleting => Standing::Over(Reason::Terminating),
             None if seen.revoked.as_deref() == Some(&lock.value) => Standing::Over(Reason::Revoked),
-            None => match left {
-                Some(left) => held(Some(left), Why::Binding),
-                None => Standing::Over(Reason::Expired),
+            None => match (left, note.map(|note| under_way(note, facts))) {
+                (None, _) => Standing::Over(Reason::Expired),
+                (Some(_), Some(Duration::ZERO)) => Standing::Over(Reason::Abandoned),
+                (Some(left), under_way) => held(Some(left.min(under_way.unwrap_or(left))), Why::Binding),
             },
         },
     }
@@ -287,6 +292,16 @@ fn expired(lock: &Lock, facts: &Facts<'_>) -> Option<Duration> {
     let written = lock.time().and_then(|time| Duration::try_from(facts.clock.wall.duration_since(time)).ok());
     let age = written.unwrap_or_default().max(seen);
     (age <= facts.ttl).then(|| facts.ttl - age)
+}
+
+/// How long the attempt that wrote a note may still be under way, its undoing included; zero where it is not, whatever became of
+/// its process (requirement R5). Its deadline is by another clock. One that is far behind speaks of a time that is over
+/// already, so no attempt counts as over before its value was seen here for a moment.
+fn under_way(note: &Note, facts: &Facts<'_>) -> Duration {
+    let skew = jiff::SignedDuration::try_from(SKEW).unwrap_or_default();
+    let told = note.deadline.duration_since(facts.clock.wall).saturating_add(skew);
+    let seen = facts.clock.steady.saturating_sub(facts.first_seen);
+    Duration::try_from(told).unwrap_or_default().max(GRACE.saturating_sub(seen))
 }
 
 impl fmt::Display for Why {
@@ -348,6 +363,7 @@ impl fmt::Display for Reason {
             Self::Terminating => "its pod is being deleted and is bound nowhere",
             Self::Revoked => "it was taken from its pod, which is bound nowhere",
             Self::Expired => "its pod is bound nowhere, and its time is over",
+            Self::Abandoned => "its pod is bound nowhere, and the attempt that wrote it should have ended",
             Self::Nameless => "it names no pod, and its time is over",
             Self::Unparsable => "it cannot be read, and its time is over",
             Self::Age => "its time is over",
@@ -357,7 +373,7 @@ impl fmt::Display for Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Gone,
         Self::Finished,
         Self::Elsewhere,
@@ -365,6 +381,7 @@ impl Reason {
         Self::Terminating,
         Self::Revoked,
         Self::Expired,
+        Self::Abandoned,
         Self::Nameless,
         Self::Unparsable,
         Self::Age,
@@ -387,6 +404,7 @@ impl Reason {
             Self::Terminating => "terminating",
             Self::Revoked => "revoked",
             Self::Expired => "expired",
+            Self::Abandoned => "abandoned",
             Self::Nameless => "nameless",
             Self::Unparsable => "unparsable",
             Self::Age => "age",

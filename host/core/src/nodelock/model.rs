@@ -17,10 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::attempt::{Answer, Attempt, Bound, Node, Order, Outcome, Request, Sight};
-use super::holder::{Clock, Holder, Pod, Takeover, confirm, is_owner};
+use super::holder::{
+    Clock, GRACE, Holder, Pod, Reason, SKEW, Standing, Takeover, confirm, is_owner,
+};
 use super::record::{Lock, Named, Note, PodKey};
 use super::retry::Retry;
 use super::sweep::Sweep;
@@ -36,6 +38,13 @@ const PODS: usize = 4;
 const KEYS: usize = 2;
 const SHARED: usize = 0;
 const PROCESSES: usize = 3;
+/// How far the clock of each process is ahead, the sweeper's last: as far as clocks may be apart, and one is wrong.
+const SKEWS: [SignedDuration; PROCESSES + 1] = [
+    SignedDuration::ZERO,
+    SignedDuration::from_secs(5),
+    SignedDuration::from_secs(-30),
+    SignedDuration::from_secs(5),
+];
 
 /// A rule that is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,9 +68,15 @@ enum Mutation {
     AbsentFromCache,
     /// Whoever binds does not mind that the lock was taken from the pod.
     MarkIgnored,
+    /// A lock is taken from a pod that may still be bound under it, and the pod is not marked.
+    TakenUnmarked,
+    /// An attempt is over at its deadline, although another clock says when that is.
+    ClocksAgree,
+    /// An attempt may be over as soon as its value is seen.
+    FirstSightCounts,
 }
 
-const MUTATIONS: [Mutation; 9] = [
+const MUTATIONS: [Mutation; 12] = [
     Mutation::ReleaseThenClaim,
     Mutation::UidIgnored,
     Mutation::NodeVersionDropped,
@@ -71,6 +86,9 @@ const MUTATIONS: [Mutation; 9] = [
     Mutation::PhaseAsEvidence,
     Mutation::AbsentFromCache,
     Mutation::MarkIgnored,
+    Mutation::TakenUnmarked,
+    Mutation::ClocksAgree,
+    Mutation::FirstSightCounts,
 ];
 
 /// The keys that a pod needs.
@@ -167,9 +185,9 @@ fn one_pod_at_a_time_is_on_its_way_to_a_node_and_all_get_through() {
 
 /// The seed of a history that shows each of them, so that nobody has to look for long. Where a change of the protocol makes
 /// another history of a seed, another is looked for.
-const WITNESSES: [(Mutation, u64); 9] = [
+const WITNESSES: [(Mutation, u64); 12] = [
     (Mutation::ReleaseThenClaim, 1),
-    (Mutation::UidIgnored, 749),
+    (Mutation::UidIgnored, 772),
     (Mutation::NodeVersionDropped, 1),
     (Mutation::BindingWithoutVersion, 183),
     (Mutation::ReleaseBeforeFence, 186),
@@ -177,6 +195,9 @@ const WITNESSES: [(Mutation, u64); 9] = [
     (Mutation::PhaseAsEvidence, 2027),
     (Mutation::AbsentFromCache, 639),
     (Mutation::MarkIgnored, 2897),
+    (Mutation::TakenUnmarked, 3764),
+    (Mutation::ClocksAgree, 4032),
+    (Mutation::FirstSightCounts, 23),
 ];
 
 /// A world in which a rule is not kept is found out.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::decide::{Decision, decide};
-use super::holder::{Clock, Facts, Holder, Pod, Takeover};
+use super::holder::{Clock, Facts, GRACE, Holder, Pod, Takeover};
 use super::record::{Lock, Note, PodKey};
 
 const NODE: &str = "gpu-1";
@@ -24,6 +24,8 @@ struct Row {
     value: Option<String>,
     /// With our note.
     noted: bool,
+    /// The attempt that wrote it should have ended.
+    late: bool,
     holder: Holder,
     /// The API server was asked for the pod.
     confirmed: bool,
@@ -76,6 +78,7 @@ fn rows() -> Vec<Row> {
         known,
         value,
         noted: true,
+        late: false,
         holder,
         confirmed: true,
         listed: true,
@@ -101,6 +104,7 @@ fn rows() -> Vec<Row> {
             ..row("nothing, after a lock of pod B", "not bound, as the cache has it", None, Holder::Unconfirmed)
         },
         row(b, "not bound", of_b(fresh), seen(|_| {})),
+        Row { late: true, ..row("the same, 5 s after its attempt had to end", "not bound", of_b(fresh), seen(|_| {})) },
         row("the same, expired", "not bound", of_b(old), seen(|_| {})),
         row(b, "not bound, this lock was taken from it", of_b(fresh), seen(|pod| pod.revoked = value.clone())),
         row(b, "not bound, being deleted", of_b(fresh), seen(|pod| pod.deleting = true)),
@@ -142,7 +146,7 @@ fn decided(row: &Row, claimant: &Pod) -> Decision {
         pod: None,
         attempt: "1".into(),
         instance: "x".into(),
-        deadline: now(),
+        deadline: now() + if row.late { SignedDuration::from_secs(-30) } else { SignedDuration::from_secs(28) },
     };
     let lock = row.value.as_deref().map(|value| Lock::read(value, row.noted.then(|| note(value))));
     let waiting: Vec<Pod> = row.waiting.iter().cloned().collect();
@@ -154,7 +158,7 @@ fn decided(row: &Row, claimant: &Pod) -> Decision {
         waiting: &waiting,
         listed: row.listed,
         left: left.as_ref(),
-        first_seen: STEADY,
+        first_seen: if row.late { STEADY - GRACE } else { STEADY },
         clock: Clock { wall: now(), steady: STEADY },
         ttl: TTL,
         takeover: Takeover::State,
@@ -215,7 +219,7 @@ mod tests {
         ] {
             assert!(table.contains(&format!("(`{word}`)")), "{word}: {table}");
         }
-        for word in ["gone", "finished", "elsewhere", "started", "terminating", "revoked", "expired"] {
+        for word in ["gone", "finished", "elsewhere", "started", "terminating", "revoked", "expired", "abandoned"] {
             let taken = |line: &str| line.contains("takes it: ") && line.contains(&format!("(`{word}`)"));
             assert!(table.lines().any(taken), "{word}: {table}");
         }

@@ -546,6 +546,66 @@ fn ax_3_a_lock_expires_when_it_is_older_than_the_timeout_and_not_at_it() {
 }
 
 #[test]
+fn r5_a_claim_whose_process_died_before_the_binding_is_taken_a_moment_after_its_deadline() {
+    let told = |deadline: &str| Note { deadline: time(deadline), ..note(FRESH, "u1") };
+    let decided = |now: &str, seen_for: u64, note: Option<Note>, holder: Pod| {
+        let world = World { now: time(now), seen_for: Duration::from_secs(seen_for), ..World::new(Holder::Seen(holder)) };
+        let decision = world.decide(Some(&Lock::read(FRESH, note)), &pod("p2", "u2"));
+        (held(&decision), taken(&decision))
+    };
+    let deadline = told("2026-08-01T06:08:28Z");
+    let held_for = |why, millis| (Some((why, Some(Duration::from_millis(millis)))), None);
+    let abandoned = (None, Some((Reason::Abandoned, true)));
+    let unbound = pod("p1", "u1");
+    let rows = [
+        // The deadline is by another clock, which may be five seconds apart.
+        ("2026-08-01T06:08:10Z", 10, held_for(Why::Binding, 23_000)),
+        ("2026-08-01T06:08:28Z", 28, held_for(Why::Binding, 5_000)),
+        ("2026-08-01T06:08:32.999Z", 32, held_for(Why::Binding, 1)),
+        ("2026-08-01T06:08:33Z", 33, abandoned),
+        // That clock may be wrong altogether: a value is looked at for a moment before it counts as left behind.
+        ("2026-08-01T06:09:00Z", 0, held_for(Why::Binding, 5_000)),
+        ("2026-08-01T06:09:00Z", 4, held_for(Why::Binding, 1_000)),
+        ("2026-08-01T06:09:00Z", 5, abandoned),
+        // Older than any lock is older than that.
+        ("2026-08-01T06:13:00.001Z", 0, (None, Some((Reason::Expired, true)))),
+    ];
+    for (now, seen_for, wanted) in rows {
+        assert_eq!(decided(now, seen_for, Some(deadline.clone()), unbound.clone()), wanted, "{now} {seen_for}");
+    }
+    // A clock that is ahead keeps a node for no longer than a lock lasts.
+    let far = told("9999-12-30T22:00:00Z");
+    assert_eq!(decided(NOW, 120, Some(far), unbound.clone()), held_for(Why::Binding, 180_000));
+    assert_eq!(decided(NOW, 120, Some(told("-009999-01-02T02:00:00Z")), unbound.clone()), abandoned);
+    // A lock without a note has no deadline, and a pod that is bound is asked for by a kubelet, however late it is.
+    assert_eq!(decided(NOW, 120, None, unbound), held_for(Why::Binding, 180_000));
+    assert_eq!(decided(NOW, 120, Some(deadline), bound("p1", "u1", NODE)), held_for(Why::Allocating, 180_000));
+}
+
+/// A Binding of the dead process may still be on its way.
+#[test]
+fn r5_what_was_left_behind_is_taken_from_its_pod_before_the_node_is_written() {
+    let lock = Lock::read(FRESH, Some(Note { deadline: time("2026-08-01T06:08:28Z"), ..note(FRESH, "u1") }));
+    let node = || node_with("41", Some(lock.clone()), Holder::Seen(pod("p1", "u1")), vec![]);
+    let steady = BEGIN + GRACE;
+    let mut attempt = attempt_of(MINE, Duration::from_secs(28));
+    assert!(matches!(attempt.next(steady, 0.0), attempt::Order::Look { live: false }));
+    attempt.looked(clock(steady), node(), None);
+    let revoke = attempt.next(steady, 0.0);
+    assert!(matches!(&revoke, attempt::Order::Revoke { pod, value } if pod.key == key("p1", "u1") && **value == *FRESH));
+    attempt.answered(attempt::Answer::Done("8".into()));
+    assert!(matches!(attempt.next(steady, 0.0), attempt::Order::Claim { version } if *version == *"41"));
+
+    let mut sweep = sweep::Sweep::new(NODE.into(), TTL, Takeover::State, false);
+    sweep.looked(clock(steady), node());
+    assert_eq!(sweep.next(), Some(revoke));
+    sweep.answered(&attempt::Answer::Done("8".into()));
+    assert_eq!(sweep.next(), Some(attempt::Order::Release { version: "41".into(), keys: vec![0] }));
+    sweep.answered(&attempt::Answer::Done("42".into()));
+    assert!(sweep.removed() && sweep.findings().iter().all(|finding| finding.reason == Reason::Abandoned));
+}
+
+#[test]
 fn r11_r12_what_cannot_be_dated_is_as_old_as_it_was_seen() {
     for value in ["lock", "2026-08-01T07:10:00Z", "9999-12-31T23:59:59Z,default,p1"] {
         let lock = Lock::read(value, None);

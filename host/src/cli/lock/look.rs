@@ -70,6 +70,7 @@ impl Look {
         let pods =
             all(Api::<Slice>::all(client), "status.phase!=Succeeded,status.phase!=Failed").await.context("pods")?;
         look.carrier.view().fill(nodes, pods);
+        look.carrier.view().has_stood();
         Ok(look)
     }
 
@@ -81,6 +82,7 @@ impl Look {
         let found = found.with_context(|| format!("there is no node {node:?}"))?;
         let pods = all(Api::<Slice>::all(client), &format!("spec.nodeName={node}")).await.context("pods")?;
         look.carrier.view().fill(vec![found], pods);
+        look.carrier.view().has_stood();
         Ok(look)
     }
 

@@ -24,6 +24,9 @@ impl World {
                 note.uid = uid;
             }
         }
+        if let (Mutation::ClocksAgree, Some(note)) = (mutation, &mut note) {
+            note.deadline -= SKEW;
+        }
         let lock = stored.value.as_ref().map(|value| Lock::read(value, note));
         let mut waiting = Vec::new();
         for (_, stored) in view.pods.iter().filter(|(slot, _)| needs(**slot).contains(&key)) {
@@ -46,6 +49,9 @@ impl World {
                 *seen = (Arc::clone(&lock.value), now);
             }
             first_seen = seen.1;
+            if mutation == Mutation::FirstSightCounts {
+                first_seen = first_seen.saturating_sub(GRACE);
+            }
             if let Named::Pod { pod, time, note } = &lock.named {
                 let mut cached = view.pods.values().find(|stored| stored.pod.key.name == pod.name).cloned();
                 if let (Mutation::PhaseAsEvidence, Some(stored)) = (mutation, &mut cached) {
@@ -69,7 +75,29 @@ impl World {
             }
         }
         // In this world a key has one vendor, who gives it back when its pod is served.
-        Sight { lock, holder, confirmed, waiting, listed, left: None, first_seen }
+        let sight = Sight { lock, holder, confirmed, waiting, listed, left: None, first_seen };
+        self.judge_in_time(at, node, &sight);
+        sight
+    }
+
+    /// No attempt that is in time counts as over: not where its clock and the judge's are no further apart than clocks may be, and not
+    /// in the moment after it has written its value, whatever they show.
+    fn judge_in_time(&mut self, at: usize, node: usize, sight: &Sight) {
+        let standing = sight.standing(&name_of(node), self.clock_of(at), TTL, Takeover::State);
+        let (Some(Standing::Over(Reason::Abandoned)), Some(lock)) = (standing, &sight.lock) else { return };
+        let now = self.now;
+        let wrote = |process: &Process| match &process.machine {
+            Some((_, Machine::Bind { attempt, .. })) => {
+                attempt.request().values.contains(&lock.value) && now < attempt.request().deadline
+            }
+            _ => false,
+        };
+        let Some(of) = self.processes.iter().position(wrote) else { return };
+        let apart = self.wall_of(at).duration_since(self.wall_of(of)).unsigned_abs();
+        let stands = now.saturating_sub(self.written.get(&lock.value).copied().unwrap_or(now));
+        if apart <= SKEW || stands < GRACE {
+            self.broken.get_or_insert(format!("process {at} takes process {of} for dead, which is in time: {lock:?}"));
+        }
     }
 
     pub(super) fn start(&mut self, at: usize, slot: usize, node: usize) {
@@ -80,7 +108,7 @@ impl World {
         }
         let cached = stored.pod.clone();
         self.tokens += 1;
-        let time = self.wall() + jiff::SignedDuration::from_nanos(i64::from(self.tokens));
+        let time = self.wall_of(at) + jiff::SignedDuration::from_nanos(i64::from(self.tokens));
         let value = |key: &usize| match *key {
             SHARED => Value::of(time, &cached.key.namespace, &cached.key.name).to_string().into(),
             _ => bare(time).into(),
@@ -104,7 +132,7 @@ impl World {
             return;
         }
         let Some((node, mut machine)) = self.processes[at].machine.take() else { return };
-        let clock = self.clock();
+        let clock = self.clock_of(at);
         let order = match &mut machine {
             Machine::Bind { attempt, .. } => Some(attempt.next(self.now, 0.5)),
             Machine::Sweep(sweep) => sweep.next(),
@@ -138,8 +166,9 @@ impl World {
         let slot_of = |key: &PodKey| (key.name[1..].parse().unwrap_or(usize::MAX), key.uid.clone().unwrap_or_default());
         let (pod, value, locks) = match machine {
             Machine::Bind { pod: slot, attempt } => {
-                let (key, values) = attempt.identity();
+                let Request { pod: key, values, deadline, .. } = attempt.request();
                 let uid = key.uid.clone().unwrap();
+                let deadline = base() + *deadline + SKEWS[at];
                 let lock = |value: &Arc<str>| StoredLock {
                     value: Some(Arc::clone(value)),
                     note: Some(Note {
@@ -148,7 +177,7 @@ impl World {
                         pod: Some((Arc::clone(&key.namespace), Arc::clone(&key.name))),
                         attempt: "a".into(),
                         instance: at.to_string().into(),
-                        deadline: self.wall(),
+                        deadline,
                     }),
                 };
                 let locks = machine.keys().iter().copied().zip(values.iter().map(lock)).collect();
@@ -176,8 +205,8 @@ impl World {
     /// The lock of a pod that had lost it.
     pub(super) fn restored(&self, at: usize, key: usize, pod: &PodKey) -> StoredLock {
         let value: Arc<str> = match key {
-            SHARED => Value::of(self.wall(), &pod.namespace, &pod.name).to_string().into(),
-            _ => bare(self.wall()).into(),
+            SHARED => Value::of(self.wall_of(at), &pod.namespace, &pod.name).to_string().into(),
+            _ => bare(self.wall_of(at)).into(),
         };
         let note = Note {
             value: Arc::clone(&value),
@@ -185,7 +214,7 @@ impl World {
             pod: Some((Arc::clone(&pod.namespace), Arc::clone(&pod.name))),
             attempt: "r".into(),
             instance: at.to_string().into(),
-            deadline: self.wall(),
+            deadline: self.wall_of(at),
         };
         StoredLock { value: Some(value), note: Some(note) }
     }
@@ -193,7 +222,7 @@ impl World {
     pub(super) fn ended(&mut self, at: usize, node: usize, machine: &mut Machine) {
         let Machine::Bind { pod, attempt } = machine else { return };
         let Order::End(Outcome { result, .. }) = attempt.next(self.now, 0.5) else { return };
-        let uid = attempt.identity().0.uid.clone();
+        let uid = attempt.request().pod.uid.clone();
         if let Ok(Bound::Now | Bound::Before) = result {
             let stored = self
                 .history
@@ -253,10 +282,12 @@ impl World {
             {
                 if matches!(sent.order, Order::Claim { .. }) {
                     self.excuse(slot, &uid, node);
+                    self.written.extend(locks.iter().filter_map(|(_, lock)| Some((lock.value.clone()?, self.now))));
                 }
                 done(self.change(write(locks)))
             }
             Order::Claim { .. } | Order::Release { .. } | Order::Restore { .. } => conflict,
+            Order::Revoke { .. } if self.mutation == Mutation::TakenUnmarked => done("0".into()),
             Order::Revoke { pod: seen, value } => match free(&seen.version) {
                 Err(answer) => Some(Reply::Wrote(answer)),
                 Ok(_) => done(self.change_pod(slot, |stored| stored.pod.revoked = Some(value))),
@@ -332,7 +363,7 @@ impl World {
     }
 
     pub(super) fn told(&mut self, at: usize, node: usize, order: &Order, reply: Option<Reply>) {
-        let clock = self.clock();
+        let clock = self.clock_of(at);
         let Some((of, mut machine)) = self.processes[at].machine.take() else { return };
         match (reply, &mut machine) {
             (None, Machine::Bind { attempt, .. }) => match order {
@@ -349,7 +380,7 @@ impl World {
             (Some(Reply::Node(stored)), machine) => {
                 let mut seen = self.sight(at, node, machine.keys(), &stored);
                 if let (Machine::Bind { attempt, .. }, Mutation::ReleaseBySuffix) = (&*machine, self.mutation) {
-                    let (key, values) = attempt.identity();
+                    let Request { pod: key, values, .. } = attempt.request();
                     for lock in seen.keys.iter_mut().filter_map(|sight| sight.lock.as_mut()) {
                         if lock.value.ends_with(&format!(",{},{}", key.namespace, key.name)) {
                             lock.value = Arc::clone(&values[0]);

@@ -210,6 +210,8 @@ pub(super) struct World {
     pub(super) born: u64,
     pub(super) tokens: u32,
     pub(super) bindings: u32,
+    /// When values of claims were first written.
+    pub(super) written: BTreeMap<Arc<str>, Duration>,
     /// What must never be, and was.
     pub(super) broken: Option<String>,
 }
@@ -236,6 +238,7 @@ impl World {
             born: 0,
             tokens: 0,
             bindings: 0,
+            written: BTreeMap::new(),
             broken: None,
         };
         (0..PODS).for_each(|slot| world.make(slot));
@@ -248,8 +251,13 @@ impl World {
         base() + self.now
     }
 
-    pub(super) fn clock(&self) -> Clock {
-        Clock { wall: self.wall(), steady: self.now }
+    /// The time of the day, as a process has it.
+    pub(super) fn wall_of(&self, at: usize) -> Timestamp {
+        self.wall() + SKEWS[at]
+    }
+
+    pub(super) fn clock_of(&self, at: usize) -> Clock {
+        Clock { wall: self.wall_of(at), steady: self.now }
     }
 
     pub(super) fn store(&self) -> &Store {
