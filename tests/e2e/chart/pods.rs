@@ -45,6 +45,7 @@ async fn the_host_marks_and_binds_pods_and_does_nothing_else_to_them() -> Result
 
     edits(&scene, us, refused).await;
     bindings(&scene, us).await?;
+    the_node_says_where_it_is(&scene, us).await?;
     rest(&scene, us).await?;
     scene.plane.stop().await
 }
@@ -116,19 +117,48 @@ async fn bindings(scene: &Scene, us: &str) -> Result<()> {
     };
     let marks = json!({"hami.io/bind-phase": "allocating", "hami.io/bind-time": "1785564600"});
     let another = Fate::Denied("this Binding brings another annotation than hami.io/bind-phase, hami.io/bind-time");
+    let label =
+        Fate::Denied("this Binding brings another label than topology.kubernetes.io/zone, topology.kubernetes.io/region");
+    let place = |key: &str| json!({"labels": {format!("topology.kubernetes.io/{key}"): "b"}});
     let rows = [
         ("a Binding", json!({}), Fate::Accepted),
         ("a Binding as the extender sends it", json!({"annotations": marks}), Fate::Accepted),
         ("a Binding with another annotation", json!({"annotations": {"note": "new"}}), another),
         ("a Binding that marks a pod", json!({"annotations": {"topoloom.dev/lock-revoked": "now"}}), another),
-        ("a Binding with a label", json!({"labels": {"app": "b"}}), Fate::Denied("this Binding brings a label")),
+        ("a Binding with a place as its annotation", json!({"annotations": {"topology.kubernetes.io/zone": "b"}}), another),
+        ("a Binding with a label", json!({"labels": {"app": "b"}}), label),
+        ("a Binding with a label that the API server never copies", place("rack"), label),
+        ("a Binding with a label that looks like a zone", place("zone2"), label),
+        ("a Binding with the zone that the API server puts right", place("zone"), Fate::Accepted),
     ];
+    let subresource = "/api/v1/namespaces/default/pods/p1/binding?dryRun=All";
     for (name, metadata, fate) in rows {
         let file = file(scene, "binding.json", &binding(metadata))?;
-        let words = ["create", "--raw", "/api/v1/namespaces/default/pods/p1/binding?dryRun=All", "-f", &file];
+        let words = ["create", "--raw", subresource, "-f", &file];
         check(scene, name, &[&words[..], &[us]].concat(), fate).await;
         check(scene, name, &words, Fate::Accepted).await;
     }
+    // An older resource does the same, and the API server puts no label right there.
+    let file = file(scene, "binding.json", &binding(json!({})))?;
+    let words = ["create", "--raw", "/api/v1/namespaces/default/bindings?dryRun=All", "-f", &file];
+    check(scene, "the older resource", &[&words[..], &[us]].concat(), REST).await;
+    check(scene, "the older resource", &words, Fate::Accepted).await;
+    Ok(())
+}
+
+/// What a Binding with another zone than its node has leaves on the pod.
+async fn the_node_says_where_it_is(scene: &Scene, us: &str) -> Result<()> {
+    scene.plane.kubectl(&["create", "-f", &manifest(scene, &[pod("p3")])?]).await?;
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding",
+        "metadata": {"name": "p3", "namespace": "default", "labels": {"topology.kubernetes.io/zone": "b"}},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    });
+    let file = file(scene, "binding.json", &binding)?;
+    let words = ["create", "--raw", "/api/v1/namespaces/default/pods/p3/binding", "-f", &file, us];
+    check(scene, "a Binding with the zone of another node", &words, Fate::Accepted).await;
+    let stored: Value = serde_json::from_str(&scene.plane.kubectl(&["get", "pod", "p3", "-o", "json"]).await?)?;
+    assert_eq!(stored["metadata"]["labels"], json!({"app": "a", "topology.kubernetes.io/zone": "a"}));
     Ok(())
 }
 

@@ -209,6 +209,7 @@ pub(super) fn each() -> Vec<Case> {
         case("no flow", json!({"flowSchema": {"enabled": false}}), &[]),
         case("no policy for nodes", json!({"admission": {"nodes": {"enabled": false}}}), &[]),
         case("no policy for Pods", json!({"admission": {"pods": {"enabled": false}}}), &[]),
+        case("Bindings without labels", json!({"admission": {"pods": {"bindingLabels": []}}}), &[]),
         case("no policy for ConfigMaps", json!({"admission": {"configMaps": {"enabled": false}}}), &[]),
         case("a definition of the release", json!({"crds": {"hyperNode": "always"}}), &[]),
         case("a policy for HyperNodes", json!({"admission": {"hyperNodes": {"enabled": true}}}), &[]),
