@@ -14,6 +14,8 @@ use topoloom_api::names::{FIELD_MANAGER, SOURCE_LABEL};
 use super::Refusal;
 use super::leases::{Held, Standing};
 use super::single;
+use crate::discovery::compat::Made;
+use crate::topology::convert;
 
 /// How long ago a change counts. What Volcano wrote before we took over stays in the lists of managers for ever.
 const LATELY: SignedDuration = SignedDuration::from_mins(10);
@@ -82,6 +84,27 @@ pub async fn of_objects(client: &kube::Client, now: Timestamp) -> Result<Writers
     }
     let all = |counted: Counted| counted.into_values().collect();
     Ok(Writers { lately: all(counted_lately), volcanos: all(counted_volcanos) })
+}
+
+/// Every HyperNode that belongs to a source, with that source and whether another program made it.
+///
+/// # Errors
+/// The refusal of the list.
+pub async fn made(client: &kube::Client) -> Result<Vec<(String, Made)>, Refusal> {
+    let api: Api<HyperNode> = Api::all(client.clone());
+    let mut page = ListParams::default().labels(SOURCE_LABEL).limit(PAGE);
+    let mut made = Vec::new();
+    loop {
+        let list = api.list_metadata(&page).await.map_err(|error| Refusal::of(&error))?;
+        made.extend(list.items.into_iter().filter_map(|item| {
+            let object = convert::object(&HyperNode { metadata: item.metadata, ..HyperNode::default() });
+            Some((object.source.as_deref()?.to_owned(), Made::of(&object)))
+        }));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(made),
+        }
+    }
 }
 
 /// Programs by the name of their manager.

@@ -11,6 +11,7 @@ use topoloom_core::plugin::rollout::{Comparison, Objects, compare};
 use topoloom_core::snapshot::{ColumnKey, Store, View};
 use topoloom_core::topology::{Object, Observed, TierNames, guard};
 
+use super::compat::Made;
 use super::decide::{Decision, Inputs, accept, decide};
 use super::revision::{Host, Revision, prepare};
 use super::supervisor::safety;
@@ -65,7 +66,7 @@ impl Prepared {
             };
             let revision = match module {
                 Ok(module) => {
-                    let objects = names(stored, &entry.source);
+                    let objects = made(stored, &entry.source);
                     prepare(host.with(&objects), Arc::clone(&entry), module, None).await
                 }
                 Err(refused) => Err(refused),
@@ -78,7 +79,7 @@ impl Prepared {
 
     /// One entry with these bytes.
     pub async fn one(host: Host<'_>, entry: Arc<EntryConfig>, module: Arc<Module>, stored: &[Arc<Object>]) -> Self {
-        let objects = names(stored, &entry.source);
+        let objects = made(stored, &entry.source);
         let revision = prepare(host.with(&objects), Arc::clone(&entry), module, None).await;
         Self { entries: vec![(entry, revision.map_err(|refused| refused.message))] }
     }
@@ -124,9 +125,9 @@ impl Prepared {
 }
 
 /// The names of the objects of a source.
-fn names(stored: &[Arc<Object>], source: &str) -> Vec<Arc<str>> {
+fn made(stored: &[Arc<Object>], source: &str) -> Vec<Made> {
     let own = stored.iter().filter(|object| object.source.as_deref() == Some(source));
-    own.map(|object| Arc::clone(&object.name)).collect()
+    own.map(|object| Made::of(object)).collect()
 }
 
 /// What another plugin would change.

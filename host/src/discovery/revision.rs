@@ -15,7 +15,7 @@ use topoloom_core::plugin::{
 };
 use topoloom_core::snapshot::ColumnKey;
 
-use super::compat;
+use super::compat::{self, Assumed, Made};
 use super::pacing::Rhythm;
 use crate::config;
 use crate::config::EntryConfig;
@@ -56,15 +56,6 @@ pub struct Revision {
     pub rhythm: Rhythm,
     /// Whether it imitates Volcano because of the objects that were found, and not because anybody said so.
     pub assumed: Assumed,
-}
-
-/// Whether a part of the configuration was assumed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Assumed {
-    /// The operator wrote it.
-    Nothing,
-    /// `compat: volcano`.
-    Compat,
 }
 
 /// Why an entry and a module do not become a revision.
@@ -110,8 +101,8 @@ pub async fn prepare(
     running: Option<Plugin>,
 ) -> Result<Revision, Refused> {
     let Host { runtime, outside, trust, objects } = host;
-    let (entry, assumed) = match compat::assumed(&entry, objects.iter().map(|name| &**name)) {
-        Some(assumed) => (Arc::new(assumed), Assumed::Compat),
+    let (entry, assumed) = match compat::assumed(&entry, objects) {
+        Some((changed, assumed)) => (Arc::new(changed), assumed),
         None => (entry, Assumed::Nothing),
     };
     let source: Arc<str> = entry.source.as_str().into();
@@ -195,8 +186,8 @@ pub struct Host<'a> {
     pub outside: &'a Outside,
     /// Whom to ask about bytes.
     pub trust: Vouchers<'a>,
-    /// The names of the objects of the source, as far as they are known.
-    pub objects: &'a [Arc<str>],
+    /// The objects of the source, as far as they are known.
+    pub objects: &'a [Made],
 }
 
 impl<'a> Host<'a> {
@@ -208,7 +199,7 @@ impl<'a> Host<'a> {
 
     /// The same for a source with these objects.
     #[must_use]
-    pub const fn with(self, objects: &'a [Arc<str>]) -> Self {
+    pub const fn with(self, objects: &'a [Made]) -> Self {
         Self { objects, ..self }
     }
 }

@@ -46,7 +46,7 @@ use topoloom_core::snapshot::{ColumnKey, View};
 use topoloom_core::topology::guard::{Hold, Seen};
 use topoloom_core::topology::{Forest, ResultHash};
 
-use super::compat;
+use super::compat::{self, Made};
 use super::decide;
 use super::nodes::{Interest, Nodes};
 use super::pacing::Pacing;
@@ -109,18 +109,18 @@ pub struct Shared {
 
 impl Shared {
     /// What revisions are made with.
-    pub fn host<'a>(&'a self, objects: &'a [Arc<str>]) -> revision::Host<'a> {
+    pub fn host<'a>(&'a self, objects: &'a [Made]) -> revision::Host<'a> {
         let trust = revision::Vouchers::Host(&self.trust);
         revision::Host { runtime: &self.runtime, outside: &self.outside, trust, objects }
     }
 
-    /// The names of the objects of a source, where its revision depends on them.
-    pub async fn objects(&self, entry: &EntryConfig) -> Vec<Arc<str>> {
+    /// The objects of a source, where its revision depends on them.
+    pub async fn objects(&self, entry: &EntryConfig) -> Vec<Made> {
         if !compat::is_open(entry) {
             return Vec::new();
         }
         self.hyper_nodes.synced().await;
-        self.hyper_nodes.observed().of(&entry.source).map(|object| Arc::clone(&object.name)).collect()
+        self.hyper_nodes.observed().of(&entry.source).map(|object| Made::of(object)).collect()
     }
 }
 

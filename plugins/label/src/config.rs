@@ -7,7 +7,7 @@
 mod check;
 mod read;
 
-pub(crate) use check::is_label_value;
+pub(crate) use check::{is_label_key, is_label_value};
 use regex_lite::Regex;
 use topoloom_sdk::{FromJson, Problem};
 
@@ -29,6 +29,8 @@ pub struct Config {
     pub ignored: Vec<String>,
     /// What works but may surprise.
     pub notes: Vec<Note>,
+    /// Names of types that are left out, since they are wrong and their neighbours are not.
+    pub left_out: Vec<String>,
 }
 
 /// How domains are identified.
@@ -88,6 +90,9 @@ pub struct Note {
     /// One sentence.
     pub text: String,
 }
+
+/// The code of a type that is left out.
+pub const LEFT_OUT: &str = "bad-type";
 
 /// The code of everything in which the default mode differs from Volcano for the same document.
 pub const DIFFERS: &str = "differs-from-volcano";

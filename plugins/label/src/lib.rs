@@ -1,14 +1,15 @@
 //! The builtin discoverer that reads node labels: each label is a level, each value a domain.
 //!
 //! Owns the meaning of the labels. Never looks at names, readiness or cordons, calls no endpoint and keeps no state: the
-//! same labels give the same answer. A configuration with a mistake is refused whole, with every mistake; a node whose
-//! labels do not place it is reported, never guessed. `config` reads, `domains` and `volcano` decide, this file only
-//! connects.
+//! same labels give the same answer. A configuration with a mistake is refused whole, with every mistake, but for a bad type
+//! beside good ones where Volcano's document is served; a node whose labels do not place it is reported, never guessed.
+//! `config` reads, `domains` and `volcano` decide, this file only connects.
 
 mod classes;
 pub mod config;
 mod domains;
 mod identity;
+mod kept;
 mod logic;
 mod presets;
 #[cfg(test)]
@@ -43,11 +44,14 @@ impl Discoverer for Label {
 
     fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
         let read = |key: &str| input.nodes.label(key);
-        Ok(match config.mode {
+        let mut answer = match config.mode {
             Mode::Paths => logic::discover(config, input.nodes.rows(), read),
             Mode::Volcano => volcano::discover(config, read),
+        };
+        if !config.left_out.is_empty() {
+            kept::keep(config, &input.applied.groups(), &mut answer);
         }
-        .into())
+        Ok(answer.into())
     }
 }
 

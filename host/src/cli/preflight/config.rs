@@ -1,13 +1,16 @@
 //! The configuration: that it is there, can be read, and every mistake in it with its line.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt};
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 
 use super::line::Line;
-use super::wishes;
-use crate::cluster::{Refusal, client};
+use super::wishes::{self, Said};
+use crate::cluster::{Reason, Refusal, client, writers};
 use crate::config::{Document, Load, Location, References};
+use crate::discovery::compat::{self, Made};
 use crate::endpoints::Outside;
 
 /// What is said about the switch of all writes.
@@ -40,22 +43,42 @@ pub(super) async fn look(client: &kube::Client, outside: &Outside, location: &Lo
         Load::NoConfigMap | Load::NoKey | Load::Invalid(_) => References::default(),
         Load::Valid(document) => {
             let mut references = document.references(&location.namespace);
-            let refused = wishes::ask(outside, &document, &mut references).await.unwrap_or_else(|error| {
+            let objects = objects(client, &document).await.unwrap_or_else(|refusal| {
+                let found = format!("HyperNodes could not be listed, so whose they are is not known: {refusal}");
+                lines.push(Line::warn("plugins of this binary", found, ""));
+                BTreeMap::new()
+            });
+            let said = wishes::ask(outside, &document, &objects, &mut references).await.unwrap_or_else(|error| {
                 let found = format!("what they read is not known: {}", client::chain(&error));
                 lines.push(Line::warn("plugins of this binary", found, ""));
-                Vec::new()
+                Said::default()
             });
-            lines.extend(judged(&location.to_string(), &document, refused));
+            lines.extend(judged(&location.to_string(), &document, said));
             references
         }
     };
     (lines, references)
 }
 
-/// What a document that can be read comes to, with what plugins refuse of it.
-fn judged(place: &str, document: &Document, refused: Vec<String>) -> Vec<Line> {
+/// The objects of each source, where an entry leaves open what they decide.
+async fn objects(client: &kube::Client, document: &Document) -> Result<BTreeMap<String, Vec<Made>>, Refusal> {
+    let mut objects: BTreeMap<String, Vec<Made>> = BTreeMap::new();
+    if !document.enabled().any(compat::is_open) {
+        return Ok(objects);
+    }
+    match writers::made(client).await {
+        Ok(made) => made.into_iter().for_each(|(source, made)| objects.entry(source).or_default().push(made)),
+        // There are none.
+        Err(refusal) if refusal.reason == Reason::NoSuchResource => {}
+        Err(refusal) => return Err(refusal),
+    }
+    Ok(objects)
+}
+
+/// What a document that can be read comes to, with what plugins say of it.
+fn judged(place: &str, document: &Document, said: Said) -> Vec<Line> {
     let enabled: Vec<&str> = document.enabled().map(|entry| entry.source.as_str()).collect();
-    let errors: Vec<String> = document.errors().map(ToString::to_string).chain(refused).collect();
+    let errors: Vec<String> = document.errors().map(ToString::to_string).chain(said.refused).collect();
     let warnings: Vec<String> = document.warnings.iter().map(ToString::to_string).collect();
     let mut lines = Vec::new();
     if enabled.is_empty() && errors.is_empty() {
@@ -65,8 +88,11 @@ fn judged(place: &str, document: &Document, refused: Vec<String>) -> Vec<Line> {
     }
     let todo = "the entry is off, or goes on in its last good version";
     lines.extend(errors.iter().take(SHOWN).map(|error| Line::fail("entry", error, todo)));
+    let todo = "this is left out, as Volcano leaves it out, and the rest of the entry is served; put it right to have it served, too";
+    lines.extend(said.left_out.iter().take(SHOWN).map(|why| Line::warn("entry", why, todo)));
     lines.extend(warnings.iter().take(SHOWN).map(|warning| Line::warn("entry", warning, "")));
-    let more = errors.len().saturating_sub(SHOWN) + warnings.len().saturating_sub(SHOWN);
+    let more = [errors.len(), said.left_out.len(), warnings.len()].map(|count| count.saturating_sub(SHOWN));
+    let more: usize = more.iter().sum();
     if more > 0 {
         lines.push(Line::warn("entry", format!("and {more} more"), "topoloom config check shows all"));
     }
@@ -88,8 +114,8 @@ mod tests {
 
     fn lines_with(text: &str, refused: &[&str]) -> Vec<(Mark, String)> {
         let document = crate::config::parse(text).unwrap();
-        let refused = refused.iter().map(ToString::to_string).collect();
-        judged("ns/map", &document, refused).into_iter().map(|line| (line.mark, line.found)).collect()
+        let said = Said { refused: refused.iter().map(ToString::to_string).collect(), ..Said::default() };
+        judged("ns/map", &document, said).into_iter().map(|line| (line.mark, line.found)).collect()
     }
 
     #[test]

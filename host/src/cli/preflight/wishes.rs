@@ -4,45 +4,65 @@
 //! Nothing is read for that, and only embedded bytes are run. All others get what the operator writes down, which every
 //! reader of the document finds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cli::executable;
 use crate::config::{Document, EntryConfig, PluginOrigin, References};
 use crate::delivery::Module;
+use crate::discovery::compat::{self, Made};
 use crate::discovery::revision::{Host, prepare};
 use crate::endpoints::Outside;
 use crate::endpoints::vault::{Kind, Name};
 use crate::plugin::{Compiler, Runtime, StartError};
 
-/// Asks by the very function that a running host prepares its sources with, and adds what they need. Answers with every
-/// entry that its plugin refuses, and why.
+/// What plugins say of entries.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    /// Entries that are refused, and why.
+    pub(super) refused: Vec<String>,
+    /// Parts that are left out of entries that run otherwise, and why.
+    pub(super) left_out: Vec<String>,
+}
+
+/// Asks by the very function that a running host prepares its sources with, over the objects that the sources have, and adds what
+/// they need.
 ///
 /// # Errors
 /// When no plugin can run here.
 pub(super) async fn ask(
     outside: &Outside,
     document: &Document,
+    objects: &BTreeMap<String, Vec<Made>>,
     references: &mut References,
-) -> Result<Vec<String>, StartError> {
-    let entries: Vec<_> = document.enabled().filter_map(|entry| Some((entry, module(entry)?))).collect();
-    let mut refused = Vec::new();
+) -> Result<Said, StartError> {
+    let entries: Vec<_> = document.enabled().filter_map(|entry| Some((entry, Arc::new(module(entry)?)))).collect();
+    let mut said = Said::default();
     if entries.is_empty() {
-        return Ok(refused);
+        return Ok(said);
     }
     let runtime = Runtime::start(Compiler::Child { exe: executable() })?;
+    let told = |entry: &EntryConfig, why: String| format!("source {}: {why}", entry.source);
     for (entry, module) in entries {
-        let host = Host::at_desk(&runtime, outside);
-        match prepare(host, Arc::new(entry.clone()), Arc::new(module), None).await {
+        let objects = objects.get(&entry.source).map(Vec::as_slice).unwrap_or_default();
+        let host = Host::at_desk(&runtime, outside).with(objects);
+        match prepare(host, Arc::new(entry.clone()), Arc::clone(&module), None).await {
             Ok(revision) => {
+                // What it takes with a part left out it refuses where that is not allowed.
+                if let Some(strict) = compat::strict(entry)
+                    && let Err(why) = prepare(host, Arc::new(strict), module, Some(revision.plugin.clone())).await
+                {
+                    said.left_out.push(told(entry, why.message));
+                }
                 revision.endpoints.objects().cloned().for_each(|Name { kind, namespace, name }| match kind {
                     Kind::Secret => references.add_secret((namespace, name)),
                     Kind::ConfigMap => references.add_config_map((namespace, name)),
                 })
             }
-            Err(why) => refused.push(format!("source {}: {}", entry.source, why.message)),
+            Err(why) => said.refused.push(told(entry, why.message)),
         }
     }
-    Ok(refused)
+    Ok(said)
 }
 
 /// The embedded module that serves an entry, unless others are pinned. A folder of plugins may hold another one of that name;
@@ -111,7 +131,8 @@ networkTopologyDiscovery:
         .unwrap();
         assert_eq!(document.errors().next(), None);
         let mut references = document.references("conf");
-        let refused = ask(&outside(), &document, &mut references).await.unwrap();
+        let Said { refused, left_out } = ask(&outside(), &document, &BTreeMap::new(), &mut references).await.unwrap();
+        assert_eq!(left_out, [""; 0]);
         let pair = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
         assert_eq!(
             references,
@@ -125,5 +146,35 @@ networkTopologyDiscovery:
             matches!(refused.as_slice(), [why] if why.starts_with("source wrong: config.configMap: ")),
             "{refused:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_bad_type_of_a_source_that_volcano_served_is_left_out_and_of_others_it_refuses_the_entry() {
+        let document = crate::config::parse(
+            "
+networkTopologyDiscovery:
+- source: asked
+  discoverer: label
+  enabled: true
+  compat: volcano
+  config: &types {networkTopologyTypes: {good: [{nodeLabel: rack}, {nodeLabel: host}], bad: [{nodeLabel: a}, {nodeLabel: a}]}}
+- source: served
+  discoverer: label
+  enabled: true
+  config: *types
+- source: ours
+  discoverer: label
+  enabled: true
+  config: *types
+",
+        )
+        .unwrap();
+        assert_eq!(document.errors().next(), None);
+        let made = |by_others| vec![Made { name: "hypernode-good-tier1-abcde".into(), by_others }];
+        let objects = [("served".to_owned(), made(true)), ("ours".to_owned(), made(false))].into();
+        let said = ask(&outside(), &document, &objects, &mut References::default()).await.unwrap();
+        let why = "config.networkTopologyTypes.bad[1]: the label \"a\" is in this list already";
+        let wanted = |sources: &[&str]| -> Vec<String> { sources.iter().map(|source| format!("source {source}: {why}")).collect() };
+        assert_eq!(said, Said { refused: wanted(&["ours"]), left_out: wanted(&["asked", "served"]) });
     }
 }

@@ -18,8 +18,9 @@ use super::removal::Removal;
 use super::wake::Drift;
 use crate::cluster::Reason as Refused;
 use crate::cluster::events::Urgency;
+use crate::discovery::compat::Assumed;
 use crate::discovery::decide::Decision;
-use crate::discovery::revision::{self, Assumed, Revision};
+use crate::discovery::revision::{self, Revision};
 use crate::manager::hypernode::rival::Rival;
 use crate::text;
 use crate::topology::apply::Outcome;
@@ -50,6 +51,8 @@ pub(super) struct Report {
     assumed: Assumed,
     foreign: Foreign,
     warnings: Vec<String>,
+    /// Which part of the entry the plugin left out.
+    left_out: Option<String>,
     pub(super) disabled: bool,
 }
 
@@ -79,6 +82,7 @@ impl Report {
             assumed: Assumed::Nothing,
             foreign: Foreign::default(),
             warnings: Vec::new(),
+            left_out: None,
             disabled: false,
         };
         let serving = report.status.plugin.iter().map(|plugin| (&plugin.digest, &plugin.name, &plugin.version));
@@ -126,9 +130,10 @@ impl Report {
     }
 
     fn valid_sentence(&self) -> String {
-        match self.warnings.as_slice() {
+        let remarks: Vec<&str> = self.left_out.iter().chain(&self.warnings).map(String::as_str).collect();
+        match remarks.as_slice() {
             [] => "the entry is valid and is what runs".to_owned(),
-            warnings => format!("the entry is valid and is what runs; {}", warnings.join("; ")),
+            remarks => format!("the entry is valid and is what runs; {}", remarks.join("; ")),
         }
     }
 
@@ -173,6 +178,7 @@ impl Report {
             origin: revision.module.origin,
             watched: false,
         });
+        self.left_out = None;
         self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
         self.assumed = revision.assumed;
         let insecure: Vec<&str> = revision.endpoints.unverified().collect();
@@ -275,6 +281,13 @@ impl Report {
                 self.set(ConditionType::NameConflict, true, Reason::NameTaken, message);
             }
             None => self.clear(ConditionType::NameConflict),
+        }
+        let left_out = numbers.diagnostics.get("bad-type").map(|(_, example)| example.clone());
+        if left_out != self.left_out {
+            self.left_out = left_out;
+            if self.find(ConditionType::Configured).is_some_and(|condition| condition.status == "True") {
+                self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
+            }
         }
         let differs = numbers.diagnostics.get("differs-from-volcano");
         match differs {

@@ -31,6 +31,11 @@ pub(super) fn label_key(key: &str) -> Result<(), String> {
     }
 }
 
+/// A label key of Kubernetes.
+pub(crate) fn is_label_key(key: &str) -> bool {
+    label_key(key).is_ok()
+}
+
 /// A label value of Kubernetes; the empty one is one too.
 pub(crate) fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_word(value, b"-_.")

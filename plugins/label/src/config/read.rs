@@ -1,7 +1,7 @@
 //! From lenient JSON to a [`Config`], collecting problems and notes on the way.
 
 use super::check::{self, MAX_LEVELS, MAX_LONG_NAME};
-use super::{Config, DIFFERS, HOSTNAME, Level, Mode, Note, Profile, Scope, Type};
+use super::{Config, DIFFERS, HOSTNAME, LEFT_OUT, Level, Mode, Note, Profile, Scope, Type};
 use crate::presets;
 use topoloom_sdk::{Problem, json::Value};
 
@@ -24,15 +24,23 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
         collapse: false,
         ignored: IGNORED.map(str::to_owned).to_vec(),
         notes: Vec::new(),
+        left_out: Vec::new(),
     };
-    // Both change what the lists mean, wherever they stand in the document.
+    // These change what the lists mean, wherever they stand in the document.
+    let mut bad_types = None;
     for (key, value) in &entries {
         match lower(key).as_str() {
             "compat" => config.mode = reader.mode(key, value),
             "valuescope" => reader.scope = reader.scope(key, value),
+            "badtypes" => bad_types = Some(reader.bad_types(key, value)),
             _ => {}
         }
     }
+    // Volcano leaves such a type out and goes on.
+    reader.bad_types = bad_types.unwrap_or(match config.mode {
+        Mode::Volcano => BadTypes::LeaveOut,
+        Mode::Paths => BadTypes::Refuse,
+    });
     let mut profiles = None;
     let mut asked = false;
     let mut presets = Vec::new();
@@ -46,7 +54,7 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
                 asked = true;
                 presets = reader.texts(key, value);
             }
-            "compat" | "valuescope" => {}
+            "compat" | "valuescope" | "badtypes" => {}
             "profiles" => profiles = Some((key, value)),
             "collapse" => config.collapse = reader.flag(key, value),
             "ignorevalues" => {
@@ -72,6 +80,15 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
     if asked && reader.problems.is_empty() && config.types.iter().all(|kind| kind.levels.is_empty()) {
         reader.note("no-level", "no type has a level, so no node has a place".to_owned());
     }
+    if config.types.is_empty() {
+        // There is no neighbour that goes on.
+        reader.problems.extend(reader.left_out.drain(..).flat_map(|left| left.problems));
+    }
+    for LeftOut { name, problems } in std::mem::take(&mut reader.left_out) {
+        let said = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        reader.note(LEFT_OUT, format!("type {name:?} is left out, and what it has stays as it is: {said}"));
+        config.left_out.push(name);
+    }
     config.notes = reader.notes;
     if reader.problems.is_empty() { Ok(config) } else { Err(reader.problems) }
 }
@@ -81,11 +98,34 @@ struct Reader {
     notes: Vec<Note>,
     /// The scope of levels that say nothing else.
     scope: Scope,
+    bad_types: BadTypes,
+    left_out: Vec<LeftOut>,
+}
+
+/// What becomes of a type with a mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BadTypes {
+    /// The whole configuration is refused.
+    Refuse,
+    /// It is left out, and the others go on.
+    LeaveOut,
+}
+
+/// A type that is left out, and why.
+struct LeftOut {
+    name: String,
+    problems: Vec<Problem>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
-        Self { problems: Vec::new(), notes: Vec::new(), scope: Scope::Path }
+        Self {
+            problems: Vec::new(),
+            notes: Vec::new(),
+            scope: Scope::Path,
+            bad_types: BadTypes::Refuse,
+            left_out: Vec::new(),
+        }
     }
 }
 
@@ -121,6 +161,17 @@ impl Reader {
             other => {
                 self.problem(path, format!("{} where \"path\" or \"global\" is expected", show(other)));
                 Scope::Path
+            }
+        }
+    }
+
+    fn bad_types(&mut self, path: &str, value: &Value) -> BadTypes {
+        match value {
+            Value::String(text) if text == "refuse" => BadTypes::Refuse,
+            Value::String(text) if text == "leaveOut" => BadTypes::LeaveOut,
+            other => {
+                self.problem(path, format!("{} where \"refuse\" or \"leaveOut\" is expected", show(other)));
+                BadTypes::Refuse
             }
         }
     }
@@ -170,7 +221,7 @@ impl Reader {
             Value::Null => {}
             Value::Object(entries) => {
                 for (name, list) in entries {
-                    self.one_type(mode, &format!("{path}.{name}"), name, list, types);
+                    self.type_or_not(mode, &format!("{path}.{name}"), name, list, types);
                 }
             }
             Value::Array(maps) => {
@@ -187,6 +238,17 @@ impl Reader {
                 }
             }
             other => self.problem(path, format!("{} where a mapping from types to lists is expected", other.kind())),
+        }
+    }
+
+    /// A type; one with a mistake refuses itself alone where the others are to go on.
+    fn type_or_not(&mut self, mode: Mode, path: &str, name: &str, value: &Value, types: &mut Vec<Type>) {
+        let (problems, notes, known) = (self.problems.len(), self.notes.len(), types.len());
+        self.one_type(mode, path, name, value, types);
+        if self.bad_types == BadTypes::LeaveOut && self.problems.len() > problems {
+            types.truncate(known);
+            self.notes.truncate(notes);
+            self.left_out.push(LeftOut { name: name.to_owned(), problems: self.problems.split_off(problems) });
         }
     }
 

@@ -139,6 +139,43 @@ fn an_extraction_has_one_group() {
 }
 
 #[test]
+fn where_volcano_is_asked_for_a_bad_type_refuses_itself_alone() {
+    let key = |key: &str| format!(r#"{{"nodeLabel": "{key}"}}"#);
+    let list = |keys: &[&str]| format!("[{}]", keys.iter().map(|name| key(name)).collect::<Vec<_>>().join(", "));
+    let levels: Vec<String> = (0..18).map(|level| format!("l{level}")).collect();
+    let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
+    let bad = [
+        ("a-name-that-is-too-long", list(&["x", "y"]), "the type name has 23 bytes"),
+        ("b", list(&["x", "x", "y"]), "is in this list already"),
+        ("b", list(&["x", "y", "y"]), "is in this list already"),
+        ("b", list(&["x", "no key", "y"]), "is no label key"),
+        ("b", list(&levels), "levels, at most 16 are allowed"),
+        ("b", "\"x\"".to_owned(), "a string where a list of {nodeLabel: …} is expected"),
+        ("b", "[\"x\"]".to_owned(), "\"x\" where {nodeLabel: …} is expected"),
+        ("b", "[{}]".to_owned(), "nodeLabel is missing"),
+    ];
+    for (name, list_of_bad, said) in bad {
+        let document = |head: &str, good: &str| {
+            format!(r#"{{{head}"networkTopologyTypes": {{"{name}": {list_of_bad}{good}}}}}"#)
+        };
+        let good = format!(r#", "good": {}"#, list(&["ex.io/spine", "ex.io/rack", "kubernetes.io/hostname"]));
+        for head in [r#""compat": "volcano", "#, r#""badTypes": "leaveOut", "#] {
+            let text = document(head, &good);
+            assert_eq!(types(&text), "good: ex.io/rack < ex.io/spine");
+            let notes = notes(&text);
+            assert!(matches!(notes.as_slice(), [note] if note.starts_with("bad-type ") && note.contains(said)), "{notes:?}");
+            assert_eq!(Config::from_json(&text).unwrap().left_out, [name]);
+            // Without a neighbour there is nothing to go on with.
+            assert!(problems(&document(head, "")).iter().any(|problem| problem.contains(said)));
+        }
+        for head in ["", r#""compat": "volcano", "badTypes": "refuse", "#] {
+            assert!(problems(&document(head, &good)).iter().any(|problem| problem.contains(said)), "{head}");
+        }
+    }
+    assert_eq!(problems(r#"{"badTypes": "skip", "preset": "gke"}"#), [r#"badTypes: "skip" where "refuse" or "leaveOut" is expected"#]);
+}
+
+#[test]
 fn volcano_knows_no_extensions() {
     let text = r#"{"compat": "volcano", "networkTopologyTypes": {"a": [{"nodeLabel": "x", "name": "rack"}, {"nodeLabel": "y"}]}}"#;
     assert!(problems(text)[0].starts_with("compat: "));
