@@ -35,7 +35,9 @@ async fn objects_made_by_volcano_keep_their_names_and_uids() -> Result<()> {
         scene.put(object).await?;
     }
     let before = scene.stored().await?;
-    scene.configure(RACKS).await?;
+    // Volcano leaves a type with a mistake out, and so a document that it served has one for years.
+    let document = format!("{RACKS}      bad:\n      - nodeLabel: ex.io/block\n      - nodeLabel: ex.io/block\n");
+    scene.configure(&document).await?;
     let host = scene.host().await?;
     scene
         .until(&[
@@ -45,12 +47,25 @@ async fn objects_made_by_volcano_keep_their_names_and_uids() -> Result<()> {
         ])
         .await;
     scene.until_condition("label", "Applied", "True", "Ok").await;
+    let said = scene.until_condition("label", "Configured", "True", "Ok").await;
+    assert!(said.contains("type \"bad\" is left out") && said.contains("is in this list already"), "{said}");
     let after = scene.stored().await?;
     assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
     for (name, object) in &before {
         assert_eq!(object.metadata.uid, after[name].metadata.uid, "{name}");
         assert!(after[name].metadata.annotations.as_ref().unwrap().contains_key("topoloom.dev/group-id"));
     }
+    host.stop().await?;
+    // Whose they were is known for good.
+    scene.nodes(&["m4 ex.io/rack=b ex.io/spine=s"]).await?;
+    let host = scene.host().await?;
+    scene
+        .until(&[
+            "tier 2 ex.io/spine=s (4): ex.io/rack=a ex.io/rack=b",
+            "tier 1 ex.io/rack=a (2): m1 m2",
+            "tier 1 ex.io/rack=b (2): m3 m4",
+        ])
+        .await;
     host.stop().await
 }
 
