@@ -25,9 +25,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use topoloom_core::nodelock::attempt::{Node, Sight};
 use topoloom_core::nodelock::needs::{Backend, Key};
-use topoloom_core::nodelock::{
-    Clock, GRACE, Held, Holder, Lock, Named, Pod, PodKey, Standing, Why, confirm, is_owner,
-};
+use topoloom_core::nodelock::{Clock, GRACE, Held, Holder, Lock, Named, Pod, PodKey, Standing, Why, confirm, is_owner};
 
 use super::lock;
 use super::pods::{Seen, Slice};

@@ -65,8 +65,10 @@ fn level(group: &AppliedGroup, answer: &mut Topology) -> u32 {
     let elsewhere = |name: &String| {
         answer.levels.iter().any(|level| level.tier_name.as_ref() == Some(name) && level.tier != group.tier)
     };
-    let level = Level { tier: group.tier, tier_name: group.tier_name.clone().filter(|name| !elsewhere(name)), kind: None };
-    let same = |other: &Level| (other.tier, &other.tier_name, &other.kind) == (level.tier, &level.tier_name, &level.kind);
+    let level =
+        Level { tier: group.tier, tier_name: group.tier_name.clone().filter(|name| !elsewhere(name)), kind: None };
+    let same =
+        |other: &Level| (other.tier, &other.tier_name, &other.kind) == (level.tier, &level.tier_name, &level.kind);
     count(answer.levels.iter().position(same).unwrap_or_else(|| {
         answer.levels.push(level);
         answer.levels.len() - 1
@@ -96,7 +98,10 @@ mod tests {
         let node = |name: &str, rack: &str, block: &str| {
             let mut labels = vec![("ex.io/rack", rack), ("ex.io/block", block)];
             labels.extend([("ex.io/spine", "s1")]);
-            (name.to_owned(), labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<Vec<_>>())
+            (
+                name.to_owned(),
+                labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<Vec<_>>(),
+            )
         };
         let nodes = [node("a", "r1", "b1"), node("b", "r1", "b2"), node("c", "r2", "b2")];
         nodes.iter().fold(Cluster::new(), |cluster, (name, labels)| {

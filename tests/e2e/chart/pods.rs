@@ -117,15 +117,20 @@ async fn bindings(scene: &Scene, us: &str) -> Result<()> {
     };
     let marks = json!({"hami.io/bind-phase": "allocating", "hami.io/bind-time": "1785564600"});
     let another = Fate::Denied("this Binding brings another annotation than hami.io/bind-phase, hami.io/bind-time");
-    let label =
-        Fate::Denied("this Binding brings another label than topology.kubernetes.io/zone, topology.kubernetes.io/region");
+    let label = Fate::Denied(
+        "this Binding brings another label than topology.kubernetes.io/zone, topology.kubernetes.io/region",
+    );
     let place = |key: &str| json!({"labels": {format!("topology.kubernetes.io/{key}"): "b"}});
     let rows = [
         ("a Binding", json!({}), Fate::Accepted),
         ("a Binding as the extender sends it", json!({"annotations": marks}), Fate::Accepted),
         ("a Binding with another annotation", json!({"annotations": {"note": "new"}}), another),
         ("a Binding that marks a pod", json!({"annotations": {"topoloom.dev/lock-revoked": "now"}}), another),
-        ("a Binding with a place as its annotation", json!({"annotations": {"topology.kubernetes.io/zone": "b"}}), another),
+        (
+            "a Binding with a place as its annotation",
+            json!({"annotations": {"topology.kubernetes.io/zone": "b"}}),
+            another,
+        ),
         ("a Binding with a label", json!({"labels": {"app": "b"}}), label),
         ("a Binding with a label that the API server never copies", place("rack"), label),
         ("a Binding with a label that looks like a zone", place("zone2"), label),

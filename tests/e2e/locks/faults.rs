@@ -347,7 +347,8 @@ async fn r5_a_claim_whose_process_died_before_the_binding_closes_its_node_for_se
         "apiVersion": "v1", "kind": "Binding", "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-1"},
         "metadata": {"name": "p1", "uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version},
     });
-    let sent = stage.pods().create_subresource::<_, kube::core::Status>("binding", "p1", &Default::default(), &late).await;
+    let sent =
+        stage.pods().create_subresource::<_, kube::core::Status>("binding", "p1", &Default::default(), &late).await;
     assert!(matches!(&sent, Err(kube::Error::Api(status)) if status.code == 409), "{sent:?}");
     stage.served("gpu-1", "p2").await?;
     assert_eq!(stage.extender.bind(&pod, "gpu-1").await?, "");

@@ -20,9 +20,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::attempt::{Answer, Attempt, Bound, Node, Order, Outcome, Request, Sight};
-use super::holder::{
-    Clock, GRACE, Holder, Pod, Reason, SKEW, Standing, Takeover, confirm, is_owner,
-};
+use super::holder::{Clock, GRACE, Holder, Pod, Reason, SKEW, Standing, Takeover, confirm, is_owner};
 use super::record::{Lock, Named, Note, PodKey};
 use super::retry::Retry;
 use super::sweep::Sweep;
@@ -39,12 +37,8 @@ const KEYS: usize = 2;
 const SHARED: usize = 0;
 const PROCESSES: usize = 3;
 /// How far the clock of each process is ahead, the sweeper's last: as far as clocks may be apart, and one is wrong.
-const SKEWS: [SignedDuration; PROCESSES + 1] = [
-    SignedDuration::ZERO,
-    SignedDuration::from_secs(5),
-    SignedDuration::from_secs(-30),
-    SignedDuration::from_secs(5),
-];
+const SKEWS: [SignedDuration; PROCESSES + 1] =
+    [SignedDuration::ZERO, SignedDuration::from_secs(5), SignedDuration::from_secs(-30), SignedDuration::from_secs(5)];
 
 /// A rule that is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

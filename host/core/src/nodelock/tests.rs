@@ -549,7 +549,8 @@ fn ax_3_a_lock_expires_when_it_is_older_than_the_timeout_and_not_at_it() {
 fn r5_a_claim_whose_process_died_before_the_binding_is_taken_a_moment_after_its_deadline() {
     let told = |deadline: &str| Note { deadline: time(deadline), ..note(FRESH, "u1") };
     let decided = |now: &str, seen_for: u64, note: Option<Note>, holder: Pod| {
-        let world = World { now: time(now), seen_for: Duration::from_secs(seen_for), ..World::new(Holder::Seen(holder)) };
+        let world =
+            World { now: time(now), seen_for: Duration::from_secs(seen_for), ..World::new(Holder::Seen(holder)) };
         let decision = world.decide(Some(&Lock::read(FRESH, note)), &pod("p2", "u2"));
         (held(&decision), taken(&decision))
     };
@@ -592,7 +593,9 @@ fn r5_what_was_left_behind_is_taken_from_its_pod_before_the_node_is_written() {
     assert!(matches!(attempt.next(steady, 0.0), attempt::Order::Look { live: false }));
     attempt.looked(clock(steady), node(), None);
     let revoke = attempt.next(steady, 0.0);
-    assert!(matches!(&revoke, attempt::Order::Revoke { pod, value } if pod.key == key("p1", "u1") && **value == *FRESH));
+    assert!(
+        matches!(&revoke, attempt::Order::Revoke { pod, value } if pod.key == key("p1", "u1") && **value == *FRESH)
+    );
     attempt.answered(attempt::Answer::Done("8".into()));
     assert!(matches!(attempt.next(steady, 0.0), attempt::Order::Claim { version } if *version == *"41"));
 

@@ -174,7 +174,9 @@ networkTopologyDiscovery:
         let objects = [("served".to_owned(), made(true)), ("ours".to_owned(), made(false))].into();
         let said = ask(&outside(), &document, &objects, &mut References::default()).await.unwrap();
         let why = "config.networkTopologyTypes.bad[1]: the label \"a\" is in this list already";
-        let wanted = |sources: &[&str]| -> Vec<String> { sources.iter().map(|source| format!("source {source}: {why}")).collect() };
+        let wanted = |sources: &[&str]| -> Vec<String> {
+            sources.iter().map(|source| format!("source {source}: {why}")).collect()
+        };
         assert_eq!(said, Said { refused: wanted(&["ours"]), left_out: wanted(&["asked", "served"]) });
     }
 }

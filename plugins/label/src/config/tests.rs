@@ -155,15 +155,17 @@ fn where_volcano_is_asked_for_a_bad_type_refuses_itself_alone() {
         ("b", "[{}]".to_owned(), "nodeLabel is missing"),
     ];
     for (name, list_of_bad, said) in bad {
-        let document = |head: &str, good: &str| {
-            format!(r#"{{{head}"networkTopologyTypes": {{"{name}": {list_of_bad}{good}}}}}"#)
-        };
+        let document =
+            |head: &str, good: &str| format!(r#"{{{head}"networkTopologyTypes": {{"{name}": {list_of_bad}{good}}}}}"#);
         let good = format!(r#", "good": {}"#, list(&["ex.io/spine", "ex.io/rack", "kubernetes.io/hostname"]));
         for head in [r#""compat": "volcano", "#, r#""badTypes": "leaveOut", "#] {
             let text = document(head, &good);
             assert_eq!(types(&text), "good: ex.io/rack < ex.io/spine");
             let notes = notes(&text);
-            assert!(matches!(notes.as_slice(), [note] if note.starts_with("bad-type ") && note.contains(said)), "{notes:?}");
+            assert!(
+                matches!(notes.as_slice(), [note] if note.starts_with("bad-type ") && note.contains(said)),
+                "{notes:?}"
+            );
             assert_eq!(Config::from_json(&text).unwrap().left_out, [name]);
             // Without a neighbour there is nothing to go on with.
             assert!(problems(&document(head, "")).iter().any(|problem| problem.contains(said)));
@@ -172,7 +174,10 @@ fn where_volcano_is_asked_for_a_bad_type_refuses_itself_alone() {
             assert!(problems(&document(head, &good)).iter().any(|problem| problem.contains(said)), "{head}");
         }
     }
-    assert_eq!(problems(r#"{"badTypes": "skip", "preset": "gke"}"#), [r#"badTypes: "skip" where "refuse" or "leaveOut" is expected"#]);
+    assert_eq!(
+        problems(r#"{"badTypes": "skip", "preset": "gke"}"#),
+        [r#"badTypes: "skip" where "refuse" or "leaveOut" is expected"#]
+    );
 }
 
 #[test]
