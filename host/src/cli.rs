@@ -15,7 +15,9 @@ mod host_args;
 mod installation;
 mod live;
 mod lock;
+mod man;
 mod options;
+mod output;
 mod plan;
 mod plugin;
 mod preflight;
@@ -40,6 +42,7 @@ use crate::traces::Ear;
 pub use options::reference::reference;
 use options::values::{config_map, namespace, release, server};
 use options::{Given, Outside, Reading};
+pub use output::schemas;
 
 /// Discovers how a Kubernetes cluster is wired and keeps it as HyperNode objects.
 #[derive(Debug, Parser)]
@@ -100,6 +103,8 @@ enum Verb {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write the manual into a folder, one page for each verb
+    Man(man::ManArgs),
 }
 
 /// How much is logged, and how.
@@ -299,6 +304,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.verb {
         Verb::Crd => crd::print(),
         Verb::Config(verb) => config::run(verb),
+        Verb::Man(args) => man::run(&args, command()),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut command(), "topoloom", &mut script);
@@ -321,7 +327,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
                 Verb::ReadOnly(args) => read_only::run(args).await,
                 Verb::Debug(verb) => debug::run(verb).await,
                 // Done above, or with its layers.
-                Verb::Run(_) | Verb::Crd | Verb::Config(_) | Verb::Completions { .. } => Ok(ExitCode::SUCCESS),
+                Verb::Run(_) | Verb::Crd | Verb::Config(_) | Verb::Man(_) | Verb::Completions { .. } => {
+                    Ok(ExitCode::SUCCESS)
+                }
             }
         }),
     }

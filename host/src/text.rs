@@ -40,6 +40,15 @@ pub(crate) fn word(text: &str) -> String {
     line(text, WORD)
 }
 
+/// The longest name of a holder of a lease, in bytes: a name of a pod has 253 at most, and 37 follow.
+const HOLDER: usize = 300;
+
+/// The holder of a lease, as it calls itself: every client that may write the lease may write any text there.
+#[must_use]
+pub(crate) fn holder(text: &str) -> String {
+    line(text, HOLDER)
+}
+
 /// What a panic says, on one line and of bounded length.
 #[must_use]
 pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> String {

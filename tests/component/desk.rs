@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use topoloom::plugin::trust::TrustKeys;
 use topoloom::plugin::{Digest, builtin};
-use topoloom_tests::guest;
+use topoloom_tests::{guest, schema};
 
 use crate::guests::{MUTE_VILLAIN, VILLAIN, host, wat};
 
@@ -99,8 +99,8 @@ fn nothing_is_signed_with_what_is_no_private_key() {
 /// What `inspect -o json` says.
 fn inspect(desk: &Desk, words: &[&str]) -> (Option<i32>, Value) {
     let end = desk.run(&[&["inspect", "-o", "json"], words].concat());
-    let said = serde_json::from_str(&end.out);
-    (end.code, said.unwrap_or_else(|error| panic!("{error}: {}{}", end.out, end.error)))
+    let said = schema::checked(&end.out);
+    (end.code, said.unwrap_or_else(|error| panic!("{error:#}: {}", end.error)))
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
+use topoloom_tests::schema;
+
 use crate::guests::host;
 
 /// The binary with nothing in its environment but what is given.
@@ -56,9 +58,14 @@ fn files_are_checked_where_no_cluster_is() {
     let document = "networkTopologyDiscovery:\n- source: label\n  enabled: true\n";
     let (code, out, error) = run(&["config", "check", "-"], &[], document);
     assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
-    assert_eq!(out, "-: line 1: discovery document, entries: 1, enabled and sound: 1\n");
+    assert_eq!(out, "-: line 1: discovery document, entries: 1, enabled and valid: 1\n");
     let (code, out, _) = run(&["config", "check", "/no/such", "-"], &[], "read-only: 3\n");
     assert_eq!(code, Some(1), "{out}");
+    let (_, json, _) = run(&["config", "check", "/no/such", "-", "-o", "json"], &[], "read-only: 3\n");
+    let checked = schema::checked(&json).unwrap();
+    let files: Vec<_> = checked["files"].as_array().unwrap().iter().map(|file| file["mistakes"].clone()).collect();
+    assert_eq!(files, [1, 1], "{json}");
+    assert_eq!(checked["files"][1]["findings"][0]["kind"], "part", "{json}");
     assert!(out.contains("/no/such: mistake: ") && out.contains("--read-only 3 (- line 1): must be true"), "{out}");
 }
 

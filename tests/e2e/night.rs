@@ -9,6 +9,7 @@ use topoloom_tests::chart::{self, Installed};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
+use topoloom_tests::schema;
 
 /// Runs a verb as in the container of the install: whether it succeeded, and what it printed.
 async fn said(installed: &Installed, kubeconfig: &Path, arguments: &[&str]) -> Result<(bool, String)> {
@@ -71,6 +72,12 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     assert!(passed && !text.contains("[warn]"), "{text}");
     let (passed, text) = said(&installed, &admin, &["preflight", "--service-account", "default/nobody"]).await?;
     assert!(!passed && text.contains(r#"resources: ["nodes"], verbs: ["list", "watch"]"#), "{text}");
+    // The same for programs.
+    let checks = ["preflight", "-o", "json", "--service-account", "default/stranger"];
+    let (passed, text) = said(&installed, &admin, &checks).await?;
+    let checks = schema::checked(&text)?;
+    let failed = checks["checks"].as_array().into_iter().flatten().filter(|check| check["mark"] == "fail").count();
+    assert!(!passed && failed > 0 && checks["fail"] == json!(failed), "{text}");
     // A lease in a namespace that nobody made: no replica would ever lead.
     let elsewhere = ["preflight", "--leader-elect-resource-namespace", "nowhere"];
     let (passed, text) = said(&installed, &admin, &elsewhere).await?;
@@ -128,6 +135,10 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     });
     chart::apply(&scene, &[hook]).await?;
     fails_with(&installed, &["admission of HyperNodes: WebhookUnreachable", "gone.example.com"]).await;
+    // Who only watches so far hears of it too, before it is in the way.
+    let (passed, text) = said(&installed, &admin, &["preflight", "--observe"]).await?;
+    let seen = "[warn] admission of HyperNodes: WebhookUnreachable";
+    assert!(passed && text.contains(seen) && text.contains("before HyperNodes are written here"), "{text}");
     scene.plane.kubectl(&["delete", "validatingwebhookconfiguration", "gone"]).await?;
 
     scene.plane.kubectl(&["delete", "crd", "hypernodes.topology.volcano.sh"]).await?;
@@ -275,7 +286,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     // Everything, for who may list pods; what is left, for the host itself.
     let (good, text) = said(&installed, &admin, &["status", "-o", "json"]).await?;
     assert!(good, "{text}");
-    let status: Value = serde_json::from_str(&text)?;
+    let status = schema::checked(&text)?;
     let roles: Vec<_> = ["/replicas/0", "/replicas/1"].iter().filter_map(|at| status.pointer(at)).collect();
     let roles: Vec<_> = roles.iter().map(|it| (it["name"].as_str(), it["leads"].clone())).collect();
     assert_eq!(roles, [(Some("replica-a"), json!(["hypernode"])), (Some("replica-b"), json!([]))], "{text}");
@@ -285,7 +296,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     assert_eq!(status["sources"][0]["state"], "Serving", "{text}");
     let selector = ["status", "-o", "json", "--selector", "app.kubernetes.io/name=topoloom"];
     let (_, text) = said(&installed, &admin, &selector).await?;
-    let status: Value = serde_json::from_str(&text)?;
+    let status = schema::checked(&text)?;
     assert_eq!((&status["replicas"][0]["pod"], &status["replicas"][1]), (&Value::Null, &Value::Null), "{text}");
     let metrics = leader.get("/metrics").await?;
     for series in [

@@ -1,6 +1,7 @@
 //! The command line against a live cluster.
 
 use anyhow::Result;
+use serde_json::json;
 use topoloom_tests::scene::{RACKS, Scene};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,6 +21,25 @@ async fn tree_plan_explain_pause_and_list_tell_the_truth() -> Result<()> {
     assert!(tree.contains("├─ tier 1") && tree.contains("ex.io/rack=a") && !tree.contains("drift"), "{tree}");
     let explained = scene.cli(&["explain", "m8"]).await?;
     assert!(explained.contains("not placed") && explained.contains("ex.io/rack"), "{explained}");
+    // The same for programs, each as its schema says.
+    let explained = scene.json(&["explain", "m8"]).await?;
+    let of_label = &explained["sources"][0];
+    assert_eq!((&explained["exists"], &of_label["placements"]), (&json!(true), &json!([])), "{explained}");
+    let read = of_label["read"].as_array().cloned().unwrap_or_default();
+    assert!(read.iter().any(|column| column["value"] == "s") && read.iter().any(|column| column["value"].is_null()));
+    let placed = scene.json(&["explain", "m1"]).await?;
+    let placed = &placed["sources"][0];
+    let groups = placed["placements"][0]["groups"].as_array().cloned().unwrap_or_default();
+    let tiers: Vec<_> = groups.iter().map(|group| group["tier"].clone()).collect();
+    assert_eq!((tiers, &placed["inForce"][0]), (vec![json!(1), json!(2)], &groups[0]["name"]), "{placed}");
+    let tree = scene.json(&["tree"]).await?;
+    let label = &tree["sources"][0];
+    assert_eq!((&label["source"], &label["state"], &label["drift"]), (&json!("label"), &json!("Serving"), &json!(0)));
+    assert_eq!(label["round"]["nodes"], json!({"covered": 2, "total": 3}), "{tree}");
+    let objects = label["hyperNodes"].as_array().cloned().unwrap_or_default();
+    let spine = objects.iter().find(|object| object["content"]["tier"] == 2).cloned().unwrap_or_default();
+    assert_eq!((&spine["nodeCount"], &spine["storedNodeCount"]), (&json!(2), &json!(2)), "{tree}");
+    assert_eq!(spine["content"]["children"].as_array().map(Vec::len), Some(2), "{tree}");
 
     scene.cli(&["source", "pause", "label"]).await?;
     scene.until_state("label", "Paused").await;
@@ -28,8 +48,19 @@ async fn tree_plan_explain_pause_and_list_tell_the_truth() -> Result<()> {
     assert!(plan.contains("update") && plan.contains("delete"), "{plan}");
     let tree = scene.cli(&["tree"]).await?;
     assert!(tree.contains("drift"), "{tree}");
+    let plan = scene.json(&["plan"]).await?;
+    let writes = plan["sources"][0]["writes"].as_array().cloned().unwrap_or_default();
+    let verbs: Vec<_> = writes.iter().filter_map(|write| write["action"].as_str()).collect();
+    assert!(verbs.contains(&"update") && verbs.last() == Some(&"delete"), "{plan}");
+    assert!(writes.last().is_some_and(|write| write["after"] != json!([]) && write.get("content").is_none()), "{plan}");
     let list = scene.cli(&["source", "list"]).await?;
     assert!(list.contains("Paused"), "{list}");
+    let list = scene.json(&["source", "list"]).await?;
+    let label = &list["sources"][0];
+    assert_eq!((&label["state"], &label["nodes"]), (&json!("Paused"), &json!({"covered": 2, "total": 3})), "{list}");
+    let plugins = scene.json(&["plugin", "list"]).await?;
+    let serving = &plugins["sources"][0];
+    assert_eq!((&serving["plugin"], &serving["origin"]), (&label["plugin"], &json!("Builtin")), "{plugins}");
     assert_eq!(scene.topology().await?.len(), 3, "a paused source writes nothing");
     scene.cli(&["source", "pause", "label", "--resume"]).await?;
     scene.until(&["tier 2 ex.io/spine=s (2): ex.io/rack=a", "tier 1 ex.io/rack=a (2): m1 m2"]).await;

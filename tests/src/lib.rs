@@ -25,5 +25,6 @@ pub mod lock_order;
 pub mod once;
 pub mod pages;
 pub mod scene;
+pub mod schema;
 pub mod soak;
 pub mod volcano_chart;

@@ -151,6 +151,14 @@ impl Scene {
         Ok(String::from_utf8(output.stdout)?)
     }
 
+    /// The same with `-o json`, held against its schema.
+    ///
+    /// # Errors
+    /// When it fails, or prints what the schema does not allow.
+    pub async fn json(&self, arguments: &[&str]) -> Result<serde_json::Value> {
+        crate::schema::checked(&self.cli(&[arguments, &["-o", "json"]].concat()).await?)
+    }
+
     /// Writes the configuration.
     ///
     /// # Errors

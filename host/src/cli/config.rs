@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, FromArgMatches, Subcommand};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::options::{Reading, flags, read_file};
+use super::output::{Document as Shown, OutputArgs};
+use super::read_options;
 use super::run::{Depth, RunArgs};
-use super::{print, read_options};
 use crate::config::sort::{Content, Part, sort};
 use crate::config::{Document, Error, MAX_BYTES};
 
@@ -25,29 +28,82 @@ pub(super) struct CheckArgs {
     /// Options files, discovery documents, or manifests of ConfigMaps with such a document; - reads standard input
     #[arg(required = true, value_name = "FILE|-")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What was found in files that the host reads.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Checked {
+    files: Vec<Findings>,
+}
+
+impl Shown for Checked {
+    const KIND: &'static str = "ConfigCheck";
 }
 
 /// What was found in one file.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct Findings {
-    /// What it is, and every mistake and warning, each on a line of its own.
-    lines: Vec<String>,
+    /// The file; `-` is standard input.
+    file: String,
+    /// How many mistakes there are; the exit code is 1 where there are any.
     mistakes: usize,
+    /// What it is, and everything that is wrong with it, in the order in which it was found.
+    findings: Vec<Finding>,
+}
+
+/// One thing that was found.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Finding {
+    kind: Kind,
+    /// With the line of the file, where there is one.
+    message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// What a part of the file is.
+    Part,
+    /// The host would not take it.
+    Mistake,
+    /// The host takes it, and something about it is unusual.
+    Warning,
 }
 
 /// Does what the verb says.
 pub(super) fn run(verb: ConfigVerb) -> anyhow::Result<ExitCode> {
     let ConfigVerb::Check(args) = verb;
-    let mut mistakes = 0;
-    for path in &args.files {
+    let found = args.files.iter().map(|path| {
         let text = if path.as_os_str() == "-" { standard_input() } else { read_options(path) };
         let findings = text.map_or_else(Findings::unreadable, |text| check(path, &text));
-        mistakes += findings.mistakes;
-        for line in findings.lines {
-            print::out(&format!("{}: {line}\n", path.display()));
+        Findings { file: path.display().to_string(), ..findings }
+    });
+    let checked = Checked { files: found.collect() };
+    args.output.print(&checked, text)?;
+    let is_good = checked.files.iter().all(|findings| findings.mistakes == 0);
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn text(checked: &Checked) -> String {
+    let of_file = |findings: &Findings| -> String {
+        findings.findings.iter().map(|finding| format!("{}: {}\n", findings.file, finding.line())).collect()
+    };
+    checked.files.iter().map(of_file).collect()
+}
+
+impl Finding {
+    fn line(&self) -> String {
+        match self.kind {
+            Kind::Part => self.message.clone(),
+            Kind::Mistake => format!("mistake: {}", self.message),
+            Kind::Warning => format!("warning: {}", self.message),
         }
     }
-    Ok(if mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn standard_input() -> Result<String, String> {
@@ -69,11 +125,19 @@ impl Findings {
 
     fn mistake(&mut self, what: &str) {
         self.mistakes += 1;
-        self.lines.push(format!("mistake: {what}"));
+        self.put(Kind::Mistake, what);
     }
 
     fn warning(&mut self, what: &str) {
-        self.lines.push(format!("warning: {what}"));
+        self.put(Kind::Warning, what);
+    }
+
+    fn part(&mut self, what: &str) {
+        self.put(Kind::Part, what);
+    }
+
+    fn put(&mut self, kind: Kind, what: &str) {
+        self.findings.push(Finding { kind, message: what.to_owned() });
     }
 }
 
@@ -95,14 +159,14 @@ fn check(path: &Path, text: &str) -> Findings {
             }
             Content::Options(Ok(file)) => {
                 let count = file.settings.len();
-                findings.lines.push(format!("line {line}: options file, {count} of its flags known"));
+                findings.part(&format!("line {line}: options file, {count} of its flags known"));
                 options(read_file(&command, path, file), &mut findings);
             }
             Content::Options(Err(error)) => {
-                findings.lines.push(format!("line {line}: options file"));
+                findings.part(&format!("line {line}: options file"));
                 findings.mistake(&error.to_string());
             }
-            Content::Manifest(what) => findings.lines.push(format!("line {line}: {what}, of which nothing is read")),
+            Content::Manifest(what) => findings.part(&format!("line {line}: {what}, of which nothing is read")),
             Content::Unknown => findings.mistake(&format!(
                 "line {line}: neither options of `run`, whose keys are its flags, nor a discovery document, whose key is \
                  networkTopologyDiscovery"
@@ -119,12 +183,12 @@ fn discovery(what: &str, line: usize, document: Result<Document, Error>, finding
     match document {
         Ok(document) => {
             let (all, enabled) = (document.entries.len(), document.enabled().count());
-            findings.lines.push(format!("line {line}: {what}, entries: {all}, enabled and sound: {enabled}"));
+            findings.part(&format!("line {line}: {what}, entries: {all}, enabled and valid: {enabled}"));
             document.errors().for_each(|problem| findings.mistake(&problem.to_string()));
             document.warnings.iter().for_each(|problem| findings.warning(&problem.to_string()));
         }
         Err(error) => {
-            findings.lines.push(format!("line {line}: {what}"));
+            findings.part(&format!("line {line}: {what}"));
             findings.mistake(&error.to_string());
         }
     }
@@ -153,7 +217,7 @@ mod tests {
 
     fn found(text: &str) -> (Vec<String>, usize) {
         let findings = check(Path::new("f.yaml"), text);
-        (findings.lines, findings.mistakes)
+        (findings.findings.iter().map(Finding::line).collect(), findings.mistakes)
     }
 
     #[test]
@@ -162,11 +226,11 @@ mod tests {
             ("leader-elect: false\nconcurrency: 4\n", "line 1: options file, 2 of its flags known"),
             (
                 "networkTopologyDiscovery:\n- source: label\n  enabled: true\n",
-                "line 1: discovery document, entries: 1, enabled and sound: 1",
+                "line 1: discovery document, entries: 1, enabled and valid: 1",
             ),
             (
                 "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: n}\ndata:\n  volcano-controller.conf: |\n    networkTopologyDiscovery: []\n",
-                "line 1: discovery document in ConfigMap n/c, entries: 0, enabled and sound: 0",
+                "line 1: discovery document in ConfigMap n/c, entries: 0, enabled and valid: 0",
             ),
         ] {
             assert_eq!(found(text), (vec![wanted.to_owned()], 0), "{text}");

@@ -1,6 +1,6 @@
 //! `topoloom fabric`: what the cables say, and a fabric to rehearse with.
 
-mod report;
+pub(super) mod report;
 mod simulate;
 
 use std::process::ExitCode;

@@ -2,8 +2,8 @@
 //!
 //! What a verdict needs is read anew; nothing is believed that a cache says. Only `release` writes.
 
-mod explain;
-mod list;
+pub(super) mod explain;
+pub(super) mod list;
 mod look;
 mod release;
 
@@ -17,6 +17,7 @@ use topoloom_core::nodelock::{Retry, Takeover};
 
 use super::ClusterArgs;
 use super::options::values;
+use super::output::OutputArgs;
 use super::plugin::read_bounded;
 use crate::config::lock_resources;
 use crate::nodelock::lock::{EXPIRE_DEFAULT, EXPIRE_VARIABLE, Options};
@@ -72,15 +73,8 @@ impl From<TakeoverWord> for Takeover {
 pub(super) struct ListArgs {
     #[command(flatten)]
     terms: TermsArgs,
-    /// Text for people or JSON for programs
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    output: Output,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Flags of `lock explain`.
@@ -90,6 +84,8 @@ pub(super) struct NodeArgs {
     terms: TermsArgs,
     /// The node
     node: String,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Flags of `lock release`.

@@ -1,13 +1,18 @@
 //! `topoloom plan`: what a round would write now.
 
+pub(super) mod document;
+
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
 use topoloom_core::topology::guard::Verdict;
 
+use super::ClusterArgs;
 use super::live::{Live, heading, outcome};
-use super::{ClusterArgs, print};
+use super::output::OutputArgs;
+use crate::discovery::oneshot::Shot;
+use document::Plans;
 
 /// Flags of `plan`.
 #[derive(Debug, Args)]
@@ -20,6 +25,8 @@ pub(super) struct PlanArgs {
     /// Exit with 3 when there is something to write, and with 1 when no entry is enabled
     #[arg(long)]
     exit_code: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Exit code of `--exit-code` when there is something to write.
@@ -29,9 +36,19 @@ const DUE: u8 = 3;
 pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     let mut live = Live::look(&args.cluster).await?;
     let shots = live.rounds(args.source.as_deref()).await?;
+    args.output.print(&Plans::of(&shots), |_| text(&shots))?;
+    let due = shots.iter().any(|shot| shot.result.as_ref().is_ok_and(|found| !found.decision.plan.is_empty()));
+    Ok(match outcome(&shots) {
+        // Who asks by the code takes "nothing to write" for "all is as it should be".
+        ExitCode::SUCCESS if shots.is_empty() && args.exit_code => ExitCode::FAILURE,
+        ExitCode::SUCCESS if due && args.exit_code => ExitCode::from(DUE),
+        code => code,
+    })
+}
+
+fn text(shots: &[Shot]) -> String {
     let mut text = String::new();
-    let mut due = false;
-    for shot in &shots {
+    for shot in shots {
         let _ = writeln!(text, "{}", heading(&shot.source, shot));
         match &shot.result {
             Err(message) => {
@@ -39,7 +56,6 @@ pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
             }
             Ok(found) => {
                 let plan = &found.decision.plan;
-                due |= !plan.is_empty();
                 if let Verdict::Held(held) = &found.decision.verdict {
                     let _ = writeln!(text, "  held, nothing of this would be written: {}", held.sentence);
                     let _ = writeln!(text, "  result {}", found.decision.hash);
@@ -54,11 +70,5 @@ pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     if shots.is_empty() {
         text.push_str("no entry of the configuration is enabled\n");
     }
-    print::out(&text);
-    Ok(match outcome(&shots) {
-        // Who asks by the code takes "nothing to write" for "all is as it should be".
-        ExitCode::SUCCESS if shots.is_empty() && args.exit_code => ExitCode::FAILURE,
-        ExitCode::SUCCESS if due && args.exit_code => ExitCode::from(DUE),
-        code => code,
-    })
+    text
 }

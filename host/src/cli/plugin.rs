@@ -2,10 +2,10 @@
 
 mod diff;
 mod file;
-mod inspect;
+pub(super) mod inspect;
 mod push;
 mod sandbox;
-mod serving;
+pub(super) mod serving;
 mod sign;
 
 pub(super) use file::read_bounded;

@@ -6,7 +6,7 @@
 mod access;
 mod cluster;
 mod config;
-mod line;
+pub(super) mod line;
 mod wishes;
 
 use std::net::SocketAddr;
@@ -19,14 +19,14 @@ use topoloom_core::controllers::{HYPER_NODE, OURS, Selection};
 use super::host_args::{HostArgs, RivalArgs, SweepWord};
 use super::installation::Without;
 use super::options::values;
-use super::print;
+use super::output::OutputArgs;
 use crate::cluster::access::{Extent, Kept, Locks, Setting};
 use crate::cluster::{Reason, leases};
 use crate::config::{Location, References};
 use crate::endpoints::Outside;
 use crate::manager::options::SweepMode;
 use access::Subject;
-use line::{Line, Mark};
+use line::{Checks, Line, Mark};
 
 /// Flags of `preflight`.
 #[derive(Debug, Args)]
@@ -59,6 +59,8 @@ pub(super) struct PreflightArgs {
     /// Ask for the rights of this ServiceAccount in place of our own
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
     service_account: Option<Subject>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 fn account(text: &str) -> Result<Subject, String> {
@@ -108,7 +110,7 @@ pub(super) async fn run(mut args: PreflightArgs) -> anyhow::Result<ExitCode> {
                 }
                 _ => "look at the network, the address and the certificate in the kubeconfig",
             };
-            return Ok(end(&[Line::fail("API server", format!("{where_}: {refusal}"), todo)]));
+            return end(args.output, vec![Line::fail("API server", format!("{where_}: {refusal}"), todo)]);
         }
     };
     let mut lines = vec![Line::ok("API server", format!("{} at {}", server.version, where_.trim_end_matches('/')))];
@@ -132,13 +134,14 @@ pub(super) async fn run(mut args: PreflightArgs) -> anyhow::Result<ExitCode> {
         lines.extend(cluster::second_writers(&client, &setting, server.now).await);
         lines.push(cluster::admission(&client, setting.extent).await);
     }
-    Ok(end(&lines))
+    end(args.output, lines)
 }
 
 /// Prints the lines and what they come to.
-fn end(lines: &[Line]) -> ExitCode {
-    print::out(&line::render(lines));
-    if lines.iter().any(|line| line.mark == Mark::Fail) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+fn end(output: OutputArgs, lines: Vec<Line>) -> anyhow::Result<ExitCode> {
+    let checks = Checks::of(lines);
+    output.print(&checks, line::render)?;
+    Ok(if checks.count(Mark::Fail) > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 #[cfg(test)]

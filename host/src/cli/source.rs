@@ -1,5 +1,7 @@
 //! `topoloom source …` and `topoloom confirm`: the operator's verbs (decision H17).
 
+pub(super) mod list;
+
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use topoloom_api::{DiscoverySource, HyperNode, object_name};
 use topoloom_core::plugin::Digest;
 use topoloom_core::topology::Object;
 
-use super::live::{Live, list};
+use super::live::{self, Live};
 use super::{ClusterArgs, print};
 use crate::cluster::{Reason, Refusal};
 use crate::config::Standing;
@@ -49,20 +51,13 @@ pub(super) struct ConfirmArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum SourceVerb {
     /// Show every source: state, plugin, coverage, and what it says
-    List(ListArgs),
+    List(list::ListArgs),
     /// Delete what a source left behind: its HyperNodes, in a safe order, and its DiscoverySource
     Delete(DeleteArgs),
     /// Run a round now
     Run(NameArgs),
     /// Run no rounds and write nothing, until resumed
     Pause(PauseArgs),
-}
-
-/// Flags of `source list`.
-#[derive(Debug, Args)]
-pub(super) struct ListArgs {
-    #[command(flatten)]
-    cluster: ClusterArgs,
 }
 
 /// A source.
@@ -124,7 +119,7 @@ pub(super) async fn confirm(args: ConfirmArgs) -> anyhow::Result<ExitCode> {
 /// Does what a verb says.
 pub(super) async fn run(verb: SourceVerb) -> anyhow::Result<ExitCode> {
     match verb {
-        SourceVerb::List(args) => show(&args).await,
+        SourceVerb::List(args) => list::run(&args).await,
         SourceVerb::Delete(args) => delete(&args).await,
         SourceVerb::Run(args) => {
             let api: Api<DiscoverySource> = Api::all(args.cluster.connect().await?);
@@ -140,31 +135,6 @@ pub(super) async fn run(verb: SourceVerb) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-async fn show(args: &ListArgs) -> anyhow::Result<ExitCode> {
-    let client = args.cluster.connect().await?;
-    let mut sources = list::<DiscoverySource>(&client).await.context("listing DiscoverySources")?;
-    sources.sort_by(|a, b| a.status.source.cmp(&b.status.source));
-    let head = ["SOURCE", "STATE", "PLUGIN", "DIGEST", "NODES", "GROUPS", "LAST SUCCESS", "MESSAGE"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for source in &sources {
-        let status = &source.status;
-        let plugin = status.plugin.as_ref();
-        let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        rows.push(vec![
-            status.source.clone(),
-            status.state.map_or("-", |state| state.as_str()).to_owned(),
-            plugin.map_or_else(|| "-".to_owned(), |plugin| format!("{} {}", plugin.name, plugin.version)),
-            plugin.map_or_else(|| "-".to_owned(), |plugin| plugin.digest.chars().take(19).collect()),
-            status.nodes.map_or_else(|| "-".to_owned(), |nodes| format!("{}/{}", nodes.covered, nodes.total)),
-            number(status.groups),
-            status.last_success.clone().unwrap_or_else(|| "-".to_owned()),
-            status.message.clone(),
-        ]);
-    }
-    print::out(&print::table(&rows));
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Why a host seems to run the source, as far as its DiscoverySource tells.
@@ -204,7 +174,7 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
             bail!("source {:?} is not deleted: {why}. If you are sure, add --force", args.source);
         }
     }
-    let hyper_nodes = list::<HyperNode>(&client).await.context("listing HyperNodes")?;
+    let hyper_nodes = live::list::<HyperNode>(&client).await.context("listing HyperNodes")?;
     let objects: Vec<Arc<Object>> = hyper_nodes.iter().map(convert::object).map(Arc::new).collect();
     let source = args.source.as_str().into();
     let count = objects.iter().filter(|object| object.source.as_ref() == Some(&source)).count();

@@ -12,11 +12,14 @@ mod waits;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::admin as server;
 use super::host_args::{HostArgs, RivalArgs};
-use super::{admin as server, print};
+use super::output::parts::Nodes;
+use super::output::{Document, OutputArgs};
 use crate::cluster::leases::Held;
 use crate::cluster::writers::Writer;
 use waits::Waiting;
@@ -31,22 +34,15 @@ pub(super) struct StatusArgs {
     /// What the pods of the replicas are listed by, as kubectl has it; default: the labels of the pod that leads
     #[arg(long, env = "TOPOLOOM_SELECTOR", value_name = "LABELS")]
     selector: Option<String>,
-    /// Text for people or JSON for programs
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    output: Output,
+    #[command(flatten)]
+    output: OutputArgs,
     /// The admin server of one replica, which says more about it: PORT, IP:PORT or a URL; default: 8082, where it answers
     #[arg(long, value_name = "ADDRESS", value_parser = server::address)]
     admin: Option<SocketAddr>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
-}
-
-/// Everything that was seen.
-#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+/// Who leads, the replicas, each source and what waits.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Status {
     /// When, by the clock of the API server, RFC 3339.
@@ -71,8 +67,12 @@ pub(super) struct Status {
     remarks: Vec<String>,
 }
 
+impl Document for Status {
+    const KIND: &'static str = "Status";
+}
+
 /// The lease of one group.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Lease {
     group: &'static str,
@@ -81,7 +81,7 @@ pub(super) struct Lease {
 }
 
 /// One replica.
-#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Replica {
     /// The pod.
@@ -94,7 +94,7 @@ pub(super) struct Replica {
 }
 
 /// What a pod says.
-#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Pod {
     image: String,
@@ -107,7 +107,7 @@ pub(super) struct Pod {
 }
 
 /// One source.
-#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Source {
     source: String,
@@ -115,8 +115,7 @@ pub(super) struct Source {
     /// Name and version of the plugin that serves.
     plugin: String,
     digest: String,
-    /// Nodes that have a place, and all of them.
-    nodes: Option<(i64, i64)>,
+    nodes: Option<Nodes>,
     groups: Option<i64>,
     /// Seconds since a round succeeded. What is stored is refreshed every ten minutes at least.
     lag_seconds: Option<i64>,
@@ -125,7 +124,7 @@ pub(super) struct Source {
 }
 
 /// Who else writes HyperNodes.
-#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SecondWriters {
     leases: Vec<Held>,
@@ -133,7 +132,7 @@ pub(super) struct SecondWriters {
 }
 
 /// What the admin server of one replica says.
-#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OneReplica {
     admin: String,
@@ -145,7 +144,7 @@ pub(super) struct OneReplica {
 }
 
 /// One work queue of it.
-#[derive(Debug, Default, Clone, PartialEq, Serialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Queue {
     name: String,
@@ -165,9 +164,6 @@ pub(super) async fn run(args: StatusArgs) -> anyhow::Result<ExitCode> {
         Err(_) if args.admin.is_none() => {}
         Err(error) => status.remarks.push(format!("{error:#}")),
     }
-    match args.output {
-        Output::Text => print::out(&show::text(&status)),
-        Output::Json => print::out(&format!("{}\n", serde_json::to_string_pretty(&status)?)),
-    }
+    args.output.print(&status, show::text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,16 +1,22 @@
 //! `topoloom tree`: what is in force, as a tree.
 
+pub(super) mod document;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use topoloom_api::condition::Condition;
+use topoloom_api::discovery_source::DiscoverySourceStatus;
 use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Spec};
 
+use super::ClusterArgs;
 use super::live::{Live, coverage, diagnostics, outcome};
-use super::{ClusterArgs, print};
+use super::output::OutputArgs;
+use document::{Complaint, Stored, Tree, Trees};
 
 /// Nodes of a group that are named when nobody asked for all.
 const SHOWN: usize = 4;
@@ -28,6 +34,8 @@ pub(super) struct TreeArgs {
     /// List the nodes of every group
     #[arg(long)]
     show_nodes: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// One object of a tree.
@@ -61,7 +69,7 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
     index.settle(&live.store.view(&keys));
     let mut sources: BTreeSet<Option<Arc<str>>> = objects.iter().map(|object| object.source.clone()).collect();
     sources.extend(shots.iter().map(|shot| Some(Arc::clone(&shot.source))));
-    let mut text = String::new();
+    let (mut text, mut trees) = (String::new(), Trees::default());
     for source in sources.iter().filter(|source| args.source.is_none() || source.as_deref() == args.source.as_deref()) {
         let of_source: Vec<(&Object, Option<i64>)> = objects
             .iter()
@@ -80,15 +88,19 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
         let _ = writeln!(text, "{title}{state}  {} HyperNodes", of_source.len());
         let leaves: Vec<Leaf> = of_source.iter().map(|(object, count)| leaf(object, *count, &index)).collect();
         text.push_str(&forest_text(&leaves, args.show_nodes));
+        let stored = of_source.iter().map(|(object, count)| Stored::of(object, *count, &index));
+        let mut tree = Tree::new(source.as_deref(), stored.collect());
         if let Some(status) = status {
-            for condition in &status.conditions {
-                let good = matches!(condition.type_.as_str(), "Configured" | "Loaded" | "Discovered" | "Applied");
-                if (condition.status == "True") != good {
-                    let _ = writeln!(text, "  ! {} ({}): {}", condition.type_, condition.reason, condition.message);
-                }
+            tree.state = status.state.map(|state| state.as_str());
+            tree.complaints = complaints(status).map(Complaint::from).collect();
+            for condition in complaints(status) {
+                let _ = writeln!(text, "  ! {} ({}): {}", condition.type_, condition.reason, condition.message);
             }
         }
-        match shots.iter().find(|shot| Some(&shot.source) == source.as_ref()).map(|shot| &shot.result) {
+        let shot = shots.iter().find(|shot| Some(&shot.source) == source.as_ref());
+        shot.into_iter().for_each(|shot| tree.now(shot));
+        trees.sources.push(tree);
+        match shot.map(|shot| &shot.result) {
             Some(Ok(found)) => {
                 let _ = writeln!(text, "  {}", coverage(found));
                 text.push_str(&diagnostics(found));
@@ -112,8 +124,16 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
     } else if text.is_empty() {
         text.push_str("there are no HyperNodes, and no entry of the configuration is enabled\n");
     }
-    print::out(&text);
+    args.output.print(&trees, |_| text)?;
     Ok(outcome(&shots))
+}
+
+/// Conditions that are not as they should be.
+fn complaints(status: &DiscoverySourceStatus) -> impl Iterator<Item = &Condition> {
+    status.conditions.iter().filter(|condition| {
+        let good = matches!(condition.type_.as_str(), "Configured" | "Loaded" | "Discovered" | "Applied");
+        (condition.status == "True") != good
+    })
 }
 
 fn leaf(object: &Object, count: Option<i64>, index: &StatusIndex) -> Leaf {

@@ -9,25 +9,27 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
+use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_api::names::RELEASED_ANNOTATION;
 
 use super::Refusal;
+use crate::text;
 
 /// Where a lease does not say how long it lasts.
 const USUAL: i32 = 15;
 
 /// One lease.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Held {
     /// Where it is.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Whether somebody holds it.
+    /// How its holder stands.
     pub standing: Standing,
-    /// Who holds it, or held it last; empty: nobody.
+    /// Its holder, or its last one; empty: it has none.
     pub holder: String,
     /// Since when, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,20 +41,20 @@ pub struct Held {
     pub duration_seconds: i32,
     /// How often it changed hands.
     pub transitions: i32,
-    /// Who gave it back, while nobody holds it.
+    /// The holder that gave it back, while it has no other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released_by: Option<String>,
 }
 
-/// Whether somebody holds a lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// How the holder of a lease stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
     /// Its holder renewed it in time.
     Fresh,
     /// Its holder did not.
     Expired,
-    /// Nobody is written there.
+    /// It names no holder.
     Free,
 }
 
@@ -61,7 +63,7 @@ impl Held {
     #[must_use]
     pub fn of(lease: &Lease, now: Timestamp) -> Self {
         let spec = lease.spec.clone().unwrap_or_default();
-        let holder = spec.holder_identity.unwrap_or_default();
+        let holder = text::holder(spec.holder_identity.as_deref().unwrap_or_default());
         let duration = spec.lease_duration_seconds.filter(|seconds| *seconds > 0).unwrap_or(USUAL);
         let renewed = spec.renew_time.map(|time| time.0).max(noted(lease)).map(|time| now.duration_since(time));
         let is_late = renewed.is_none_or(|ago| ago > SignedDuration::from_secs(duration.into()));
@@ -70,7 +72,7 @@ impl Held {
             (false, true) => Standing::Expired,
             (false, false) => Standing::Fresh,
         };
-        let annotation = |key| lease.metadata.annotations.as_ref()?.get(key).cloned();
+        let annotation = |key| lease.metadata.annotations.as_ref()?.get(key);
         Self {
             namespace: lease.metadata.namespace.clone().unwrap_or_default(),
             name: lease.metadata.name.clone().unwrap_or_default(),
@@ -81,7 +83,7 @@ impl Held {
             renewed_seconds_ago: renewed.map(|ago| ago.as_secs().max(0)),
             duration_seconds: duration,
             transitions: spec.lease_transitions.unwrap_or(0),
-            released_by: annotation(RELEASED_ANNOTATION),
+            released_by: annotation(RELEASED_ANNOTATION).map(|by| text::holder(by)),
         }
     }
 

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::{Api, ListParams};
+use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_api::HyperNode;
 use topoloom_api::names::{FIELD_MANAGER, SOURCE_LABEL};
@@ -25,7 +26,7 @@ const PAGE: u32 = 500;
 const VOLCANOS: [&str; 2] = ["vc-controller-manager", "vc-hypernode-controller-manager"];
 
 /// A program that changed objects of a source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Writer {
     /// The field manager.
     pub manager: String,

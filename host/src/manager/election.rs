@@ -578,12 +578,7 @@ impl Runner {
                 self.gate.close();
                 self.held.close();
                 self.pulse.until.store(0, Ordering::SeqCst);
-                match other {
-                    Standing::Unread | Standing::Leading(_) => Role::Unknown,
-                    Standing::Following(holder) => Role::Follower(Arc::clone(holder)),
-                    Standing::Free => Role::Follower("".into()),
-                    Standing::Lost(lost) => Role::Lost(lost.clone()),
-                }
+                role(other)
             }
         };
         self.metrics.role(self.group, &role);
@@ -603,8 +598,7 @@ impl Runner {
                 Role::Leader => tracing::info!(group, lease, identity = &**self.candidate.me(), "leads"),
                 Role::Lost(lost) => tracing::error!(group, lease, why = %lost, "the lease is lost"),
                 Role::Follower(holder) if !holder.is_empty() => {
-                    let holder = crate::text::line(holder, 200);
-                    tracing::info!(group, lease, holder, "follows");
+                    tracing::info!(group, lease, holder = &**holder, "follows");
                 }
                 Role::Follower(_) | Role::Unknown => {}
             }
@@ -670,6 +664,18 @@ impl Runner {
         let lease = lease::release(self.stored.as_ref(), &self.wanted(0), version);
         let answer = api.replace(&self.name, &kube::api::PostParams::default(), &lease).await;
         answer.map(|_| ()).map_err(|error| Refusal::of(&error))
+    }
+}
+
+/// What a process that does not lead is. Another holder is who it says it is, and that goes into the log.
+fn role(standing: &Standing) -> Role {
+    let shown = |holder: &str| crate::text::holder(holder).into();
+    match standing {
+        Standing::Unread | Standing::Leading(_) => Role::Unknown,
+        Standing::Following(holder) => Role::Follower(shown(holder)),
+        Standing::Free => Role::Follower("".into()),
+        Standing::Lost(Lost::Taken(holder)) => Role::Lost(Lost::Taken(shown(holder))),
+        Standing::Lost(lost) => Role::Lost(lost.clone()),
     }
 }
 

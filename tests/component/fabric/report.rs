@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use topoloom_simulator::{
     Credentials, Fabric, FabricDocument, HostKind, LinkState, PortName, Shape, SharedFabric, Simulator, Ufm,
 };
+use topoloom_tests::schema;
 
 use super::Desk;
 
@@ -104,7 +105,7 @@ async fn what_is_wrong_in_a_hall_is_named_with_its_evidence() {
 
         let end = hall.report(source, "-o json").await;
         assert_eq!(end.code, Some(0), "without --exit-code findings are no failure: {}", end.error);
-        let said: Value = serde_json::from_str(&end.out).unwrap();
+        let said = schema::checked(&end.out).unwrap();
         let said = &said["sources"][0];
         assert_eq!((&said["source"], &said["error"]), (&json!(source), &Value::Null));
         let found = |code: &str, key: &str| -> Vec<Value> {

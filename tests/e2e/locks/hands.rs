@@ -26,8 +26,14 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
     assert!(row("gpu-2").contains("unparsable"), "{listed}");
     assert!(row("gpu-3").contains("vanished"), "{listed}");
     assert!(listed.ends_with("1 of 4 nodes are free\n"), "{listed}");
-    let json: Value = serde_json::from_str(&scene.cli(&["lock", "list", "-o", "json"]).await?)?;
-    assert_eq!((json[0]["node"].as_str(), json[0]["uid"].as_str()), (Some("gpu-1"), pod.metadata.uid.as_deref()));
+    let listed = scene.json(&["lock", "list"]).await?;
+    let lock = &listed["locks"][0];
+    assert_eq!((lock["node"].as_str(), lock["uid"].as_str()), (Some("gpu-1"), pod.metadata.uid.as_deref()));
+    assert_eq!((&listed["nodes"], &listed["free"]), (&json!(4), &json!(1)), "{listed}");
+    let said = scene.json(&["lock", "explain", "gpu-1"]).await?;
+    let lock = &said["locks"][0];
+    assert_eq!((lock["key"].as_str(), lock["state"].as_str()), (Some(LOCK), Some("allocating")), "{said}");
+    assert_eq!(scene.json(&["lock", "explain", "gpu-4"]).await?["locks"], json!([]));
 
     let value = stage.annotations("gpu-1").await?[LOCK].clone();
     let said = scene.cli(&["lock", "explain", "gpu-1"]).await?;

@@ -43,12 +43,19 @@ fn check() -> Result<()> {
     once::check(&root()?)
 }
 
+/// Where the schemas of what `-o json` prints are.
+const SCHEMAS: &str = "docs/operators/schemas";
+
 /// Everything that is generated, by file name.
 fn files() -> Result<Vec<(PathBuf, String)>> {
     let mut files = definitions()?;
     files.push((root()?.join("docs/operators/flags.md"), topoloom::cli::reference()));
     files.push((root()?.join("docs/operators/metrics.md"), topoloom::manager::metrics::catalogue::page()));
     files.push(lock_states()?);
+    for (kind, schema) in topoloom::cli::schemas() {
+        let text = serde_json::to_string_pretty(&schema)? + "\n";
+        files.push((root()?.join(format!("{SCHEMAS}/{kind}.json")), text));
+    }
     for (name, reader) in [("docs/operators/plugins.md", Reader::Operator), ("wit/README.md", Reader::Author)] {
         let path = root()?.join(name);
         let text = std::fs::read_to_string(&path).with_context(|| name.to_owned())?;

@@ -8,13 +8,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
 use topoloom_core::topology::{About, Finding};
 
+use super::super::ClusterArgs;
 use super::super::desk::{self, DeskArgs};
 use super::super::live::{Live, coverage, heading};
-use super::super::{ClusterArgs, print};
+use super::super::output::{Document, OutputArgs};
 use crate::discovery::oneshot::Shot;
 
 /// Flags of `fabric report`.
@@ -33,18 +35,57 @@ pub(in super::super) struct ReportArgs {
     /// Only this source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// How it is printed
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    output: Output,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Exit with 3 when something was found, or no node has a place
     #[arg(long)]
     exit_code: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
+/// Everything that discoverers reported in one round.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Reports {
+    sources: Vec<Report>,
+}
+
+impl Document for Reports {
+    const KIND: &'static str = "FabricReport";
+}
+
+/// What one source reported.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    source: String,
+    /// Why a round has no result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// Existing Nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<usize>,
+    /// Those that have a place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    placed: Option<usize>,
+    findings: Vec<Reported>,
+}
+
+/// One finding; at most one of `nodes`, `group` and `name` says what it is about, and without one it is the whole answer.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Reported {
+    /// A short stable word for the kind.
+    code: String,
+    detail: String,
+    /// The Nodes that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<Vec<String>>,
+    /// The group that it is about, by the id that the plugin gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    /// The thing outside of the cluster that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
 }
 
 /// Exit code of `--exit-code` when something was found.
@@ -101,10 +142,7 @@ pub(super) async fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
             (shots, failed)
         }
     };
-    match args.output {
-        Output::Text => print::out(&text(&shots)),
-        Output::Json => print::out(&format!("{}\n", serde_json::to_string_pretty(&json(&shots))?)),
-    }
+    args.output.print(&Reports::of(&shots), |_| text(&shots))?;
     let found = shots.iter().any(|shot| !findings(shot).is_empty() || places_nobody(shot));
     Ok(match (failed, found && args.exit_code) {
         (true, _) => ExitCode::FAILURE,
@@ -192,30 +230,41 @@ fn line(finding: &Finding) -> String {
     }
 }
 
-fn json(shots: &[Shot]) -> Value {
-    let sources = shots.iter().map(|shot| {
-        let findings = findings(shot).iter().map(|finding| {
-            let mut value = json!({"code": &*finding.code, "detail": &*finding.detail});
-            let (key, subject) = match &finding.subject {
-                About::Source => return value,
-                About::Nodes(nodes) => ("nodes", json!(nodes.iter().map(|node| &**node).collect::<Vec<_>>())),
-                About::Group(id) => ("group", json!(&**id)),
-                About::Name(name) => ("name", json!(&**name)),
-            };
-            if let Some(fields) = value.as_object_mut() {
-                fields.insert(key.to_owned(), subject);
-            }
-            value
-        });
-        json!({
-            "source": &*shot.source,
-            "error": shot.result.as_ref().err(),
-            "nodes": shot.result.as_ref().ok().map(|found| found.decision.numbers.total),
-            "placed": shot.result.as_ref().ok().map(|found| found.decision.numbers.covered),
-            "findings": findings.collect::<Vec<_>>(),
-        })
-    });
-    json!({"sources": sources.collect::<Vec<_>>()})
+impl Reports {
+    fn of(shots: &[Shot]) -> Self {
+        Self { sources: shots.iter().map(Report::of).collect() }
+    }
+}
+
+impl Report {
+    fn of(shot: &Shot) -> Self {
+        let numbers = shot.result.as_ref().ok().map(|found| &found.decision.numbers);
+        Self {
+            source: shot.source.to_string(),
+            error: shot.result.as_ref().err().cloned(),
+            nodes: numbers.map(|numbers| numbers.total),
+            placed: numbers.map(|numbers| numbers.covered),
+            findings: findings(shot).iter().map(Reported::of).collect(),
+        }
+    }
+}
+
+impl Reported {
+    fn of(finding: &Finding) -> Self {
+        let plain = Self {
+            code: finding.code.to_string(),
+            detail: finding.detail.clone(),
+            nodes: None,
+            group: None,
+            name: None,
+        };
+        match &finding.subject {
+            About::Source => plain,
+            About::Nodes(nodes) => Self { nodes: Some(nodes.iter().map(ToString::to_string).collect()), ..plain },
+            About::Group(id) => Self { group: Some(id.to_string()), ..plain },
+            About::Name(name) => Self { name: Some(name.clone()), ..plain },
+        }
+    }
 }
 
 #[cfg(test)]

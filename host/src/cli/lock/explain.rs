@@ -1,42 +1,92 @@
 //! `topoloom lock explain NODE`.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
 use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::nodelock::sweep::Stands;
 use topoloom_core::nodelock::{Lock, Named, Note, Pod, PodKey, Standing, Why, is_owner};
 
 use super::NodeArgs;
+use super::list::age;
 use super::look::{Judged, Look};
-use crate::cli::print;
+use crate::cli::output::Document;
 use crate::nodelock::lock::Options;
 use crate::text;
 
 /// Longest text of a stranger that is repeated.
 const SHOWN: usize = 300;
 
+/// Everything about the locks of one node.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct Locks {
+    node: String,
+    /// None: no lock stands on it, and no pod that is bound there waits for its device plugin.
+    locks: Vec<Explained>,
+}
+
+impl Document for Locks {
+    const KIND: &'static str = "LockExplanation";
+}
+
+/// One lock; what is said in sentences is said as the text has it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Explained {
+    /// The annotation.
+    key: &'static str,
+    /// What stands there; absent where a pod is there without a lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    /// When and by whom it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    written: Option<String>,
+    /// The pod that it is about, and how that is.
+    pod: String,
+    /// The pod that waits for its device plugin here, where it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<String>,
+    /// How it stands, in a word: `leaked` where it has no holder.
+    state: &'static str,
+    /// Why.
+    why: String,
+    /// What happens without anybody doing anything.
+    next: String,
+    /// The command that removes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_hand: Option<String>,
+}
+
 /// Explains.
 pub(super) async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
     let look = Look::at(&args.terms, &args.node).await?;
     let judged = look.judge(Arc::from(args.node.as_str())).await?;
-    let mut said = format!("node {}\n", judged.node);
-    if judged.stands.is_empty() {
-        said.push_str(
-            "  it is free: no lock stands on it, and no pod that is bound there waits for its device plugin\n",
-        );
-    }
+    let mut said = Locks { node: judged.node.to_string(), locks: Vec::new() };
     for stands in &judged.stands {
         let pod = look.pod(stands).await?;
         let lock = look.lock(&judged.node, Judged::key(stands));
         let live = look.endangered(&judged.node, stands).await?;
         let about = About { node: &judged.node, lock: lock.as_ref(), pod: pod.as_ref(), live: live.as_ref() };
-        explain(&mut said, stands, &about, &look.terms);
+        said.locks.push(explain(stands, &about, &look.terms));
     }
-    print::out(&said);
+    args.output.print(&said, text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn text(said: &Locks) -> String {
+    let mut text = format!("node {}\n", said.node);
+    if said.locks.is_empty() {
+        text.push_str(
+            "  it is free: no lock stands on it, and no pod that is bound there waits for its device plugin\n",
+        );
+    }
+    said.locks.iter().for_each(|lock| lock.text(&mut text));
+    text
 }
 
 /// What was read about a lock.
@@ -49,29 +99,45 @@ struct About<'a> {
     live: Option<&'a PodKey>,
 }
 
-fn explain(said: &mut String, stands: &Stands, about: &About<'_>, terms: &Options) {
+fn explain(stands: &Stands, about: &About<'_>, terms: &Options) -> Explained {
     let About { node, lock, pod, live } = *about;
     let value = stands.value.as_deref();
-    let shown = value.map_or_else(|| "is not there".to_owned(), |value| text::line(value, SHOWN));
-    let _ = writeln!(said, "  {}  {shown}", Judged::key(stands).annotation());
-    let mut line = |what: &str, words: String| {
-        let _ = writeln!(said, "    {what:<9}{words}");
-    };
-    if let Some(lock) = lock {
-        line("written", written(lock));
+    let waits = live.filter(|live| stands.pod.as_ref() != Some(*live));
+    Explained {
+        key: Judged::key(stands).annotation(),
+        value: value.map(str::to_owned),
+        written: lock.map(written),
+        pod: match (&stands.pod, pod) {
+            (Some(named), Some(pod)) => describe(named, lock, pod, node),
+            (Some(named), None) => format!("{named}{}, which is not there", uid(named.uid.as_deref())),
+            (None, _) => "none is named".to_owned(),
+        },
+        waits: waits
+            .map(|live| format!("{live}{} is bound here and waits for its device plugin", uid(live.uid.as_deref()))),
+        state: Judged::word(stands),
+        why: Judged::why(stands),
+        next: next(&stands.standing, terms),
+        by_hand: value.map(|value| by_hand(node, value, live)),
     }
-    match (&stands.pod, pod) {
-        (Some(named), Some(pod)) => line("pod", describe(named, lock, pod, node)),
-        (Some(named), None) => line("pod", format!("{named}{}, which is not there", uid(named.uid.as_deref()))),
-        (None, _) => line("pod", "none is named".to_owned()),
-    }
-    if let Some(live) = live.filter(|live| stands.pod.as_ref() != Some(*live)) {
-        line("waits", format!("{live}{} is bound here and waits for its device plugin", uid(live.uid.as_deref())));
-    }
-    line("verdict", format!("{}: {}", Judged::word(stands), Judged::why(stands)));
-    line("next", next(&stands.standing, terms));
-    if let Some(value) = value {
-        line("by hand", by_hand(node, value, live));
+}
+
+impl Explained {
+    fn text(&self, said: &mut String) {
+        let shown = self.value.as_deref().map_or_else(|| "is not there".to_owned(), |value| text::line(value, SHOWN));
+        let _ = writeln!(said, "  {}  {shown}", self.key);
+        let verdict = format!("{}: {}", self.state, self.why);
+        for (what, words) in [
+            ("written", self.written.as_deref()),
+            ("pod", Some(self.pod.as_str())),
+            ("waits", self.waits.as_deref()),
+            ("verdict", Some(verdict.as_str())),
+            ("next", Some(self.next.as_str())),
+            ("by hand", self.by_hand.as_deref()),
+        ] {
+            if let Some(words) = words {
+                let _ = writeln!(said, "    {what:<9}{words}");
+            }
+        }
     }
 }
 
@@ -80,7 +146,10 @@ fn uid(uid: Option<&str>) -> String {
 }
 
 fn written(lock: &Lock) -> String {
-    let ago = |time: Timestamp| format!("{} ago", print::span(Timestamp::now().duration_since(time).as_secs()));
+    let ago = |time: Timestamp| match Timestamp::now().duration_since(time).as_secs() {
+        ahead @ ..0 => format!("at a time in the future ({})", age(ahead)),
+        seconds => format!("{} ago", age(seconds)),
+    };
     match &lock.named {
         Named::Pod { time, note: Some(note), .. } => {
             let Note { attempt, instance, deadline, .. } = note;
@@ -171,7 +240,7 @@ mod tests {
         let stands = Stands { key: 0, value: Some(VALUE.into()), pod: Some(key()), standing };
         let mut said = String::new();
         let lock = Lock::read(VALUE, Some(note));
-        explain(&mut said, &stands, &About { node: "gpu-1", lock: Some(&lock), pod, live }, &TERMS);
+        explain(&stands, &About { node: "gpu-1", lock: Some(&lock), pod, live }, &TERMS).text(&mut said);
         said
     }
 
@@ -228,6 +297,14 @@ mod tests {
         let said = said(Standing::Held(held), None, Some(&other));
         assert!(said.contains("waits    default/p2 (UID c4e1) is bound here"), "{said}");
         assert!(said.contains(" --even-if-live\n"), "{said}");
+    }
+
+    #[test]
+    fn a_lock_with_a_time_in_the_future_says_so() {
+        let time = Timestamp::now() + jiff::SignedDuration::from_secs(7_530);
+        let lock = Lock::read(&format!("{time},default,p1"), None);
+        let said = written(&lock);
+        assert!(said.starts_with("at a time in the future (in 2h5m) by a program"), "{said}");
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! `topoloom lock list`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_core::nodelock::Named;
 use topoloom_core::nodelock::sweep::Stands;
 
+use super::ListArgs;
 use super::look::{Judged, Look};
-use super::{ListArgs, Output};
+use crate::cli::output::Document;
 use crate::cli::print;
 use crate::text;
 
@@ -17,8 +20,23 @@ const CELL: usize = 80;
 /// Longest text of why a node could not be looked at.
 const WHY: usize = 300;
 
-/// One lock, for programs.
-#[derive(Debug, Serialize)]
+/// Every node on which a lock stands.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct Listed {
+    /// Nodes of the cluster.
+    nodes: usize,
+    /// Nodes on which nothing stands.
+    free: usize,
+    locks: Vec<Row>,
+}
+
+impl Document for Listed {
+    const KIND: &'static str = "LockList";
+}
+
+/// One lock.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Row {
     node: String,
@@ -35,7 +53,7 @@ struct Row {
     /// Since its time, by the clock of this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     age_seconds: Option<i64>,
-    /// A word: `leaked` where nobody holds it, `unknown` where the node could not be looked at.
+    /// A word: `leaked` where it has no holder, `unknown` where the node could not be looked at.
     state: &'static str,
     why: String,
 }
@@ -53,11 +71,7 @@ pub(super) async fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    let text = match args.output {
-        Output::Json => serde_json::to_string_pretty(&rows)? + "\n",
-        Output::Text => table(&rows, look.carrier.view().count()),
-    };
-    print::out(&text);
+    args.output.print(&Listed::of(rows, look.carrier.view().count()), table)?;
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -95,13 +109,20 @@ fn row(look: &Look, judged: &Judged, stands: &Stands, now: Timestamp) -> Row {
 }
 
 /// How long ago its time was. A time in the future comes from a clock that is ahead, or is made up: it is shown as such.
-fn age(seconds: i64) -> String {
+pub(super) fn age(seconds: i64) -> String {
     if seconds < 0 { format!("in {}", print::span(seconds.saturating_neg())) } else { print::span(seconds) }
 }
 
-fn table(rows: &[Row], nodes: usize) -> String {
+impl Listed {
+    fn of(locks: Vec<Row>, nodes: usize) -> Self {
+        let locked: BTreeSet<&str> = locks.iter().map(|row| row.node.as_str()).collect();
+        Self { nodes, free: nodes.saturating_sub(locked.len()), locks }
+    }
+}
+
+fn table(listed: &Listed) -> String {
     let mut cells = vec![["NODE", "KEY", "HOLDER", "AGE", "STATE", "WHY"].map(str::to_owned).to_vec()];
-    for row in rows {
+    for row in &listed.locks {
         let none = || "-".to_owned();
         cells.push(vec![
             row.node.clone(),
@@ -112,9 +133,8 @@ fn table(rows: &[Row], nodes: usize) -> String {
             row.why.clone(),
         ]);
     }
-    let locked: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.node.as_str()).collect();
-    let free = format!("{} of {nodes} nodes are free\n", nodes - locked.len());
-    if rows.is_empty() { free } else { print::table(&cells) + &free }
+    let free = format!("{} of {} nodes are free\n", listed.free, listed.nodes);
+    if listed.locks.is_empty() { free } else { print::table(&cells) + &free }
 }
 
 #[cfg(test)]
@@ -123,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_cluster_without_locks_is_one_sentence() {
-        assert_eq!(table(&[], 7), "7 of 7 nodes are free\n");
+        assert_eq!(table(&Listed::of(Vec::new(), 7)), "7 of 7 nodes are free\n");
     }
 
     #[test]
@@ -136,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_node_that_could_not_be_looked_at_is_a_row_and_not_free() {
-        let said = table(&[unknown("gpu-1", "pods \"p1\" is forbidden\nfor you")], 2);
+        let said = table(&Listed::of(vec![unknown("gpu-1", "pods \"p1\" is forbidden\nfor you")], 2));
         let wanted = r#"gpu-1  -    -       -    unknown  pods "p1" is forbidden\nfor you"#;
         assert!(said.contains(wanted) && said.ends_with("1 of 2 nodes are free\n"), "{said}");
         let json = serde_json::to_value(unknown("gpu-1", "no")).unwrap();

@@ -15,6 +15,9 @@ use crate::config::options_file::{self, OptionsFile};
 /// Longest value of any flag, in bytes: more than a path may have, and less than a sentence can be asked to carry.
 const MAX_VALUE: usize = 4096;
 
+/// What Volcano's Deployment has as the last argument of its container. A shell would take it; there is none.
+const REDIRECTION: &str = "2>&1";
+
 /// What layers are read from.
 pub(in crate::cli) struct Outside<'a> {
     /// The environment.
@@ -35,7 +38,8 @@ pub(in crate::cli) enum Reading {
 
 /// Reads a command line with everything that goes with it.
 pub(in crate::cli) fn read(command: &Command, arguments: &[OsString], outside: &Outside<'_>) -> Reading {
-    let texts = match texts(command.clone()).try_get_matches_from(arguments) {
+    let (words, redirections): (Vec<_>, Vec<_>) = arguments.iter().partition(|word| *word != REDIRECTION);
+    let texts = match texts(command.clone()).try_get_matches_from(words) {
         Ok(matches) => matches,
         // Help is printed as it is declared, with defaults and variables.
         Err(error) if is_answer(error.kind()) => return Reading::Other,
@@ -44,6 +48,11 @@ pub(in crate::cli) fn read(command: &Command, arguments: &[OsString], outside: &
     let Some((flags::VERB, texts)) = texts.subcommand() else { return Reading::Other };
     let flags = flags::all(command);
     let mut given = Given::default();
+    if !redirections.is_empty() {
+        given.odd(format!(
+            "the argument {REDIRECTION} has no effect: no shell reads it, and the log goes to standard error anyway"
+        ));
+    }
     let line = command_line(&flags, texts, &mut given);
     let variables = variables(&flags, &outside.variables, &mut given);
     let path = line.get(flags::FILE).or_else(|| variables.get(flags::FILE)).and_then(|setting| setting.values.last());

@@ -4,6 +4,7 @@
 //! known is printed before what stopped it. An entry is even prepared by the very function that a running host uses.
 
 mod config;
+mod document;
 mod report;
 mod signature;
 
@@ -11,13 +12,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
-use serde_json::Value;
+use clap::Args;
 use topoloom_core::plugin::grant::{Origin, Refusal};
 use topoloom_core::plugin::{CallError, Description, Permissions, Requirements, grant};
 
 use super::file::PluginFile;
 use super::sandbox::{ProfileArg, Sandbox};
+use crate::cli::output::OutputArgs;
 use crate::cli::print;
 use crate::config::EntryConfig;
 use crate::discovery::revision;
@@ -25,6 +26,7 @@ use crate::plugin::trust::TrustKeys;
 use crate::plugin::{Anatomy, Digest, LoadError, Needs, Plugin, anatomy};
 use crate::text;
 use config::Given;
+pub(in crate::cli) use document::Inspected;
 use signature::Signature;
 
 /// The longest line of a refusal, in bytes: it may list what a plugin asks for.
@@ -48,15 +50,8 @@ pub(in crate::cli) struct InspectArgs {
     /// Public keys that may sign plugins: the .sig beside it is checked with them; may be repeated
     #[arg(long, value_name = "FILE")]
     trust_key: Vec<PathBuf>,
-    /// How it is printed
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    output: Output,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Text,
-    Json,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Everything that was found out.
@@ -113,10 +108,7 @@ pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
     if let Some(problem) = report.signature.as_ref().and_then(|signature| signature.problem.as_ref()) {
         report.refusals.push(Refused::new("Signature", problem.clone()));
     }
-    match args.output {
-        Output::Text => print::out(&report.text()),
-        Output::Json => print::out(&format!("{}\n", serde_json::to_string_pretty(&report.json())?)),
-    }
+    args.output.print(&report.document(), |_| report.text())?;
     for refused in &report.refusals {
         print::error(&format!("topoloom: refused: {}", harmless(&refused.message)));
     }
@@ -212,9 +204,4 @@ async fn prepare(sandbox: &Sandbox, file: &PluginFile, entry: &EntryConfig) -> R
 /// Lines that may repeat what a plugin said, fit for a terminal.
 fn harmless(message: &str) -> String {
     message.lines().map(|line| text::line(line, LINE)).collect::<Vec<_>>().join("\n")
-}
-
-/// A value for JSON: absent things are `null`.
-fn or_null<T: Into<Value>>(value: Option<T>) -> Value {
-    value.map_or(Value::Null, Into::into)
 }

@@ -6,12 +6,17 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Args;
 use kube::api::Api;
+use schemars::JsonSchema;
+use serde::Serialize;
 use topoloom_api::DiscoverySource;
 use topoloom_api::names::{CONTINUE_ANNOTATION, SERVE_ANNOTATION};
 
 use crate::cli::live::list;
+use crate::cli::output::parts::Plugin;
+use crate::cli::output::{Document, OutputArgs};
 use crate::cli::source::{annotate, get};
 use crate::cli::{ClusterArgs, print};
+use crate::text;
 
 /// Digits of a digest that tables show.
 const SHOWN: usize = 12;
@@ -23,6 +28,56 @@ const LEAST: usize = 6;
 pub(in crate::cli) struct ListArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Which plugin serves which source, which waits, and which served before.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct Serving {
+    sources: Vec<Served>,
+}
+
+impl Document for Serving {
+    const KIND: &'static str = "PluginList";
+}
+
+/// The plugins of one source.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Served {
+    source: String,
+    /// What the source is doing, in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'static str>,
+    /// The plugin that serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plugin: Option<Plugin>,
+    /// Where its bytes came from: `Builtin`, `File`, `ConfigMap` or `Kept`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<String>,
+    /// The plugin that wants to serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidate: Option<Candidate>,
+    /// What served before, newest first.
+    before: Vec<Plugin>,
+    /// The digest that an operator named with `topoloom plugin rollback`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pinned: Option<String>,
+}
+
+/// A plugin that wants to serve.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Candidate {
+    /// What it calls itself; empty as long as it has not said it.
+    plugin: Plugin,
+    /// How far it is: `Preparing`, `Shadow`, `Held` or `Refused`.
+    stage: String,
+    /// The step that holds or refuses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
 }
 
 /// Flags of `plugin rollback`.
@@ -54,31 +109,62 @@ pub(super) async fn show(args: ListArgs) -> anyhow::Result<ExitCode> {
     let client = args.cluster.connect().await?;
     let mut sources = list::<DiscoverySource>(&client).await.context("listing DiscoverySources")?;
     sources.sort_by(|a, b| a.status.source.cmp(&b.status.source));
+    let serving = Serving { sources: sources.iter().map(served).collect() };
+    args.output.print(&serving, table)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn served(object: &DiscoverySource) -> Served {
+    let status = &object.status;
+    let candidate = status.candidate.as_ref().map(|candidate| Candidate {
+        plugin: Plugin {
+            name: candidate.name.clone().unwrap_or_default(),
+            version: candidate.version.clone().unwrap_or_default(),
+            digest: candidate.digest.clone(),
+        },
+        stage: candidate.stage.clone(),
+        step: candidate.step.clone(),
+    });
+    let before = status.previous.iter().map(|kept| Plugin {
+        name: kept.name.clone(),
+        version: kept.version.clone(),
+        digest: kept.digest.clone(),
+    });
+    Served {
+        source: status.source.clone(),
+        state: status.state.map(|state| state.as_str()),
+        plugin: Plugin::serving(status),
+        origin: status.plugin.as_ref().map(|plugin| format!("{:?}", plugin.origin)),
+        candidate,
+        before: before.collect(),
+        pinned: object.annotation(SERVE_ANNOTATION).map(text::word),
+    }
+}
+
+fn table(serving: &Serving) -> String {
     let head = ["SOURCE", "STATE", "PLUGIN", "DIGEST", "ORIGIN", "CANDIDATE", "BEFORE", "PINNED"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let none = || "-".to_owned();
-    for source in &sources {
-        let status = &source.status;
-        let plugin = status.plugin.as_ref();
-        let candidate = status.candidate.as_ref().map(|candidate| {
+    for source in &serving.sources {
+        let plugin = source.plugin.as_ref();
+        let candidate = source.candidate.as_ref().map(|candidate| {
             let step = candidate.step.as_deref().map(|step| format!(" ({step})")).unwrap_or_default();
-            format!("{} {}{step}", short(&candidate.digest), candidate.stage)
+            format!("{} {}{step}", short(&candidate.plugin.digest), candidate.stage)
         });
         let before: Vec<String> =
-            status.previous.iter().map(|kept| format!("{} {}", short(&kept.digest), kept.version)).collect();
+            source.before.iter().map(|kept| format!("{} {}", short(&kept.digest), kept.version)).collect();
         rows.push(vec![
-            status.source.clone(),
-            status.state.map_or("-", |state| state.as_str()).to_owned(),
+            source.source.clone(),
+            source.state.unwrap_or("-").to_owned(),
             plugin.map_or_else(none, |plugin| format!("{} {}", plugin.name, plugin.version)),
             plugin.map_or_else(none, |plugin| short(&plugin.digest)),
-            plugin.map_or_else(none, |plugin| format!("{:?}", plugin.origin)),
+            source.origin.clone().unwrap_or_else(none),
             candidate.unwrap_or_else(none),
             if before.is_empty() { none() } else { before.join(", ") },
-            source.annotation(SERVE_ANNOTATION).map_or_else(none, short),
+            source.pinned.as_deref().map_or_else(none, short),
         ]);
     }
-    print::out(&print::table(&rows));
-    Ok(ExitCode::SUCCESS)
+    print::table(&rows)
 }
 
 /// Names the plugin that is to serve, until `continue`.

@@ -17,6 +17,8 @@ use crate::cluster::{Reason, Refusal};
 const PROBE: &str = "topoloom-preflight";
 /// What is said about others who write HyperNodes.
 const SECOND_WRITER: &str = "second writer";
+/// What is said about admission.
+const ADMISSION: &str = "admission of HyperNodes";
 
 /// Whether both resources are served with the version that we speak. Discovery is open to everybody who is authenticated,
 /// and lists only what is established.
@@ -155,12 +157,10 @@ fn told(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec<Line> {
     lines
 }
 
-/// Whether a sound HyperNode passes admission: it is created without being stored.
+/// Whether a valid HyperNode passes admission: it is created without being stored. An operator who only watches so far hears of it
+/// before HyperNodes are to be written, and not after.
 pub(super) async fn admission(client: &kube::Client, extent: Extent) -> Line {
-    let what = "admission of HyperNodes";
-    if extent != Extent::Everything {
-        return Line::ok(what, "not asked, since no HyperNodes are written");
-    }
+    let what = ADMISSION;
     let body = json!({
         "apiVersion": hyper_node::API_VERSION, "kind": hyper_node::KIND, "metadata": {"name": PROBE},
         "spec": {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": PROBE}}}]},
@@ -171,19 +171,36 @@ pub(super) async fn admission(client: &kube::Client, extent: Extent) -> Line {
     };
     let api: Api<HyperNode> = Api::all(client.clone());
     let parameters = PostParams { dry_run: true, field_manager: Some(PROBE.to_owned()) };
-    let Err(error) = api.create(&parameters, &probe).await else {
-        return Line::ok(what, "a sound HyperNode passes (tried without storing it)");
+    match api.create(&parameters, &probe).await {
+        Ok(_) => Line::ok(what, "a valid HyperNode passes (tried without storing it)"),
+        Err(error) => refused(&Refusal::of(&error), extent),
+    }
+}
+
+/// What it means that the probe was refused.
+fn refused(refusal: &Refusal, extent: Extent) -> Line {
+    let what = ADMISSION;
+    let writes = extent == Extent::Everything;
+    // Nothing of ours meets it so far.
+    let missing = |found: String, todo: &str| match writes {
+        true => Line::fail(what, found, todo),
+        false => Line::warn(what, found, format!("before HyperNodes are written here: {todo}")),
     };
-    let refusal = Refusal::of(&error);
     match refusal.reason {
         Reason::AlreadyExists => Line::ok(what, "answers"),
-        Reason::WebhookUnreachable => Line::fail(what, format!("WebhookUnreachable: {refusal}"), ""),
-        Reason::DeniedByAdmission => {
-            let todo = "whoever wrote that policy or webhook has to let sound HyperNodes pass";
-            Line::fail(what, format!("DeniedByAdmission: a sound HyperNode is refused: {refusal}"), todo)
+        Reason::WebhookUnreachable => {
+            missing(format!("WebhookUnreachable: {refusal}"), "that webhook has to answer, or to go")
         }
-        // The rights say more about it, and the definitions.
-        Reason::Forbidden => Line::warn(what, "not tried: whoever calls this may not create HyperNodes", ""),
+        Reason::DeniedByAdmission => missing(
+            format!("DeniedByAdmission: a valid HyperNode is refused: {refusal}"),
+            "the owner of that policy or webhook has to let valid HyperNodes pass",
+        ),
+        // Where they are written, the rights say more about it. Where they are not, the host itself has no such right, as it should be.
+        Reason::Forbidden if writes => Line::warn(what, "not tried: the caller may not create HyperNodes", ""),
+        Reason::Forbidden => Line::ok(
+            what,
+            "not tried: no HyperNodes are written, and the caller may not create any; a caller who may asks with the same flags",
+        ),
         Reason::NoSuchResource => Line::warn(what, "not tried: there is no definition of HyperNodes", ""),
         _ => Line::warn(what, format!("could not be tried: {refusal}"), ""),
     }
@@ -228,5 +245,22 @@ mod tests {
         let lines = told(&Writers { lately: vec![writer(volcano)], ..old }, &[]);
         assert!(matches!(lines.as_slice(), [line] if line.found.contains("changed 3 HyperNodes of ours lately")));
         assert_eq!(told(&Writers::default(), &[]), []);
+    }
+
+    #[test]
+    fn a_policy_that_refuses_hyper_nodes_is_seen_before_they_are_written_and_not_only_then() {
+        let mark = |reason, extent| {
+            let refusal = Refusal { reason, message: "no".to_owned(), retry_after: None };
+            refused(&refusal, extent).mark
+        };
+        for reason in [Reason::DeniedByAdmission, Reason::WebhookUnreachable] {
+            assert_eq!(mark(reason, Extent::Everything), Mark::Fail, "{reason:?}");
+            for watches in [Extent::NoHyperNodes, Extent::LeasesOnly] {
+                assert_eq!(mark(reason, watches), Mark::Warn, "{reason:?}");
+            }
+        }
+        // A host that only watches must not be able to create any, so that it cannot ask is as it should be.
+        assert_eq!(mark(Reason::Forbidden, Extent::NoHyperNodes), Mark::Ok);
+        assert_eq!(mark(Reason::Forbidden, Extent::Everything), Mark::Warn);
     }
 }

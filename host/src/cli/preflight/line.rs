@@ -1,18 +1,25 @@
 //! What a check found, and what to do about it.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::output::Document;
+
 /// How a check ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Mark {
     /// As it should be.
     Ok,
-    /// The host works; somebody should look.
+    /// The host works; an operator should look.
     Warn,
     /// The host does not work, or not all of it.
     Fail,
 }
 
 /// One check.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Line {
     pub(super) mark: Mark,
     /// What was looked at.
@@ -23,41 +30,74 @@ pub(super) struct Line {
     pub(super) todo: Vec<String>,
 }
 
+/// Everything that was checked.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct Checks {
+    /// Checks that are as they should be.
+    ok: usize,
+    /// Checks that an operator should look at.
+    warn: usize,
+    /// Checks that failed; the exit code is 1 where there are any.
+    fail: usize,
+    checks: Vec<Line>,
+}
+
+impl Document for Checks {
+    const KIND: &'static str = "Preflight";
+}
+
+impl Checks {
+    /// The checks, counted.
+    pub(super) fn of(checks: Vec<Line>) -> Self {
+        let count = |mark| checks.iter().filter(|line| line.mark == mark).count();
+        Self { ok: count(Mark::Ok), warn: count(Mark::Warn), fail: count(Mark::Fail), checks }
+    }
+
+    /// How many ended so.
+    pub(super) fn count(&self, mark: Mark) -> usize {
+        match mark {
+            Mark::Ok => self.ok,
+            Mark::Warn => self.warn,
+            Mark::Fail => self.fail,
+        }
+    }
+}
+
 impl Line {
     pub(super) fn ok(what: &str, found: impl Into<String>) -> Self {
         Self { mark: Mark::Ok, what: what.to_owned(), found: found.into(), todo: Vec::new() }
     }
 
     pub(super) fn warn(what: &str, found: impl Into<String>, todo: impl Into<String>) -> Self {
-        Self { mark: Mark::Warn, todo: vec![todo.into()], ..Self::ok(what, found) }
+        Self { mark: Mark::Warn, todo: lines(todo.into()), ..Self::ok(what, found) }
     }
 
     pub(super) fn fail(what: &str, found: impl Into<String>, todo: impl Into<String>) -> Self {
-        Self { mark: Mark::Fail, todo: vec![todo.into()], ..Self::ok(what, found) }
+        Self { mark: Mark::Fail, todo: lines(todo.into()), ..Self::ok(what, found) }
     }
 }
 
+/// What to do, if there is anything.
+fn lines(todo: String) -> Vec<String> {
+    if todo.is_empty() { Vec::new() } else { vec![todo] }
+}
+
 /// The lines as text, and a last one that counts them.
-pub(super) fn render(lines: &[Line]) -> String {
+pub(super) fn render(checks: &Checks) -> String {
     let mut text = String::new();
-    for line in lines {
+    for line in &checks.checks {
         let mark = match line.mark {
             Mark::Ok => "[ok]  ",
             Mark::Warn => "[warn]",
             Mark::Fail => "[fail]",
         };
         text.push_str(&format!("{mark} {}: {}\n", line.what, line.found));
-        for todo in line.todo.iter().filter(|todo| !todo.is_empty()) {
+        for todo in &line.todo {
             text.push_str(&format!("       -> {todo}\n"));
         }
     }
-    let count = |mark| lines.iter().filter(|line| line.mark == mark).count();
-    text.push_str(&format!(
-        "{} ok, {} to look at, {} missing\n",
-        count(Mark::Ok),
-        count(Mark::Warn),
-        count(Mark::Fail)
-    ));
+    text.push_str(&format!("{} ok, {} to look at, {} missing\n", checks.ok, checks.warn, checks.fail));
     text
 }
 
@@ -67,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_line_says_what_was_found_and_below_it_what_to_do() {
-        let lines = [
+        let lines = vec![
             Line::ok("API server", "v1.34.1"),
             Line::warn("leases", "nobody leads", "start the host"),
             Line::fail("definitions", "none", "topoloom crd | kubectl apply -f -"),
@@ -76,6 +116,6 @@ mod tests {
                       [warn] leases: nobody leads\n       -> start the host\n\
                       [fail] definitions: none\n       -> topoloom crd | kubectl apply -f -\n\
                       1 ok, 1 to look at, 1 missing\n";
-        assert_eq!(render(&lines), wanted);
+        assert_eq!(render(&Checks::of(lines)), wanted);
     }
 }

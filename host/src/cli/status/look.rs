@@ -13,6 +13,7 @@ use super::advice::Configuration;
 use super::{Lease, Pod, Replica, Source, Status, StatusArgs, waits};
 use crate::cli::installation::Without;
 use crate::cli::live::list;
+use crate::cli::output::parts::Nodes;
 use crate::cluster::{Reason, Refusal, leases, writers};
 use crate::config::Load;
 use crate::discovery::decide::NO_SUCH_LABEL;
@@ -187,7 +188,7 @@ fn source_of(object: &DiscoverySource, now: Timestamp, configuration: &Configura
         state: status.state.unwrap_or_default().as_str(),
         plugin: plugin.map(|plugin| format!("{} {}", plugin.name, plugin.version)).unwrap_or_default(),
         digest: plugin.map(|plugin| plugin.digest.chars().take(DIGITS).collect()).unwrap_or_default(),
-        nodes: status.nodes.map(|nodes| (nodes.covered, nodes.total)),
+        nodes: status.nodes.map(Nodes::from),
         groups: status.groups,
         lag_seconds: success.map(|success| now.duration_since(success).as_secs().max(0)),
         message: status.message.clone(),

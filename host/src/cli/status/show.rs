@@ -131,7 +131,7 @@ fn sources(sources: &[Source]) -> Vec<Vec<String>> {
             source.state.to_owned(),
             text(&source.plugin),
             text(&source.digest),
-            source.nodes.map_or_else(none, |(covered, total)| format!("{covered}/{total}")),
+            source.nodes.map_or_else(none, |nodes| format!("{}/{}", nodes.covered, nodes.total)),
             source.groups.map_or_else(none, |groups| groups.to_string()),
             source.lag_seconds.map_or_else(none, ago),
             crate::text::line(&source.message, 160),

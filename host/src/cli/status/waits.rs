@@ -1,5 +1,6 @@
 //! What of a source waits, and the command that lets it go on.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_api::condition::ConditionType;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, State};
@@ -7,7 +8,7 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, State};
 use super::advice::Configuration;
 
 /// One thing that waits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(in crate::cli) struct Waiting {
     /// What, and for whom.
     pub(super) what: String,

@@ -6,10 +6,10 @@ mod served;
 
 use std::time::Duration;
 
-use topoloom_core::election::Record;
+use topoloom_core::election::{Lost, Record, Standing};
 
 use super::lease::{Wanted, claim, record, release, renew};
-use super::{Group, identity};
+use super::{Group, Role, identity, role};
 
 const WANTED: Wanted<'_> = Wanted {
     name: "l",
@@ -66,6 +66,18 @@ fn a_lease_that_somebody_else_wrote_oddly_is_read() {
     let mut negative = claim(None, &WANTED, None);
     negative.spec.get_or_insert_default().lease_duration_seconds = Some(-5);
     assert_eq!(record(&negative).duration, Duration::ZERO);
+}
+
+#[test]
+fn a_holder_is_cut_and_escaped_before_anybody_reads_of_it() {
+    let odd = format!("a\u{200b}\n{}", "x".repeat(200_000));
+    let Role::Follower(follows) = role(&Standing::Following(odd.as_str().into())) else { panic!("it follows") };
+    let Role::Lost(Lost::Taken(taken)) = role(&Standing::Lost(Lost::Taken(odd.into()))) else { panic!("it is taken") };
+    for said in [follows, taken] {
+        assert!(said.starts_with("a\\u{200b}\\nxx") && said.ends_with('…') && said.len() < 320, "{} bytes", said.len());
+    }
+    let usual = format!("{}_5f0cf0a5-2b5b-4f31-9ad8-3a3a6e5c1234", "p".repeat(253));
+    assert_eq!(role(&Standing::Following(usual.as_str().into())), Role::Follower(usual.into()));
 }
 
 #[test]

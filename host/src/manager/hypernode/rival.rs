@@ -79,7 +79,7 @@ impl Seen {
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         let is_same = version == self.version;
         self.version = version;
-        self.holder = spec.holder_identity.unwrap_or_default();
+        self.holder = crate::text::holder(spec.holder_identity.as_deref().unwrap_or_default());
         if self.holder.is_empty() {
             self.until = None;
         } else if !is_same {

@@ -109,3 +109,18 @@ fn variables_that_look_like_typing_mistakes_are_told_and_others_are_kubernetes_o
     let wanted = "the environment variable TOPOLOOM_CONTROLERS has no effect; did you mean TOPOLOOM_CONTROLLERS?";
     assert_eq!(call.warnings(), [wanted]);
 }
+
+#[test]
+fn what_a_shell_would_have_taken_from_volcanos_command_line_is_left_out_with_a_remark() {
+    // The arguments of Volcano's Deployment, word for word.
+    let volcanos =
+        ["--logtostderr", "--enable-healthz=true", "--enable-metrics=true", "--leader-elect=false", "-v=4", "2>&1"];
+    let told = words(&volcanos).warnings();
+    let remarks: Vec<_> = told.iter().filter(|warning| warning.contains("2>&1")).collect();
+    assert!(matches!(remarks.as_slice(), [remark] if remark.contains("no effect")), "{told:?}");
+    assert!(words(&volcanos).options().health.is_some());
+    // Any other word that no flag explains is a mistake as before.
+    for other in ["2>1", ">&2", "|", "2>&1 "] {
+        assert!(matches!(words(&["--leader-elect=false", other]).reading(), Reading::Usage(_)), "{other}");
+    }
+}

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::model::{Endpoint, Location, Trigger};
 
-use super::{Report, Wishes, or_null};
+use super::document::{AskedEndpoint, Inspected, Producer, RefusedFor, Requires, Start};
+use super::{Report, Wishes};
 use crate::cli::print;
 use crate::text;
 
@@ -76,39 +76,45 @@ impl Report {
         text
     }
 
-    /// The same for programs. Keys are always there; what is not known is `null`.
-    pub(super) fn json(&self) -> Value {
+    /// The same for programs.
+    pub(super) fn document(&self) -> Inspected {
         let said = self.description.as_ref();
-        json!({
-            "file": self.file,
-            "digest": self.digest.to_string(),
-            "size": self.size,
-            "packedSize": or_null(self.packed),
-            "name": or_null(said.map(|said| said.name.as_str())),
-            "version": or_null(said.map(|said| said.version.as_str())),
-            "vendor": or_null(said.map(|said| said.vendor.as_str())),
-            "summary": or_null(said.map(|said| said.summary.as_str())),
-            "embedded": or_null(self.origin.map(|origin| origin == Origin::Embedded)),
-            "interface": or_null(self.interface()),
-            "imports": self.imports(),
-            "exports": self.anatomy.exports,
-            "start": self.needs.map(|needs| json!({
-                "memory": needs.memory,
-                "memories": needs.memories,
-                "tables": needs.tables,
-                "tableElements": needs.table_elements,
-                "coreInstances": self.anatomy.core_instances,
-            })),
-            "producers": self.anatomy.producers.iter().map(|[field, name, version]| {
-                json!({"field": field, "name": name, "version": version})
-            }).collect::<Vec<_>>(),
-            "requires": self.wishes.as_ref().map(Wishes::json),
-            "permissions": or_null(self.wishes.as_ref().and_then(|wishes| wishes.grants.as_deref())),
-            "signature": self.signature.as_ref().map(super::Signature::json),
-            "refused": self.refusals.iter().map(|refused| {
-                json!({"reason": refused.reason, "message": refused.message})
-            }).collect::<Vec<_>>(),
-        })
+        let imports = self.imports().into_iter().map(|(interface, functions)| (interface.to_owned(), texts(functions)));
+        let producers = self.anatomy.producers.iter().map(|[field, name, version]| Producer {
+            field: field.clone(),
+            name: name.clone(),
+            version: version.clone(),
+        });
+        let refused = self
+            .refusals
+            .iter()
+            .map(|refused| RefusedFor { reason: refused.reason.clone(), message: refused.message.clone() });
+        Inspected {
+            file: self.file.clone(),
+            digest: self.digest.to_string(),
+            size: self.size,
+            packed_size: self.packed,
+            name: said.map(|said| said.name.to_string()),
+            version: said.map(|said| said.version.to_string()),
+            vendor: said.map(|said| said.vendor.to_string()),
+            summary: said.map(|said| said.summary.to_string()),
+            embedded: self.origin.map(|origin| origin == Origin::Embedded),
+            interface: self.interface().map(str::to_owned),
+            imports: imports.collect(),
+            exports: self.anatomy.exports.clone(),
+            start: self.needs.map(|needs| Start {
+                memory: needs.memory,
+                memories: needs.memories,
+                tables: needs.tables,
+                table_elements: needs.table_elements,
+                core_instances: self.anatomy.core_instances,
+            }),
+            producers: producers.collect(),
+            requires: self.wishes.as_ref().map(Wishes::document),
+            permissions: self.wishes.as_ref().and_then(|wishes| wishes.grants.clone()),
+            signature: self.signature.as_ref().map(super::Signature::document),
+            refused: refused.collect(),
+        }
     }
 
     /// The interface that it is written against, with its version.
@@ -149,22 +155,28 @@ impl Wishes {
         rows
     }
 
-    fn json(&self) -> Value {
+    fn document(&self) -> Requires {
         let asked = self.requirements.as_ref();
-        json!({
-            "nodeLabels": asked.map(|asked| &asked.node_labels),
-            "nodeAnnotations": asked.map(|asked| &asked.node_annotations),
-            "nodeNames": self.node_names,
-            "endpoints": asked.map(|asked| asked.endpoints.iter().map(|endpoint| json!({
-                "name": endpoint.name,
-                "purpose": endpoint.purpose,
-                "methods": endpoint.methods.iter().map(|method| method.as_str()).collect::<Vec<_>>(),
-                "paths": endpoint.paths,
-                "location": location(&endpoint.location),
-            })).collect::<Vec<_>>()),
-            "triggers": asked.map(|asked| asked.triggers.iter().map(trigger).collect::<Vec<_>>()),
-        })
+        let endpoint = |endpoint: &Endpoint| AskedEndpoint {
+            name: endpoint.name.to_string(),
+            purpose: endpoint.purpose.to_string(),
+            methods: texts(endpoint.methods.iter().map(|method| method.as_str())),
+            paths: texts(&endpoint.paths),
+            location: location(&endpoint.location),
+        };
+        Requires {
+            node_labels: asked.map(|asked| texts(&asked.node_labels)),
+            node_annotations: asked.map(|asked| texts(&asked.node_annotations)),
+            node_names: self.node_names,
+            endpoints: asked.map(|asked| asked.endpoints.iter().map(endpoint).collect()),
+            triggers: asked.map(|asked| asked.triggers.iter().map(trigger).collect()),
+        }
     }
+}
+
+/// As texts of their own.
+fn texts<T: ToString>(words: impl IntoIterator<Item = T>) -> Vec<String> {
+    words.into_iter().map(|word| word.to_string()).collect()
 }
 
 fn endpoint(endpoint: &Endpoint) -> String {

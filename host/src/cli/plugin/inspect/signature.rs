@@ -4,10 +4,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::Context;
-use serde_json::{Value, json};
 use topoloom_core::plugin::Description;
 
-use super::or_null;
+use super::document::SignatureFile;
 use crate::cli::plugin::file::{read_bounded, signature_path};
 use crate::plugin::Digest;
 use crate::plugin::trust::{self, Claim, MAX_SIGNATURE_FILE, TrustKeys};
@@ -64,16 +63,17 @@ impl Signature {
         format!("{} {} by the key {}, {verdict}", claim.name, claim.version, claim.key)
     }
 
-    pub(super) fn json(&self) -> Value {
+    /// The same for programs.
+    pub(super) fn document(&self) -> SignatureFile {
         let claim = self.claim.as_ref();
-        json!({
-            "file": self.file,
-            "name": or_null(claim.map(|claim| claim.name.as_str())),
-            "version": or_null(claim.map(|claim| claim.version.as_str())),
-            "digest": or_null(claim.map(|claim| claim.digest.as_str())),
-            "key": or_null(claim.map(|claim| claim.key.as_str())),
-            "verified": self.is_verified,
-            "problem": or_null(self.problem.as_deref()),
-        })
+        SignatureFile {
+            file: self.file.clone(),
+            name: claim.map(|claim| claim.name.to_string()),
+            version: claim.map(|claim| claim.version.to_string()),
+            digest: claim.map(|claim| claim.digest.to_string()),
+            key: claim.map(|claim| claim.key.to_string()),
+            verified: self.is_verified,
+            problem: self.problem.clone(),
+        }
     }
 }

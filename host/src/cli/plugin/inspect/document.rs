@@ -1,0 +1,140 @@
+//! What was found out about a plugin, for programs.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::output::Document;
+
+/// What a plugin file is, what it asks for, and whether the host would take it. What is not known is absent.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct Inspected {
+    pub(super) file: String,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub(super) digest: String,
+    /// Bytes of the component.
+    pub(super) size: usize,
+    /// Bytes of the file, where it is packed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) packed_size: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) vendor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) summary: Option<String>,
+    /// Whether these bytes are part of this binary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) embedded: Option<bool>,
+    /// The interface that it is written against, with its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) interface: Option<String>,
+    /// Interfaces that it imports, each with the functions that it uses.
+    pub(super) imports: BTreeMap<String, Vec<String>>,
+    pub(super) exports: Vec<String>,
+    /// What an instance starts with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) start: Option<Start>,
+    /// The tools that made it, as they say themselves.
+    pub(super) producers: Vec<Producer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) requires: Option<Requires>,
+    /// The lines that grant it what it asks for, to be pasted into its entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) permissions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) signature: Option<SignatureFile>,
+    /// Why a host would not take it; the exit code is 1 where there is a reason.
+    pub(super) refused: Vec<RefusedFor>,
+}
+
+impl Document for Inspected {
+    const KIND: &'static str = "PluginInspection";
+}
+
+/// What an instance starts with.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Start {
+    /// Bytes of its largest memory.
+    pub(super) memory: u64,
+    pub(super) memories: u32,
+    pub(super) tables: u32,
+    /// Elements of its largest table.
+    pub(super) table_elements: u64,
+    pub(super) core_instances: u64,
+}
+
+/// A tool that made it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Producer {
+    pub(super) field: String,
+    pub(super) name: String,
+    pub(super) version: String,
+}
+
+/// What it asks for. Lists are absent where no configuration was given: they depend on it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Requires {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node_labels: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node_annotations: Option<Vec<String>>,
+    /// Whether it reads names of Nodes.
+    pub(super) node_names: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) endpoints: Option<Vec<AskedEndpoint>>,
+    /// When a round starts, each in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) triggers: Option<Vec<String>>,
+}
+
+/// An endpoint that it wants to ask.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AskedEndpoint {
+    pub(super) name: String,
+    pub(super) purpose: String,
+    pub(super) methods: Vec<String>,
+    /// Empty: all paths.
+    pub(super) paths: Vec<String>,
+    /// Where it is, in words.
+    pub(super) location: String,
+}
+
+/// The signature that lies beside it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SignatureFile {
+    pub(super) file: String,
+    /// What it is signed as; absent where the file cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) digest: Option<String>,
+    /// The key that made it, by its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
+    /// Whether a key that was given made it.
+    pub(super) verified: bool,
+    /// Why a host that asks for a signature would not take this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) problem: Option<String>,
+}
+
+/// Why a host would not take it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RefusedFor {
+    /// A short stable word.
+    pub(super) reason: String,
+    pub(super) message: String,
+}
