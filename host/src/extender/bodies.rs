@@ -77,10 +77,20 @@ impl Bodies {
 }
 
 impl Read {
-    /// An answer of these bytes in its place.
-    #[must_use]
-    pub fn answered(self, bytes: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Answer { bytes, _room: self.room })
+    /// An answer of these bytes in its place. Of nodes with locks it says more than was asked, and takes more room.
+    ///
+    /// # Errors
+    /// When there is no such room.
+    pub fn answered(self, bytes: Vec<u8>) -> Result<Bytes, String> {
+        let Self { bytes: asked, mut room } = self;
+        let more = bytes.len().saturating_sub(asked.len()) / PIECE;
+        let pieces = u32::try_from(more).unwrap_or(u32::MAX);
+        // It does not wait: it has room that others may wait for.
+        let Ok(more) = Arc::clone(room.semaphore()).try_acquire_many_owned(pieces) else {
+            return Err(format!("the answer is {} bytes long, and other requests have the room for it", bytes.len()));
+        };
+        room.merge(more);
+        Ok(Bytes::from_owner(Answer { bytes, _room: room }))
     }
 }
 
@@ -132,7 +142,7 @@ mod tests {
         let why = read(of(1 << 20)).await.err().unwrap_or_default();
         assert!(why.contains("1048576 bytes long, and others took the room"), "{why}");
         // An answer keeps the room until it was sent.
-        let answer = first.answered(vec![1, 2]);
+        let answer = first.answered(vec![1, 2]).unwrap();
         assert!(read(of(1 << 20)).now_or_never().is_none());
         drop(answer);
         assert_eq!(read(of(1 << 20)).await.map(|read| read.bytes.len()), Ok(1 << 20));
@@ -140,6 +150,22 @@ mod tests {
         drop(second);
         let unknown = bodies.filter(&HeaderMap::new(), Body::from(vec![b' '; 2 * FILTER])).await;
         assert_eq!(unknown.map(|read| read.bytes.len()), Ok(FILTER));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_longer_than_its_request_takes_room_of_its_own_or_is_none() {
+        let bodies = Bodies::default();
+        let asked = async || {
+            let (headers, body) = of(100);
+            bodies.filter(&headers, body).await.unwrap_or_else(|why| panic!("{why}"))
+        };
+        let (first, second, third) = (asked().await, asked().await, asked().await);
+        let first = first.answered(vec![b' '; 20 << 20]).unwrap();
+        let why = second.answered(vec![b' '; 20 << 20]).unwrap_err();
+        assert!(why.contains("20971520 bytes long, and other requests have the room"), "{why}");
+        assert_eq!(third.answered(vec![b' '; 1 << 20]).map(|answer| answer.len()), Ok(1 << 20));
+        drop(first);
+        assert!(asked().await.answered(vec![b' '; 20 << 20]).is_ok());
     }
 
     #[tokio::test]

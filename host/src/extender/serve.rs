@@ -92,7 +92,10 @@ async fn filter(State(extender): State<Arc<Extender>>, headers: HeaderMap, body:
         Err(why) => return answer(json(&FilterResult { error: plain(&why), ..FilterResult::default() })),
     };
     let filtering = Arc::clone(&extender);
-    let filtered = move |read: bodies::Read| (filtering.filtered(&read.bytes)).map(|bytes| read.answered(bytes));
+    let filtered = move |read: bodies::Read| {
+        let answered = filtering.filtered(&read.bytes).map(|bytes| read.answered(bytes))?;
+        answered.or_else(|why| json(&FilterResult { error: plain(&why), ..FilterResult::default() }))
+    };
     let filtered = match read.bytes.len() {
         ..LONG => filtered(read),
         _ => match tokio::task::spawn_blocking(move || filtered(read)).await {
