@@ -83,6 +83,15 @@ fn the_three_outputs_tell_the_same() -> Result<()> {
 }
 
 #[test]
+fn a_typing_error_in_a_label_is_said_with_the_label_that_was_meant() -> Result<()> {
+    let files = Files::new(&RACKS.replace("ex.io/rack", "ex.io/rak"), NODES)?;
+    let tree = printed(&files.discover(&[])?)?;
+    let wanted = "no-such-label (1): ex.io/rak: type \"gpu\": no Node has this label; the nearest that Nodes have is \"ex.io/rack\"";
+    assert!(tree.contains(wanted), "{tree}");
+    Ok(())
+}
+
+#[test]
 fn nodes_come_from_standard_input_too() -> Result<()> {
     let files = Files::new(RACKS, "")?;
     let mut child = files.command()?.args(["--nodes", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

@@ -186,7 +186,14 @@ async fn volcanos_chart_is_installed_after_ours_and_before_it() -> Result<()> {
     // After a definition that kubectl brought, whose fields are kubectl's.
     let file = chart::folder().join("../../crds").join(format!("{HYPER_NODES}.yaml"));
     cluster.plane.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()]).await?;
-    volcano(&["--take-ownership", "--force-conflicts"]).await?;
+    let uid = cluster.hyper_node().await?;
+    let refused = volcano(&["--take-ownership"]).await.expect_err("the fields are kubectl's").to_string();
+    assert!(refused.contains("conflict"), "{refused}");
+    // What failed halfway is not uninstalled, which would delete the definition, but completed.
+    let (kubeconfig, chart) = (cluster.plane.kubeconfig(), theirs.to_string_lossy());
+    let words = ["upgrade", "--install", "volcano", &*chart, "--namespace", "volcano-system"];
+    helm(Some(&kubeconfig), &[&words[..], &["--take-ownership", "--force-conflicts"]].concat()).await?;
+    assert_eq!(cluster.uid("hypernode", "rack-a").await?, uid);
     cluster.plane.stop().await
 }
 

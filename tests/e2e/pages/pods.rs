@@ -1,7 +1,7 @@
 //! The kubelet that is not there: pods that the Deployment's own controllers make, each with the real binary as its container.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -82,7 +82,7 @@ impl Replica {
 }
 
 /// Starts the binary as the container of a pod and waits until its probe is content.
-async fn launch(plane: &ControlPlane, kubeconfig: &PathBuf, container: &Container, pod: &str) -> Result<Host> {
+async fn launch(plane: &ControlPlane, kubeconfig: &Path, container: &Container, pod: &str) -> Result<Host> {
     let flags = container.flags_below(&plane.folder().join(pod))?;
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let env: Vec<(&str, &str)> = container.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

@@ -5,6 +5,7 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, State};
 
 use super::state::Report;
 use crate::cluster::events::Urgency;
+use crate::discovery::decide::NO_SUCH_LABEL;
 
 impl Report {
     /// The status as it is now.
@@ -41,20 +42,10 @@ impl Report {
             // Its first sentence: the column of a table; all of it stands in `held` and in the condition.
             let held = self.status.held.as_ref().and_then(|held| held.sentence.split(". ").next().map(str::to_owned));
             self.status.message =
-                held.or_else(|| first_bad.map(|condition| condition.message)).unwrap_or_else(|| self.sentence(paused));
+                held.or_else(|| first_bad.map(|condition| condition.message)).unwrap_or_else(|| sentence(&self.status, paused));
         }
         self.status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
         self.status.clone()
-    }
-
-    fn sentence(&self, paused: bool) -> String {
-        match (&self.status.nodes, self.status.groups) {
-            _ if paused => "paused by the operator: no rounds, no writes".to_owned(),
-            (Some(nodes), Some(groups)) => {
-                format!("{} of {} nodes have a place in {groups} groups", nodes.covered, nodes.total)
-            }
-            _ => "the first round is on its way".to_owned(),
-        }
     }
 
     /// What changed in a way that a person should hear of.
@@ -87,5 +78,38 @@ impl Report {
         }
         self.said.clone_from(&status.conditions);
         news
+    }
+}
+
+/// What there is to say of a source in which nothing is wrong.
+fn sentence(status: &DiscoverySourceStatus, paused: bool) -> String {
+    match (&status.nodes, status.groups) {
+        _ if paused => "paused by the operator: no rounds, no writes".to_owned(),
+        (Some(nodes), Some(groups)) => {
+            // The table of sources is where a typing error in a label is looked for first.
+            let absent = status.diagnostics.iter().find(|said| said.code == NO_SUCH_LABEL);
+            let absent = absent.map(|said| format!("; {}", said.example)).unwrap_or_default();
+            format!("{} of {} nodes have a place in {groups} groups{absent}", nodes.covered, nodes.total)
+        }
+        _ => "the first round is on its way".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_table_of_sources_says_that_no_node_has_a_label() {
+        let said = |code: &str| {
+            let diagnostic = json!({"code": code, "count": 1, "example": "ex.io/rak: no Node has this label"});
+            let nodes = json!({"covered": 0, "total": 6});
+            let status = json!({"source": "label", "nodes": nodes, "groups": 0, "diagnostics": [diagnostic]});
+            sentence(&serde_json::from_value(status).unwrap(), false)
+        };
+        let numbers = "0 of 6 nodes have a place in 0 groups";
+        assert_eq!(said("no-such-label"), format!("{numbers}; ex.io/rak: no Node has this label"));
+        assert_eq!(said("missing-label"), numbers);
     }
 }
