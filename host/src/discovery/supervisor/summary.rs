@@ -41,8 +41,9 @@ impl Report {
         if !self.disabled {
             // Its first sentence: the column of a table; all of it stands in `held` and in the condition.
             let held = self.status.held.as_ref().and_then(|held| held.sentence.split(". ").next().map(str::to_owned));
-            self.status.message =
-                held.or_else(|| first_bad.map(|condition| condition.message)).unwrap_or_else(|| sentence(&self.status, paused));
+            self.status.message = held
+                .or_else(|| first_bad.map(|condition| condition.message))
+                .unwrap_or_else(|| sentence(&self.status, paused));
         }
         self.status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
         self.status.clone()
