@@ -9,6 +9,7 @@
 //! | [`oneshot`] | one round of every entry without a supervisor, for the command line |
 //! | [`pacing`] | when the next round is due. Pure |
 //! | [`supervisor`] | one source: its rounds, its state, its writes |
+//! | `shown` | what a plugin sees of the objects that its source made. Pure |
 //! | [`report`] | what every source is doing, in memory and as DiscoverySource objects |
 //!
 //! One bad, slow or changed entry never disturbs another: each source has its own task, state and back-off, and shares
@@ -22,4 +23,5 @@ pub mod oneshot;
 pub mod pacing;
 pub mod report;
 pub mod revision;
+mod shown;
 pub mod supervisor;

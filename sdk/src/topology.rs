@@ -120,7 +120,8 @@ impl GroupBuilder<'_> {
         self.members(Members::Groups(groups.into_iter().map(|group| group.0).collect()))
     }
 
-    /// Its members are the nodes of these names, existing or not. The entry has to grant `nodeNames` for that.
+    /// Its members are the nodes of these names, existing or not. Without the grant `nodeNames` the source's
+    /// own objects are shown without their Nodes from then on: they would tell which of the names exist.
     pub fn names<S: AsRef<str>>(self, names: impl IntoIterator<Item = S>) -> GroupRef {
         self.members(Members::Names(names.into_iter().collect::<Packed>()))
     }

@@ -13,7 +13,7 @@ use topoloom::endpoints::{Endpoints, Outside};
 use topoloom::plugin::{Call, Compiler, Load, Metrics, Options, Plugin, Round, Runtime};
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
-use topoloom_core::plugin::{Amount, Answer, CallError, Failure, Granted, Limit, Limits, TrapKind};
+use topoloom_core::plugin::{Amount, Answer, CallError, Granted, Limit, Limits, TrapKind};
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
 use topoloom_core::topology::{Member, Object};
 use topoloom_tests::guest;
@@ -211,23 +211,6 @@ async fn names_of_nodes_need_the_operators_word() {
     found.has_all(&GRANTED);
     found.has_none(&NAMES);
     found.has_none(&SECRETS);
-}
-
-#[tokio::test]
-async fn a_plugin_without_the_operators_word_cannot_try_which_names_exist() {
-    let runtime = narrow();
-    let plugin = load(&runtime, &THIEF).await;
-    // One that exists and one that does not: were they taken, the objects of the next call would tell them apart.
-    for guess in [NAMES[0], "no-such-node"] {
-        let round = |names| Round {
-            config: format!(r#"{{"members": ["{guess}"]}}"#).into(),
-            ..theft(granted(OPEN, names), false, everything())
-        };
-        let refused = plugin.discover(&source(), round(false)).await.end.unwrap_err();
-        let CallError::Failure(Failure::Denied(message)) = &refused else { panic!("{refused:?}") };
-        assert!(message.contains("nodeNames: true") && !message.contains(guess), "{message}");
-        plugin.discover(&source(), round(true)).await.end.unwrap();
-    }
 }
 
 #[tokio::test]

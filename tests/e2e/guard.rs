@@ -175,6 +175,8 @@ async fn one_object_alone_is_no_mass_loss() -> Result<()> {
     scene.until(&["tier 1 s x (1): a"]).await;
     scene.cli(&["source", "run", "s"]).await?;
     scene.until(&["tier 1 s yy (1): b"]).await;
+    // The plugin answers by name without the grant: the source remembers that its objects must not show it their Nodes.
+    assert_eq!(scene.source("s").await?.status.nodes_by_name, Some(true));
     host.stop().await
 }
 

@@ -17,7 +17,7 @@ use super::{live, print, private};
 use crate::config::{self, Document, PluginOrigin, PluginRef, Standing};
 use crate::delivery::Supply;
 use crate::discovery::node_file::{self, FileNode};
-use crate::discovery::oneshot::{ConfigHashes, Prepared, Shot};
+use crate::discovery::oneshot::{Prepared, Shot};
 use crate::discovery::revision::Host;
 use crate::endpoints::recording::{Recorder, Recording, Replay};
 use crate::endpoints::vault::Vault;
@@ -80,7 +80,7 @@ pub(super) async fn rounds(args: &DeskArgs, nodes: &Path, config: &Path, only: O
     let mut store = Store::new();
     store.want(prepared.keys());
     read_nodes(nodes, &mut store)?;
-    let shots = prepared.round(&store, &existing, &ConfigHashes::new()).await;
+    let shots = prepared.round(&store, &existing, &BTreeMap::new()).await;
     if let (Some(path), Tape::Record(recorder)) = (&args.record, &tape) {
         write_recording(path, recorder)?;
     }

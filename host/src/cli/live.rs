@@ -15,7 +15,7 @@ use super::ClusterArgs;
 use crate::cluster::{self, Reason, Refusal};
 use crate::config::{Document, Entry, Load, Problem, Standing};
 use crate::delivery::{Delivery, Module, Modules, Sites, Supply};
-use crate::discovery::oneshot::{Compared, ConfigHashes, Found, Prepared, Shot};
+use crate::discovery::oneshot::{Applied, Compared, Found, Prepared, Shot};
 use crate::discovery::revision::Host;
 use crate::endpoints::Outside;
 use crate::plugin::{Compiler, Digest, Metrics, Runtime};
@@ -118,10 +118,13 @@ impl Live {
         Outside::cluster(&self.client, &self.namespace, &self.server)
     }
 
-    /// The configurations that the objects in the cluster came from.
-    fn applied(&self) -> ConfigHashes {
-        let hash = |source: &DiscoverySource| Some((source.status.source.clone(), source.status.config_hash.clone()?));
-        self.sources.iter().filter_map(hash).collect()
+    /// What the DiscoverySources say of the objects in the cluster.
+    fn applied(&self) -> BTreeMap<String, Applied> {
+        let of = |DiscoverySource { status, .. }: &DiscoverySource| Applied {
+            config_hash: status.config_hash.clone(),
+            nodes_by_name: status.nodes_by_name == Some(true),
+        };
+        self.sources.iter().map(|source| (source.status.source.clone(), of(source))).collect()
     }
 
     /// Another plugin beside the one that serves a source: both answer about the nodes as they are now. Writes nothing.

@@ -14,6 +14,7 @@ use topoloom_core::topology::{Object, Observed, TierNames, guard};
 use super::compat::Made;
 use super::decide::{Decision, Inputs, accept, decide};
 use super::revision::{Host, Revision, prepare};
+use super::shown;
 use super::supervisor::safety;
 use crate::config::{Document, EntryConfig};
 use crate::delivery::{Module, Supply};
@@ -95,7 +96,12 @@ impl Prepared {
     }
 
     /// Runs one round per entry over the nodes in `store`, in the order of the document.
-    pub async fn round(self, store: &Store, observed: &[Arc<Object>], applied_configs: &ConfigHashes) -> Vec<Shot> {
+    pub async fn round(
+        self,
+        store: &Store,
+        observed: &[Arc<Object>],
+        applied: &BTreeMap<String, Applied>,
+    ) -> Vec<Shot> {
         let observed = &Arc::new(Observed::new(observed.iter().cloned()));
         let mut tiers = TierNames::new();
         let mut shots = Vec::new();
@@ -105,11 +111,8 @@ impl Prepared {
                 Err(message) => Shot { source, revision: None, result: Err(message) },
                 Ok(revision) => {
                     let view = store.view(&revision.keys);
-                    let config = match applied_configs.get(&entry.source) {
-                        Some(applied) if *applied != entry.config_hash.to_string() => guard::Config::Edited,
-                        _ => guard::Config::Same,
-                    };
-                    let result = one(&source, &revision, &view, observed, &tiers, config).await;
+                    let applied = applied.get(&entry.source).cloned().unwrap_or_default();
+                    let result = one(&source, &revision, &view, observed, &tiers, &applied).await;
                     if let Ok(found) = &result {
                         for (name, used) in found.decision.named.tier_names() {
                             tiers.entry(name).or_insert(used);
@@ -189,8 +192,14 @@ fn words(shot: &Shot) -> String {
     }
 }
 
-/// The configuration that each source's objects came from, where that is known.
-pub type ConfigHashes = std::collections::BTreeMap<String, String>;
+/// What is known of the objects of a source that are in the cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Applied {
+    /// Hash of the configuration that they came from.
+    pub config_hash: Option<String>,
+    /// Whether the plugin has answered with Nodes by name without the grant to see names.
+    pub nodes_by_name: bool,
+}
 
 async fn one(
     source: &Arc<str>,
@@ -198,13 +207,17 @@ async fn one(
     view: &View,
     observed: &Arc<Observed>,
     tiers: &TierNames,
-    config: guard::Config,
+    applied: &Applied,
 ) -> Result<Found, String> {
+    let config = match &applied.config_hash {
+        Some(applied) if *applied != revision.entry.config_hash.to_string() => guard::Config::Edited,
+        _ => guard::Config::Same,
+    };
     let round = Round {
         config: Arc::clone(&revision.config),
         granted: Arc::clone(&revision.granted),
         nodes: view.clone(),
-        applied: observed.of(source).cloned().collect(),
+        applied: shown::objects(observed.of(source), &revision.granted, applied.nodes_by_name),
         endpoints: Arc::clone(&revision.endpoints),
         time: Timestamp::now(),
         state: Arc::from([]),

@@ -100,6 +100,10 @@ fn status() -> Value {
             "lastSuccess": time("When a round last succeeded."),
             "resultHash": text("Hash of the applied result."),
             "configHash": text("Hash of the configuration that the applied result came from."),
+            "nodesByName": json!({
+                "description": "Whether the plugin has answered with Nodes by name without the grant nodeNames: its own objects are shown to it without Nodes then.",
+                "type": "boolean",
+            }),
             "held": held(),
             "onRemoval": text("What happens to the HyperNodes when the source goes: keep or delete."),
             "diagnostics": list("What the last round dropped or corrected, per code.", "code", json!({

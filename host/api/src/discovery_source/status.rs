@@ -59,6 +59,10 @@ pub struct DiscoverySourceStatus {
     /// Hash of the configuration that the applied result came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_hash: Option<String>,
+    /// Whether the plugin has answered with Nodes by name while it may not see names of Nodes: its own objects are shown to it
+    /// without Nodes then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes_by_name: Option<bool>,
     /// The result that waits, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,

@@ -10,14 +10,15 @@ use topoloom_core::plugin::Answered;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::rollout::{Call, Failed};
 use topoloom_core::snapshot::View;
+use topoloom_core::topology::Forest;
 use topoloom_core::topology::guard::Seen;
-use topoloom_core::topology::{Forest, Object};
 use tracing::Span;
 use tracing::field::Empty;
 
 use super::Supervisor;
 use crate::discovery::decide::accept;
 use crate::discovery::revision::{call_failed, call_reason};
+use crate::discovery::shown;
 use crate::plugin::Round;
 
 /// How long a round waits for the first lists; the mailbox is read in between.
@@ -87,7 +88,8 @@ impl Supervisor {
         };
         let Some(revision) = &self.revision else { return };
         self.pacing.started(started);
-        let own: Arc<[Arc<Object>]> = self.shared.hyper_nodes.observed().of(&self.source).cloned().collect();
+        let observed = self.shared.hyper_nodes.observed();
+        let own = shown::objects(observed.of(&self.source), &revision.granted, self.report.has_guessed());
         let time = Timestamp::now();
         let (plugin, source) = (revision.plugin.clone(), Arc::clone(&self.source));
         let call = plugin.discover(
@@ -109,6 +111,11 @@ impl Supervisor {
             return;
         };
         let Some(revision) = &self.revision else { return };
+        if let Ok(answer) = &call.end
+            && shown::guesses(&answer.outcome, &revision.granted)
+        {
+            self.report.guessed();
+        }
         let outcome = match call.end {
             Err(error) => {
                 let until = self.pacing.failed_for(Instant::now(), error.retry());

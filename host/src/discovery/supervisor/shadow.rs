@@ -15,6 +15,7 @@ use super::swap::Done;
 use super::{Shared, Supervisor};
 use crate::discovery::decide::accept;
 use crate::discovery::revision::{Refused, Revision, call_failed, call_reason};
+use crate::discovery::shown;
 use crate::endpoints::Endpoints;
 use crate::plugin::{Plugin, Round};
 
@@ -42,6 +43,7 @@ impl Supervisor {
             candidate: Questioned::of(ready, Arc::from([])),
             serving: Questioned::of(serving, Arc::clone(&self.state)),
             last: self.forest.clone().filter(|_| self.answered),
+            has_guessed: self.report.has_guessed(),
         };
         let shared = Arc::clone(&self.shared);
         tracing::debug!(source = &*self.source, %digest, "a plugin is tried in the shadow");
@@ -99,17 +101,17 @@ impl Questioned {
         }
     }
 
-    async fn answer(&self, source: &Arc<str>, view: &View, own: &Arc<[Arc<Object>]>) -> Result<Answered, CallError> {
+    async fn answer(&self, asked: &Asked, view: &View, own: &[Arc<Object>]) -> Result<Answered, CallError> {
         let round = Round {
             config: Arc::clone(&self.config),
             granted: Arc::clone(&self.granted),
             endpoints: Arc::clone(&self.endpoints),
             nodes: view.under(&self.keys),
-            applied: Arc::clone(own),
+            applied: shown::objects(own.iter(), &self.granted, asked.has_guessed),
             time: Timestamp::now(),
             state: Arc::clone(&self.state),
         };
-        self.plugin.discover(source, round).await.end.map(|answer| answer.outcome)
+        self.plugin.discover(&asked.source, round).await.end.map(|answer| answer.outcome)
     }
 }
 
@@ -120,6 +122,8 @@ struct Asked {
     serving: Questioned,
     /// What the serving one last answered, if it may call that unchanged.
     last: Option<Arc<Forest>>,
+    /// Whether the source has answered with Nodes by name without the grant.
+    has_guessed: bool,
 }
 
 impl Asked {
@@ -137,17 +141,17 @@ impl Asked {
             let message = "Nodes or HyperNodes could not be listed so far (the log and /readyz say why)";
             Refused::loading(Step::Shadow, Reason::Pending, message, Failed::Circumstance)
         })?;
-        let own: Arc<[Arc<Object>]> = shared.hyper_nodes.observed().of(&self.source).cloned().collect();
+        let own: Vec<Arc<Object>> = shared.hyper_nodes.observed().of(&self.source).cloned().collect();
         let refused = |reason, message: String, failed| Refused::loading(Step::Shadow, reason, message, failed);
         let invalid = |message| refused(Reason::InvalidResult, message, Failed::Fault);
-        let candidate = match self.candidate.answer(&self.source, &view, &own).await {
+        let candidate = match self.candidate.answer(&self, &view, &own).await {
             Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).map_err(invalid)?,
             Ok(Answered::Unchanged) => {
                 return Err(invalid("the plugin answered `unchanged` in its first round".to_owned()));
             }
             Err(error) => return Err(refused(call_reason(&error), error.to_string(), call_failed(&error))),
         };
-        let serving = match self.serving.answer(&self.source, &view, &own).await {
+        let serving = match self.serving.answer(&self, &view, &own).await {
             Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).ok().map(Arc::new),
             Ok(Answered::Unchanged) => self.last,
             // It may be the very reason for the swap.

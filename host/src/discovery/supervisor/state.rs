@@ -384,6 +384,16 @@ impl Report {
         }
     }
 
+    /// The plugin answers with Nodes by name and may not see names of Nodes.
+    pub(super) fn guessed(&mut self) {
+        self.status.nodes_by_name = Some(true);
+    }
+
+    /// Whether it ever has.
+    pub(super) fn has_guessed(&self) -> bool {
+        self.status.nodes_by_name == Some(true)
+    }
+
     /// All that could be written of a configuration's result is.
     pub(super) fn settled(&mut self, config_hash: &str) {
         self.status.config_hash = Some(config_hash.to_owned());

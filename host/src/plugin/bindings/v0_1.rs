@@ -108,7 +108,6 @@ pub(super) async fn discover(
             store.data_mut().take(weigh::answer(&answer));
             let bounds = decode::Bounds {
                 rows: round.nodes.rows(),
-                node_names: round.granted.node_names,
                 state: store.data().limits.state,
                 had_state: !round.state.is_empty(),
             };

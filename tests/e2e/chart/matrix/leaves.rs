@@ -41,6 +41,7 @@ fn instead() -> BTreeMap<&'static str, Value> {
     BTreeMap::from([
         // Without a cluster `auto` makes the definition as `always` does.
         ("/crds/discoverySource", json!("never")),
+        ("/plugins/memory", json!("384Mi")),
         ("/metrics/rules/docs", json!("https://docs.example.com/")),
     ])
 }

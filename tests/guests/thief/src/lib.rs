@@ -29,8 +29,6 @@ struct Config {
     guesses: Vec<String>,
     /// Whether it calls what shows names of Nodes.
     names: bool,
-    /// Nodes that it puts into a group by name, to look at what became of it in the next call.
-    members: Vec<String>,
     /// How far it grows its memory to look around, MiB.
     grow: usize,
     /// What it fills that much memory with instead.
@@ -41,8 +39,8 @@ struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let (ask, endpoints, guesses, members) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { ask, endpoints, guesses, members, names: false, grow: 1, hoard: None, end: String::new() }
+        let (ask, endpoints, guesses) = (Vec::new(), Vec::new(), Vec::new());
+        Self { ask, endpoints, guesses, names: false, grow: 1, hoard: None, end: String::new() }
     }
 }
 
@@ -74,12 +72,7 @@ impl Discoverer for Thief {
             _ => {}
         }
         black_box(hoard);
-        let mut topology = TopologyBuilder::new();
-        if !config.members.is_empty() {
-            let level = topology.level(Level::new(1));
-            topology.group(level, "guessed").names(&config.members);
-        }
-        Ok(Answer { outcome: Outcome::Topology(topology.finish()), state: loot })
+        Ok(Answer { outcome: Outcome::Topology(TopologyBuilder::new().finish()), state: loot })
     }
 }
 

@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use topoloom_core::plugin::grant::Refusal;
-use topoloom_core::plugin::{Answer, Answered, CallError, Failure, Limit, Transfer};
+use topoloom_core::plugin::{Answer, Answered, CallError, Limit, Transfer};
 use topoloom_core::topology::{
     Coverage, Diagnostic, Group, LabelOperator, LabelRequirement, LabelSelector, Members, Subject, Topology,
 };
@@ -26,8 +25,6 @@ const DESCRIPTION: usize = 256;
 pub(super) struct Bounds {
     /// The nodes that the guest saw.
     pub(super) rows: u32,
-    /// Whether it may name Nodes.
-    pub(super) node_names: bool,
     /// Bytes of state.
     pub(super) state: usize,
     /// Whether the guest was given a state: only then there is something that can be unchanged.
@@ -165,13 +162,6 @@ fn group(
                 invalid(format!("group {position} has group {member} and there are {groups} groups"))
             })?;
             Members::Groups(positions)
-        }
-        // What stands in the cluster afterwards would tell which of the guessed names exist.
-        types::Members::Names(_) if !bounds.node_names => {
-            return Err(CallError::Failure(Failure::Denied(format!(
-                "group {position} has Nodes by name, and names of Nodes are not granted. To grant them, add to the entry:\n{}",
-                Refusal::yaml(&[Refusal::NodeNames])
-            ))));
         }
         types::Members::Names(names) => {
             let names = unpack(&names).map_err(|what| invalid(format!("the names of group {position}: {what}")))?;
