@@ -165,6 +165,21 @@ mod tests {
     }
 
     #[test]
+    fn the_page_names_every_document_and_no_schema_is_left_of_one_that_is_gone() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operators");
+        let page = std::fs::read_to_string(folder.join("json.md")).unwrap();
+        let mut kinds: Vec<_> = topoloom::cli::schemas().into_iter().map(|(kind, _)| format!("{kind}.json")).collect();
+        kinds.sort();
+        for kind in &kinds {
+            assert_eq!(page.matches(&format!("(schemas/{kind})")).count(), 1, "{kind}");
+        }
+        let stored = std::fs::read_dir(folder.join("schemas")).unwrap();
+        let mut stored: Vec<_> = stored.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        stored.sort();
+        assert_eq!(stored, kinds);
+    }
+
+    #[test]
     fn every_schema_is_judged_whole() {
         for (kind, schema) in topoloom::cli::schemas() {
             fn keywords(schema: &Value, found: &mut Vec<String>) {

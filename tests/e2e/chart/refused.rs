@@ -95,6 +95,19 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
         (json!({"image": {"digest": "sha256:12"}}), &["/image/digest", "pattern"]),
         (json!({"image": {"pullPolicy": "Sometimes"}}), &["/image/pullPolicy"]),
         (json!({"plugins": {"cache": {"size": "256MB"}}}), &["/plugins/cache/size", "pattern"]),
+        (json!({"plugins": {"memory": "1G"}}), &["/plugins/memory", "pattern"]),
+        (
+            json!({"plugins": {"memory": "800Mi"}}),
+            &["plugins.memory is 800Mi", "resources.limits.memory is 1Gi", "256Mi beside"],
+        ),
+        (
+            json!({"plugins": {"memory": "600Mi", "cache": {"medium": "Memory"}}}),
+            &["plugins.memory is 600Mi", "the cache in memory, which is 256Mi"],
+        ),
+        (
+            json!({"resources": {"limits": {"memory": "1Ei"}}}),
+            &["resources.limits.memory is 1Ei", "set plugins.memory"],
+        ),
         (json!({"plugins": {"trust": {"level": "some"}}}), &["/plugins/trust/level"]),
         (json!({"plugins": {"trust": {"level": "signature"}}}), &["needs plugins.trust.keys"]),
         (json!({"plugins": {"trust": {"keys": [key]}}}), &["/plugins/trust/keys/0", "'oneOf' failed"]),

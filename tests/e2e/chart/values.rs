@@ -35,6 +35,7 @@ pub(super) fn each() -> Vec<Case> {
                 "--volcano-leases=vc-hypernode-controller-manager,volcano-hypernode-controller-manager",
                 "--drain-timeout=30s",
                 "--plugin-cache=/var/cache/topoloom/plugins",
+                "--plugin-memory=512Mi",
                 "--plugin-trust=none",
                 "--log=info",
                 "!--config-map",
@@ -95,7 +96,19 @@ pub(super) fn each() -> Vec<Case> {
         case("a document", json!({"config": {"document": {"networkTopologyDiscovery": []}}}), &[]),
         case("a document as text", json!({"config": {"document": "networkTopologyDiscovery: []\n"}}), &[]),
         case("no cache", json!({"plugins": {"cache": {"enabled": false}}}), &["!--plugin-cache"]),
-        case("a cache in memory", json!({"plugins": {"cache": {"medium": "Memory"}}}), &["--plugin-cache-size=256Mi"]),
+        case(
+            "a cache in memory, of which plugins get nothing",
+            json!({"plugins": {"cache": {"medium": "Memory"}}}),
+            &["--plugin-cache-size=256Mi", "--plugin-memory=384Mi"],
+        ),
+        case(
+            "less memory, in bytes",
+            json!({"resources": {"limits": {"memory": 402_653_184}}}),
+            &["--plugin-memory=192Mi"],
+        ),
+        case("memory in decimal units", json!({"resources": {"limits": {"memory": "2G"}}}), &["--plugin-memory=953Mi"]),
+        case("memory for plugins", json!({"plugins": {"memory": "600Mi"}}), &["--plugin-memory=600Mi"]),
+        case("no limit of memory", json!({"resources": {"limits": {"memory": null}}}), &["!--plugin-memory"]),
         case("nothing is kept", json!({"plugins": {"kept": false}}), &["--modules-kept=false"]),
         case(
             "plugins that are mounted",

@@ -101,29 +101,38 @@
 {{- $seconds -}}
 {{- end -}}
 
-{{/* A quantity of memory in MiB; 0: it is none, or written in another unit than the binary ones. */}}
+{{/* A quantity of memory in MiB, however Kubernetes lets it be written; 0: it is none, or less than one. */}}
 {{- define "topoloom.mebibytes" -}}
-{{- if regexMatch "^[1-9][0-9]*Gi$" . -}}
-{{ mul (trimSuffix "Gi" . | int64) 1024 }}
-{{- else if regexMatch "^[1-9][0-9]*Mi$" . -}}
-{{ trimSuffix "Mi" . | int64 }}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- if regexMatch "^[0-9]+([.][0-9]+)?([eE][+]?[0-9]+)?([kMGT]|[KMGT]i)?$" . -}}
+{{- $number := regexFind "^[0-9.]+([eE][+]?[0-9]+)?" . -}}
+{{ divf (mulf (float64 $number) (get $units (trimPrefix $number .))) 1048576 | floor | int64 }}
 {{- else -}}
 0
 {{- end -}}
 {{- end -}}
 
-{{/* What all calls of plugins may hold together: what is said, or half of what the container may. Nothing: the host's default. */}}
+{{/* What all calls of plugins may hold together: what is said, or half of what the container may beside a cache in memory. Nothing:
+the container has no limit, and the host has its default. */}}
 {{- define "topoloom.pluginMemory" -}}
 {{- $limit := dig "limits" "memory" "" .Values.resources | toString -}}
 {{- $has := include "topoloom.mebibytes" $limit | int64 -}}
+{{- $cache := .Values.plugins.cache -}}
+{{- $cached := 0 -}}
+{{- if and $cache.enabled (eq $cache.medium "Memory") -}}
+{{- $cached = include "topoloom.mebibytes" $cache.size | int64 -}}
+{{- end -}}
+{{- if and $limit (not $has) (not .Values.plugins.memory) -}}
+{{- fail (printf "resources.limits.memory is %s: half of it is for what plugins hold, and that cannot be read; write it in Mi or Gi, or set plugins.memory" $limit) -}}
+{{- end -}}
 {{- if .Values.plugins.memory -}}
 {{- $wants := include "topoloom.mebibytes" .Values.plugins.memory | int64 -}}
-{{- if and (gt $has 0) (gt (add $wants 256) $has) -}}
-{{- fail (printf "plugins.memory is %s and resources.limits.memory is %s: the host itself needs 256Mi beside what its plugins hold" .Values.plugins.memory $limit) -}}
+{{- if and (gt $has 0) (gt (add $wants $cached 256) $has) -}}
+{{- fail (printf "plugins.memory is %s and resources.limits.memory is %s: the host itself needs 256Mi beside what its plugins hold%s" .Values.plugins.memory $limit (ternary (printf " and the cache in memory, which is %s" $cache.size) "" (gt $cached 0))) -}}
 {{- end -}}
 {{ .Values.plugins.memory }}
 {{- else if gt $has 0 -}}
-{{ max 16 (div $has 2) }}Mi
+{{ max 16 (div (sub $has $cached) 2) }}Mi
 {{- end -}}
 {{- end -}}
 
