@@ -1,5 +1,7 @@
 //! Calls that wait for their turn: of one plugin, and of the process.
 
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -75,6 +77,73 @@ async fn four_that_take_what_they_may_take_no_more_than_all_may(total: usize, ea
 #[tokio::test]
 async fn four_plugins_within_their_limits_hold_no_more_than_the_host_has_for_them() {
     four_that_take_what_they_may_take_no_more_than_all_may(Options::default().memory, 256).await;
+}
+
+/// A memory cgroup of a test, of either version.
+struct Cgroup {
+    folder: PathBuf,
+    /// The file that says how much it held at most.
+    peak: &'static str,
+}
+
+impl Cgroup {
+    /// Makes one with this limit, where that is allowed.
+    fn new(limit: u64) -> std::io::Result<Self> {
+        let versions = [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.max_usage_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max", "memory.peak"),
+        ];
+        let mut made = Err(std::io::ErrorKind::NotFound.into());
+        for (root, most, peak) in versions {
+            let folder = Path::new(root).join(format!("topoloom-test-{}", std::process::id()));
+            made = std::fs::create_dir(&folder).map(|()| Self { folder, peak }).and_then(|group| {
+                std::fs::write(group.folder.join(most), limit.to_string())?;
+                let enters = group.enters("true", &[])?.status.success();
+                if enters { Ok(group) } else { Err(std::io::ErrorKind::PermissionDenied.into()) }
+            });
+            if made.is_ok() {
+                break;
+            }
+        }
+        made
+    }
+
+    /// Runs a program in it.
+    fn enters(&self, program: &str, words: &[&str]) -> std::io::Result<Output> {
+        let shell = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
+        Command::new("sh").args(["-c", shell]).arg(&self.folder).arg(program).args(words).output()
+    }
+
+    fn peak(&self) -> u64 {
+        std::fs::read_to_string(self.folder.join(self.peak)).unwrap().trim().parse().unwrap()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+/// The same as the kernel counts it: a process with four of them, in a container as the chart makes it.
+#[allow(clippy::print_stderr, reason = "who reads what passed has to see what was left out")]
+#[test]
+fn four_plugins_within_their_limits_fit_into_the_container_of_the_chart() {
+    let values = std::fs::read_to_string("../deploy/chart/topoloom/values.yaml").unwrap();
+    assert!(values.contains("\n  limits: {memory: 1Gi}\n"), "the chart has another limit than this test");
+    let limit = 1 << 30;
+    let group = match Cgroup::new(limit) {
+        Ok(group) => group,
+        Err(error) => return eprintln!("skipped: no memory cgroup can be made here: {error}"),
+    };
+    let this = std::env::current_exe().unwrap();
+    let test = "limits::turns::four_plugins_within_their_limits_hold_no_more_than_the_host_has_for_them";
+    let output = group.enters(this.to_str().unwrap(), &["--exact", test]).unwrap();
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    assert!(output.status.success() && said.contains("1 passed"), "{}: {said}", output.status);
+    // The host itself needs room too.
+    let peak = group.peak();
+    assert!((256 << 20..limit * 3 / 4).contains(&peak), "{} MiB", peak >> 20);
 }
 
 #[tokio::test]
