@@ -16,6 +16,7 @@ use crate::answer::Written;
 use crate::graph::{NONE, at};
 use crate::place::Round;
 use crate::tree::Child;
+use crate::wiring::Wiring;
 
 /// Of each code. A handful of codes stay far below the 10 000 reports that the host takes.
 const MOST: usize = 1000;
@@ -34,14 +35,19 @@ pub(crate) fn write(round: &Round<'_>, written: &Written, topology: &mut Topolog
     hosts::dropped(round, topology);
     hosts::unmatched(round, topology);
     nothing::left(round, topology);
-    for skipped in &round.wiring.skipped {
+    skipped(round.wiring, topology);
+    for note in &round.settings.notes {
+        topology.diagnose(note.code, Subject::Source, cut(note.text.clone()));
+    }
+}
+
+/// Speaks of records that the discoverer left out.
+pub(crate) fn skipped(wiring: &Wiring, topology: &mut TopologyBuilder) {
+    for skipped in &wiring.skipped {
         let example =
             if skipped.example.is_empty() { String::new() } else { format!(", for instance {}", skipped.example) };
         let detail = cut(format!("{} {}{example}", skipped.count, skipped.meaning));
         topology.diagnose(&skipped.code, Subject::Source, detail);
-    }
-    for note in &round.settings.notes {
-        topology.diagnose(note.code, Subject::Source, cut(note.text.clone()));
     }
 }
 

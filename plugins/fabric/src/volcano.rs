@@ -7,10 +7,11 @@
 use topoloom_sdk::{GroupRef, Level, Subject, Topology, TopologyBuilder};
 
 use crate::graph::{Lists, NONE, Sets, at, set};
+use crate::report;
 use crate::wiring::Wiring;
 
 /// The answer for a wiring whose hosts and switches go by their raw names: `system_name` and `peer_node_name` as they
-/// are, empty ones too, links of every state.
+/// are, links of every state. What the discoverer left out ([`Wiring::skip`]) is reported.
 #[must_use]
 pub fn volcano(wiring: &Wiring) -> Topology {
     let hosts = wiring.hosts.len();
@@ -67,6 +68,7 @@ fn write(wiring: &Wiring, members: &Lists, groups: u32) -> Topology {
         let detail = format!("{} hosts have names that no Node can have, for instance {first:?}", impossible.len());
         topology.diagnose("impossible-name", Subject::Source, detail);
     }
+    report::skipped(wiring, &mut topology);
     topology.finish()
 }
 

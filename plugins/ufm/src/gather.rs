@@ -14,6 +14,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use topoloom_fabric::{Guid, HostNames, LinkState, Wiring, clean_host};
 use topoloom_sdk::json::Members;
 
+/// The code of ports that are left out because nothing is at their other end.
+pub(crate) const NO_PEER: &str = "no-peer";
+/// The same in words, behind a number.
+pub(crate) const WITHOUT_PEER: &str = "ports do not say which switch they are plugged into";
+
 /// Three times the ports that 16 384 hosts of eight rails have. A guest has room for that and not for any number.
 const MAX_PORTS: usize = 400_000;
 
@@ -186,7 +191,7 @@ impl<'c> Gathered<'c> {
         let names = [&port.system_name, &port.node_description];
         let Some(leaf) = self.peer(port) else {
             let example = names.into_iter().flatten().next().map_or_else(String::new, |name| quoted(name));
-            self.wiring.skip("no-peer", "ports do not say which switch they are plugged into", &example);
+            self.wiring.skip(NO_PEER, WITHOUT_PEER, &example);
             return None;
         };
         let host = self.names.choose(names.into_iter().filter_map(|name| name.as_deref()));

@@ -60,9 +60,13 @@ pub(crate) fn text<'a>(key: &'static str, value: Raw<'a>) -> Result<Text<'a>, Un
         return Ok(None);
     }
     let text = value.text().filter(|text| text.len() <= MAX_TEXT).ok_or(Unusable::Field(key))?;
-    let trimmed = text.trim();
-    let nothing = trimmed.is_empty() || NOTHING.iter().any(|nothing| trimmed.eq_ignore_ascii_case(nothing));
-    Ok((!nothing).then_some(text))
+    Ok((!is_nothing(&text)).then_some(text))
+}
+
+/// Whether a text stands for "there is none".
+pub(crate) fn is_nothing(text: &str) -> bool {
+    let text = text.trim();
+    text.is_empty() || NOTHING.iter().any(|nothing| text.eq_ignore_ascii_case(nothing))
 }
 
 impl<'a> Port<'a> {

@@ -1,16 +1,23 @@
 //! `compat: volcano`: the fields that Volcano reads, the way it reads them.
 //!
-//! Keys match in any case, `null` says nothing, and one record of the wrong type fails the round, as it does there.
+//! Keys match in any case, `null` says nothing, and one record of the wrong type fails the round, as it does there. One
+//! thing is not as it is there: a port that has no peer (`N/A`, empty, or no such field) is left out. To Volcano all such ports
+//! are plugged into one leaf, and three dead ports weld three racks into one.
 
 use crate::config::Config;
 use crate::fetch::Query;
-use crate::port::Unusable;
+use crate::gather::{NO_PEER, WITHOUT_PEER, quoted};
+use crate::port::{Unusable, is_nothing};
 use crate::rounds::{self, Asked};
 use crate::versions::Seen;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use topoloom_fabric::{Link, Part, State, Wiring, volcano};
 use topoloom_sdk::json::{Members, Raw};
 use topoloom_sdk::{Diagnostic, Failure, Input, Subject};
+
+/// Hosts that a diagnostic names.
+const EXAMPLES: usize = 3;
 
 /// One round.
 pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<topoloom_sdk::Answer, Failure> {
@@ -42,19 +49,54 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<topoloom_sd
     Ok(topoloom_sdk::Answer::from(topology).with_state(state))
 }
 
-/// Adds the ports of a fabric, down ones and placeholders too.
+/// Adds the ports of a fabric, down ones too.
 fn read(config: &Config, fabric: &Asked<'_>, wiring: &mut Wiring) -> Result<(), Failure> {
     let query = Query { path: "resources/ports", filter: None, page_size: config.page_size, max_unusable: 0 };
+    let mut dead = Dead::default();
     let read = &mut |members: &mut Members<'_>| {
         let port = Port::read(members)?;
         if port.description.contains("Computer") {
+            if is_nothing(&port.peer_node_name) {
+                dead.add(&port.system_name);
+                return Ok(());
+            }
             let host = wiring.host(&port.system_name);
             let leaf = wiring.switch(&port.peer_node_name, "");
             wiring.link(host, leaf, Link::up(""));
         }
         Ok(())
     };
-    rounds::ports(&fabric.ufm, &query, read).map(|_| ())
+    rounds::ports(&fabric.ufm, &query, read)?;
+    dead.report(wiring);
+    Ok(())
+}
+
+/// Ports of hosts with nothing at their other end.
+#[derive(Debug, Default)]
+struct Dead {
+    count: u64,
+    /// The first hosts of the alphabet that have one, so that the order of records says nothing.
+    hosts: BTreeSet<String>,
+}
+
+impl Dead {
+    fn add(&mut self, host: &str) {
+        self.count += 1;
+        let host = quoted(host);
+        if self.hosts.len() < EXAMPLES || self.hosts.last().is_some_and(|last| host < *last) {
+            self.hosts.insert(host);
+            if self.hosts.len() > EXAMPLES {
+                self.hosts.pop_last();
+            }
+        }
+    }
+
+    fn report(self, wiring: &mut Wiring) {
+        if self.count > 0 {
+            let hosts = self.hosts.into_iter().collect::<Vec<_>>().join(", ");
+            wiring.skip_many(NO_PEER, WITHOUT_PEER, &hosts, self.count);
+        }
+    }
 }
 
 /// The three fields that count.

@@ -28,12 +28,11 @@ fn the_worked_example_of_volcano() {
 }
 
 #[test]
-fn ports_without_a_peer_are_one_leaf_as_they_are_there() {
-    let links = links(&[("a", "N/A"), ("b", "N/A"), ("b", "sw"), ("c", "sw"), ("d", "")]);
-    let expected = "tier 1 - | leaf-hn-0 |  | names d | name leaf-hn-0\n\
-                    tier 1 - | leaf-hn-1 |  | names a b c | name leaf-hn-1\n\
-                    tier 2 - | spine-hn |  | [leaf-hn-0 leaf-hn-1] | name spine-hn\n";
-    assert_eq!(shown(&links), expected);
+fn what_the_discoverer_left_out_is_reported() {
+    let mut wiring = Wiring::new();
+    wiring.skip_many("no-peer", "ports lead nowhere", "\"a\", \"b\"", 3);
+    let expected = "! no-peer | source | 3 ports lead nowhere, for instance \"a\", \"b\"\n";
+    assert_eq!(Cluster::new().show(&volcano(&wiring).into()), expected);
 }
 
 #[test]

@@ -78,19 +78,51 @@ fn leaves_that_share_a_host_are_one_group_under_one_spine() {
 #[test]
 fn names_are_taken_as_they_come() {
     let ports = json!([
-        port("My Computer", "host-1.ib", "N/A"),
-        port("Computer", "h2", "N/A"),
-        port("computer", "h3", "N/A"),
-        {"DESCRIPTION": "Computer", "System_Name": "h4", "peer_node_name": null},
+        port("My Computer", "host-1.ib", " sw "),
+        port("Computer", "h2", " sw "),
+        port("computer", "h3", " sw "),
+        {"DESCRIPTION": "Computer", "System_Name": "h4", "Peer_Node_Name": "sw"},
         null,
     ]);
     let all = expected([
-        ("leaf-hn-0", 1, &["h4"]),
-        ("leaf-hn-1", 1, &["h2", "host-1.ib"]),
+        ("leaf-hn-0", 1, &["h2", "host-1.ib"]),
+        ("leaf-hn-1", 1, &["h4"]),
         ("spine-hn", 2, &["leaf-hn-0", "leaf-hn-1"]),
     ]);
     assert_eq!(round(&ports).unwrap(), all);
     assert_eq!(round(&json!([])).unwrap(), expected([]));
+}
+
+/// To Volcano they are plugged into one leaf that is called `N/A`.
+#[test]
+fn dead_ports_do_not_weld_racks_together_and_are_reported() {
+    let mut ports: Vec<Value> = (0..3)
+        .flat_map(|rack| (0..2).map(move |host| (rack, format!("h{rack}{host}"))))
+        .map(|(rack, host)| port("Computer IB Port", &host, &format!("rack-{rack}")))
+        .collect();
+    let racks = expected([
+        ("leaf-hn-0", 1, &["h00", "h01"]),
+        ("leaf-hn-1", 1, &["h10", "h11"]),
+        ("leaf-hn-2", 1, &["h20", "h21"]),
+        ("spine-hn", 2, &["leaf-hn-0", "leaf-hn-1", "leaf-hn-2"]),
+    ]);
+    for (host, peer) in
+        [("h20", "N/A"), ("h10", "n/a"), ("h00", "N/A"), ("h20", ""), ("h11", "  "), ("h01", "None"), ("dark", "N/A")]
+    {
+        ports.push(port("Computer IB Port", host, peer));
+    }
+    ports.push(json!({"description": "Computer IB Port", "system_name": "h00"}));
+    ports.push(json!({"description": "Computer IB Port", "system_name": "h10", "peer_node_name": null}));
+    ports.push(port("Switch IB Port", "rack-0", "N/A"));
+    for _ in 0..2 {
+        let answer = cluster(json!(ports).to_string(), None).discover::<Ufm>(CONFIG).unwrap();
+        assert_eq!(objects(&answer), racks);
+        let Outcome::Topology(topology) = answer.outcome else { panic!("unchanged") };
+        let found: Vec<_> = topology.diagnostics.iter().map(|report| (&*report.code, &*report.detail)).collect();
+        let sentence = "9 ports do not say which switch they are plugged into, for instance \"dark\", \"h00\", \"h01\"";
+        assert_eq!(found, [("no-peer", sentence)]);
+        ports.reverse();
+    }
 }
 
 #[test]
