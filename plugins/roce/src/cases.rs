@@ -50,6 +50,44 @@ fn a_name_with_several_chassis_glues_nobody_together() {
     assert!(unknown.len() == 1 && unknown[0].contains("c1 | rdma0: \"sonic\""), "{unknown:?}");
 }
 
+/// Nexus 9000: the chassis id is the MAC address of the port. Two racks of three nodes on two rails, and a leaf whose
+/// chassis id is that of the switch beside them.
+fn nexus() -> Vec<(String, String)> {
+    let end = |rail: u32, rack: u32, host: u32| {
+        let name = format!("n9k-{rack}{rail}");
+        let port = mac(0x1000 + rack * 256 + rail * 64 + host);
+        format!(
+            r#"{{"if": "rdma{rail}", "port": "Ethernet1/{host}", "switch": {{"name": "{name}", "chassis": "{port}"}}}}"#
+        )
+    };
+    let mut nodes: Vec<(String, String)> = (1..=2)
+        .flat_map(|rack| (1..=3).map(move |host| (rack, host)))
+        .map(|(rack, host)| (format!("n{rack}{host}"), linked(&[end(0, rack, host), end(1, rack, host)])))
+        .collect();
+    nodes.extend((1..=2).map(|host| (format!("p{host}"), linked(&[link("rdma0", 7), link("rdma1", 8)]))));
+    nodes
+}
+
+#[test]
+fn switches_that_show_another_chassis_id_on_every_port_are_one_each_and_reported() {
+    let nodes = nexus();
+    let nodes: Vec<(&str, String)> = nodes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    let cluster = annotated(&nodes);
+    let racks = ["n11 n12 n13", "n21 n22 n23", "p1 p2"];
+    let told = |config: &str| {
+        let answer = round(&cluster, config).unwrap();
+        (groups(&cluster, &answer), reports(&cluster, &answer, &["chassis-per-port"]))
+    };
+    let (found, report) = told("{}");
+    assert_eq!(found, racks);
+    let sentence = "chassis-per-port | n9k-10 | shows 3 chassis ids on 3 ports: it counts as one switch, by its name";
+    assert_eq!((report.len(), report[0].as_str()), (4, sentence));
+    let (found, report) = told(r#"{"switches": {"identity": "chassis"}}"#);
+    assert_eq!(found, ["n11", "n12", "n13", "n21", "n22", "n23", "p1 p2"]);
+    assert!(report.len() == 4 && report[0].ends_with("`switches.identity: name` makes it one"), "{report:?}");
+    assert_eq!(told(r#"{"switches": {"identity": "name"}}"#), (racks.map(str::to_owned).to_vec(), Vec::new()));
+}
+
 #[test]
 fn default_names_of_images_are_useless_even_alone() {
     for name in ["sonic", "cumulus", "switch", "localhost"] {

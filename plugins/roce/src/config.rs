@@ -30,10 +30,24 @@ pub struct Config {
     pub(crate) rules: Rules,
     /// Switches that do not count, by name or identity.
     pub exclude_switches: Vec<Regex>,
+    /// What makes a switch itself.
+    pub identity: Identity,
     /// How long an entry is fresh, in milliseconds.
     pub max_age: u64,
     /// How cables become groups.
     pub settings: Settings,
+}
+
+/// What makes a switch itself where it has a name and a chassis id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Identity {
+    /// Its chassis id.
+    Chassis,
+    /// Its name, unless it is one that images give to every switch.
+    Name,
+    /// Its chassis id, unless it shows another one on every port.
+    #[default]
+    Auto,
 }
 
 impl FromJson for Config {

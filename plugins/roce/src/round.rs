@@ -1,12 +1,13 @@
 //! One round: ask the carriers, merge what they say, tell the grouping which host hangs on which switch.
 
 use crate::carriers::{self, Document};
+use crate::chassis::Seen;
 use crate::config::Config;
 use crate::document::{Author, Cable, Ends, Sheet, State as Traffic, Switch};
 use crate::kept::{self, Documents, Header};
 use crate::merge::{self, Age, Chosen, Merged, Names, merge};
 use crate::reports::{self, Reports};
-use crate::switches::{End, Switches, Voice};
+use crate::switches::{End, EndTold, PerPort, Switches, Voice};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -184,7 +185,10 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'
     let seen = sheets.iter().zip(&voices).flat_map(|(sheet, voices)| sheet.seen.iter().zip(voices));
     let seen = seen.filter_map(|(seen, voice)| Some((seen, (*voice)?)));
     let declared = sheets.iter().flat_map(|sheet| &sheet.switches);
-    let switches = Switches::new(seen, declared.clone(), &config.exclude_switches);
+    let per_port = PerPort::find(told(sheets, merged));
+    per_port.reports(config.identity).for_each(|(switch, why)| reports.add("chassis-per-port", switch, &why));
+    let goes_by_name = |seen: &Seen| per_port.goes_by_name(seen, config.identity);
+    let switches = Switches::new(seen, declared.clone(), &config.exclude_switches, goes_by_name);
     for (number, why) in &switches.unproven {
         if let Some(chosen) = merged.chosen.get(*number as usize) {
             reports.add("unproven-name", chosen.node, why);
@@ -236,6 +240,17 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'
     }
     uplinks(declared, &switches, &ids, &mut wiring);
     wiring
+}
+
+/// The ends of all cables that count, each by its node.
+fn told<'a>(sheets: &'a [&'a Sheet], merged: &'a Merged<'_>) -> impl Iterator<Item = EndTold<'a>> {
+    (0..).zip(&merged.chosen).flat_map(|(node, Chosen { sheet, host, .. })| {
+        let sheet = sheets.get(*sheet);
+        host.links.iter().filter_map(move |Cable(Ends(seen, _, far), _)| {
+            let seen = sheet?.seen.get(*seen as usize)?;
+            Some(EndTold { node, seen, port: sheet?.ports.get(*far as usize).map_or("", String::as_str) })
+        })
+    })
 }
 
 /// What documents say about switches. A cable that both of its ends list counts once.

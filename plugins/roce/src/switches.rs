@@ -6,8 +6,10 @@
 //! An annotation speaks for one node. What it says about a switch decides where the cables of that node end; where the
 //! names that others use lead takes a document, or two nodes that say the same.
 
+mod per_port;
 mod told;
 
+pub(crate) use per_port::{PerPort, Told as EndTold};
 pub(crate) use told::Voice;
 
 use crate::chassis::{self, Seen};
@@ -69,17 +71,19 @@ pub(crate) struct Switches {
 }
 
 impl Switches {
-    /// Works out the switches behind all that was said.
+    /// Works out the switches behind all that was said. The chassis id of those that go by their name says nothing.
     pub(crate) fn new<'a>(
         seen: impl Iterator<Item = (&'a Seen, Voice)> + Clone,
         declared: impl Iterator<Item = &'a Switch> + Clone,
         exclude: &[Regex],
+        goes_by_name: impl Fn(&Seen) -> bool,
     ) -> Self {
         let declared_ids: BTreeSet<&str> = declared.clone().map(|switch| switch.id.as_str()).collect();
         let stands_alone = |chassis: &str| chassis::is_unique(chassis) || declared_ids.contains(chassis);
         let (strong, rest): (Vec<_>, Vec<_>) =
-            seen.partition(|(seen, _)| seen.chassis.as_deref().is_some_and(stands_alone));
-        let (weak, named): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(seen, _)| seen.chassis.is_some());
+            seen.partition(|(seen, _)| !goes_by_name(seen) && seen.chassis.as_deref().is_some_and(stands_alone));
+        let (weak, named): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|(seen, _)| !goes_by_name(seen) && seen.chassis.is_some());
         let needed =
             weak.iter().chain(&named).filter_map(|(seen, _)| Some(first(&folded(seen.name.as_deref()?)).into()));
         let mut switches = Self {
@@ -115,17 +119,17 @@ impl Switches {
         }
         switches.index(&all);
         switches.doubt();
-        switches.learn(&weak, &mut all);
+        switches.learn(&weak, |seen| seen.chassis.as_deref(), &mut all);
         switches.shorten(&named);
-        switches.learn(&named, &mut all);
+        switches.learn(&named, |_| None, &mut all);
         switches.finish(all, exclude);
         switches
     }
 
     /// Finds the switches behind these records, and adds those that only they tell of.
-    fn learn(&mut self, seen: &[(&Seen, Voice)], all: &mut All) {
+    fn learn(&mut self, seen: &[(&Seen, Voice)], chassis: impl Fn(&Seen) -> Option<&str>, all: &mut All) {
         for &(seen, voice) in seen {
-            let lead = match self.identity(seen) {
+            let lead = match self.identity(seen.name.as_deref(), chassis(seen)) {
                 Ok(id) => {
                     all.add(&id, &seen.name, voice);
                     Lead::To(id)
@@ -203,9 +207,9 @@ impl Switches {
     }
 
     /// The identity behind a record whose chassis id, if it has one, is none. An error says why there is none.
-    fn identity(&self, seen: &Seen) -> Result<String, String> {
-        let Some(name) = seen.name.as_deref() else {
-            let chassis = seen.chassis.as_deref().unwrap_or_default();
+    fn identity(&self, name: Option<&str>, chassis: Option<&str>) -> Result<String, String> {
+        let Some(name) = name else {
+            let chassis = chassis.unwrap_or_default();
             return Err(format!("chassis id {chassis:?} is unique only together with a name, and there is none"));
         };
         if chassis::is_default(name) {
@@ -217,7 +221,7 @@ impl Switches {
             return Ok(id);
         }
         let folded = folded(name);
-        Ok(match &seen.chassis {
+        Ok(match chassis {
             Some(chassis) => format!("{chassis}/{folded}"),
             None => format!("name:{}", self.short.get(&folded).unwrap_or(&folded)),
         })

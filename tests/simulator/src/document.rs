@@ -36,10 +36,21 @@ pub enum Coverage {
     Partial,
 }
 
+/// Which chassis id the cables of hosts end at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Chassis {
+    /// That of the switch.
+    #[default]
+    OfSwitch,
+    /// That of the port, as Nexus 9000 sends it.
+    OfPort,
+}
+
 /// What can be chosen about a simulated fabric document; see [`Builder`].
 #[derive(Debug, Default)]
 pub struct DocumentSettings {
     coverage: Coverage,
+    chassis: Chassis,
     observed_at: Option<Timestamp>,
 }
 
@@ -107,7 +118,9 @@ impl FabricDocument {
         let cut =
             |from: usize, count: usize| offset.saturating_sub(from).min(count)..end.saturating_sub(from).min(count);
         let observed_at = self.settings.observed_at.unwrap_or_else(this_hour);
-        let nodes = Run::new(Arc::new(Nodes { fabric: fabric.clone(), hosts: nodes, observed_at }), cut(0, node_count));
+        let chassis = self.settings.chassis;
+        let nodes = Nodes { fabric: fabric.clone(), hosts: nodes, chassis, observed_at };
+        let nodes = Run::new(Arc::new(nodes), cut(0, node_count));
         let switches = Run::new(Arc::new(Switches { fabric: fabric.clone(), switches }), cut(node_count, switch_count));
         let mut head = format!("{{\"schema\":\"{SCHEMA}\",\"generation\":").into_bytes();
         quoted(&mut head, &generation);
@@ -168,6 +181,12 @@ impl Builder<DocumentSettings> {
     /// Claims to know every node, or not.
     pub fn coverage(mut self, coverage: Coverage) -> Self {
         self.settings.coverage = coverage;
+        self
+    }
+
+    /// Shows the chassis id of each switch, or of each port.
+    pub fn chassis(mut self, chassis: Chassis) -> Self {
+        self.settings.chassis = chassis;
         self
     }
 

@@ -37,7 +37,7 @@ mod ufm;
 mod value;
 mod wire;
 
-pub use document::{Coverage, DocumentSettings, FabricDocument};
+pub use document::{Chassis, Coverage, DocumentSettings, FabricDocument};
 pub use error::Error;
 pub use fabric::{
     Counts, Edit, EditHelp, End, Fabric, Field, Guid, Hca, HcaRole, Host, HostKind, Layer, Link, LinkState, Management,

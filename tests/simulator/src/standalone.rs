@@ -5,7 +5,7 @@ mod client;
 
 pub use client::client_name;
 
-use crate::document::FabricDocument;
+use crate::document::{Chassis, FabricDocument};
 use crate::fabric::{Counts, Fabric, Shape, SharedFabric};
 use crate::fault::Rule;
 use crate::server::{Authority, ClientCertificate, Credentials, Marked, Simulator, Validity};
@@ -24,6 +24,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Where the server of the fabric document listens, if it is wanted.
     pub document: Option<SocketAddr>,
+    /// Which chassis id the document shows.
+    pub chassis: Chassis,
     /// Where faults and edits are taken, if they are wanted. Only a loopback address: nobody is asked who he is.
     pub admin: Option<SocketAddr>,
     /// Whether TLS is spoken.
@@ -64,6 +66,7 @@ impl Default for Options {
             shape: Shape::default(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             document: None,
+            chassis: Chassis::default(),
             admin: None,
             transport: Transport::default(),
             names: Vec::new(),
@@ -119,7 +122,7 @@ pub async fn run(
     let ufm = options.dress(ufm, authority.as_ref(), &credentials).listen(options.listen).start().await?;
     let document = match options.document {
         Some(address) => {
-            let document = FabricDocument::builder(fabric.clone());
+            let document = FabricDocument::builder(fabric.clone()).chassis(options.chassis);
             Some(options.dress(document, authority.as_ref(), &credentials).listen(address).start().await?)
         }
         None => None,

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use topoloom_simulator::{Counts, Edit, Fault, Field, HostKind, Layout, Options, Rule, Running, Shape, Transport};
+use topoloom_simulator::{
+    Chassis, Counts, Edit, Fault, Field, HostKind, Layout, Options, Rule, Running, Shape, Transport,
+};
 
 use super::super::{print, private};
 
@@ -26,6 +28,9 @@ pub(in super::super) struct SimulateArgs {
     /// Serve the fabric document (topoloom.fabric/v1) of the same fabric here as well
     #[arg(long, value_name = "IP:PORT")]
     document: Option<SocketAddr>,
+    /// Show another chassis id on every port of a switch in the fabric document, as Nexus 9000 does
+    #[arg(long, requires = "document")]
+    chassis_per_port: bool,
     /// Take faults and edits here, on a loopback address: `curl -X PUT -d html http://…/_simulator/faults` is for both
     /// servers, `…/_simulator/ufm/faults` and `…/_simulator/document/faults` for one
     #[arg(long, value_name = "IP:PORT")]
@@ -110,6 +115,7 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         shape: args.shape,
         listen: args.listen,
         document: args.document,
+        chassis: if args.chassis_per_port { Chassis::OfPort } else { Chassis::OfSwitch },
         admin: args.admin,
         transport: match (args.plain, args.self_signed) {
             (true, _) => Transport::Plain,

@@ -1,6 +1,6 @@
 //! From lenient JSON to a [`Config`], collecting problems and notes on the way.
 
-use super::{ANNOTATION, Config, KEY, place};
+use super::{ANNOTATION, Config, Identity, KEY, place};
 use crate::document::{Role, Rules};
 use crate::lldp::Protocols;
 use regex_lite::Regex;
@@ -55,6 +55,7 @@ struct Reading {
     include: Vec<Regex>,
     exclude: Option<Vec<Regex>>,
     exclude_switches: Vec<Regex>,
+    identity: Identity,
     roles: Vec<Role>,
     max_age: Duration,
     protocols: Protocols,
@@ -74,6 +75,7 @@ impl Default for Reading {
             include: Vec::new(),
             exclude: None,
             exclude_switches: Vec::new(),
+            identity: Identity::default(),
             roles: vec![Role::Compute],
             max_age: Duration::from_secs(24 * 60 * 60),
             protocols: Protocols::Lldp,
@@ -100,6 +102,7 @@ impl Reading {
             "switches" => {
                 self.mapping(key, value, |this, path, key, value| match key {
                     "exclude" => this.exclude_switches = this.reader.regexes(path, value),
+                    "identity" => this.identity = this.identity(path, value),
                     _ => this.reader.unknown(path),
                 });
             }
@@ -191,6 +194,20 @@ impl Reading {
             self.reader.problem(path, "name is missing".to_owned());
         }
         Some(ConfigMapKey { namespace, name: name?, key: map_key? })
+    }
+
+    fn identity(&mut self, path: &str, value: &Value) -> Identity {
+        match value {
+            Value::Null => Identity::default(),
+            Value::String(text) if text.eq_ignore_ascii_case("auto") => Identity::Auto,
+            Value::String(text) if text.eq_ignore_ascii_case("chassis") => Identity::Chassis,
+            Value::String(text) if text.eq_ignore_ascii_case("name") => Identity::Name,
+            other => {
+                let shown = self.reader.show(other);
+                self.reader.problem(path, format!("{shown} where \"auto\", \"chassis\" or \"name\" is expected"));
+                Identity::default()
+            }
+        }
     }
 
     fn roles(&mut self, path: &str, value: &Value) -> Vec<Role> {
@@ -293,6 +310,7 @@ impl Reading {
             tls: self.tls,
             rules: Rules { include: self.include, exclude, roles: self.roles, protocols: self.protocols },
             exclude_switches: self.exclude_switches,
+            identity: self.identity,
             max_age: u64::try_from(self.max_age.as_millis()).unwrap_or(u64::MAX),
             settings: self.settings,
         })

@@ -22,7 +22,7 @@ fn an_empty_configuration_reads_the_annotation() {
         assert_eq!(config.annotation.as_deref(), Some(ANNOTATION));
         assert!(config.endpoints.is_empty() && config.config_map.is_none());
         assert_eq!(config.max_age, 24 * 60 * 60 * 1000);
-        assert_eq!(config.rules.protocols, Protocols::Lldp);
+        assert_eq!((config.rules.protocols, config.identity), (Protocols::Lldp, Identity::Auto));
     }
 }
 
@@ -31,7 +31,7 @@ fn every_key_is_read_in_any_case() {
     let config = good(
         r#"{"Carriers": ["http", "ANNOTATION", "configMap"], "endpoint": "fabric.example:9090/base/", "annotation": "acme.com/links",
             "configMap": {"namespace": "net", "name": "wiring", "key": "f.json"},
-            "interfaces": {"include": ["^rdma"], "exclude": []}, "switches": {"exclude": "(?i)oob"},
+            "interfaces": {"include": ["^rdma"], "exclude": []}, "switches": {"exclude": "(?i)oob", "Identity": "Name"},
             "roles": ["compute", "Storage"], "maxAge": "48h", "allowCdp": true, "insecureSkipVerify": true,
             "caBundle": "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----", "serverName": "fabric.example",
             "similarity": 0.6, "tierNames": ["leaf"], "guidAnnotation": "acme.com/guids"}"#,
@@ -40,7 +40,7 @@ fn every_key_is_read_in_any_case() {
     assert_eq!(config.annotation.as_deref(), Some("acme.com/links"));
     assert_eq!(config.config_map_name(), "ConfigMap net/wiring, key f.json");
     assert_eq!((config.rules.include.len(), config.rules.exclude.len(), config.exclude_switches.len()), (1, 0, 1));
-    assert_eq!(config.rules.roles.len(), 2);
+    assert_eq!((config.rules.roles.len(), config.identity), (2, Identity::Name));
     assert_eq!(config.max_age, 48 * 60 * 60 * 1000);
     assert_eq!(config.rules.protocols, Protocols::LldpAndCdp);
     assert!(config.tls.insecure_skip_verify && config.tls.ca_bundle.is_some());
@@ -177,6 +177,8 @@ fn the_schema_knows_every_key() {
         "serverName",
         "similarity",
         "tierNames",
+        "maxTier",
+        "levels",
         "downGrace",
         "includeDown",
         "root",
@@ -187,5 +189,16 @@ fn the_schema_knows_every_key() {
     ] {
         assert!(known.contains_key(key), "{key}");
     }
-    assert_eq!(known.len(), 22, "a key that is not read");
+    assert_eq!(known.len(), 24, "a key that is not read");
+}
+
+#[test]
+fn what_makes_a_switch_itself_is_one_of_three_words() {
+    for (text, identity) in [("auto", Identity::Auto), ("chassis", Identity::Chassis), ("name", Identity::Name)] {
+        assert_eq!(good(&format!(r#"{{"switches": {{"identity": "{text}"}}}}"#)).identity, identity);
+    }
+    for (value, shown) in [(r#""mac""#, r#""mac""#), ("true", "true"), ("[]", "a list")] {
+        let expected = format!(r#"switches.identity: {shown} where "auto", "chassis" or "name" is expected"#);
+        assert_eq!(problems(&format!(r#"{{"switches": {{"identity": {value}}}}}"#)), [expected]);
+    }
 }

@@ -5,6 +5,11 @@ use super::*;
 const A: &str = "mac:7c:8c:09:aa:bb:01";
 const B: &str = "mac:7c:8c:09:aa:bb:02";
 
+/// No switch goes by its name where it has a chassis id.
+fn by_chassis(_: &Seen) -> bool {
+    false
+}
+
 fn declared(id: &str, name: Option<&str>) -> Switch {
     Switch { id: id.to_owned(), name: name.map(str::to_owned), level: None, uplinks: Vec::new() }
 }
@@ -42,9 +47,13 @@ fn led(records: &[(Seen, Voice)], documents: &[Switch], exclude: &[Regex]) -> Ve
         };
         records.iter().map(end).collect()
     };
-    let result = shown(&Switches::new(spoken(records), documents.iter(), exclude));
+    let result = shown(&Switches::new(spoken(records), documents.iter(), exclude, by_chassis));
     let backwards: Vec<(Seen, Voice)> = records.iter().rev().cloned().collect();
-    assert_eq!(shown(&Switches::new(spoken(&backwards), documents.iter(), exclude)), result, "another order");
+    assert_eq!(
+        shown(&Switches::new(spoken(&backwards), documents.iter(), exclude, by_chassis)),
+        result,
+        "another order"
+    );
     result
 }
 
@@ -114,7 +123,7 @@ fn an_identity_of_a_document_finds_the_chassis_that_cables_name() {
     let documents = [declared("leaf1", None), declared("x", Some("leaf2.example"))];
     let seen = |chassis, name| (Seen::new(Some(chassis), Some(name)).unwrap(), Voice::Firm);
     let records = [seen(A, "leaf1"), seen(B, "leaf2")];
-    let switches = Switches::new(spoken(&records), documents.iter(), &[]);
+    let switches = Switches::new(spoken(&records), documents.iter(), &[], by_chassis);
     let id = |id: &str| switches.all[switches.declared(id).unwrap()].id.clone();
     assert_eq!([id("leaf1"), id("x"), id(A)], [A, B, A]);
     assert_eq!(switches.declared("y"), None);
@@ -131,7 +140,7 @@ fn a_switch_is_left_out_by_any_of_its_names() {
 fn the_readable_name_is_the_one_that_says_most() {
     let seen = |name, voice| (Seen::new(Some(A), Some(name)).unwrap(), voice);
     let records = [seen("sonic", Voice::Firm), seen("leaf1.dc.example", Voice::Firm), seen("x", Voice::Lone(1))];
-    assert_eq!(Switches::new(spoken(&records), [].iter(), &[]).all[0].name, "leaf1.dc.example");
+    assert_eq!(Switches::new(spoken(&records), [].iter(), &[], by_chassis).all[0].name, "leaf1.dc.example");
 }
 
 const X: &str = "mac:02:00:00:00:00:66";
@@ -196,7 +205,7 @@ fn a_document_finds_the_chassis_of_a_leaf_with_one_node() {
         };
         let records: Vec<(Seen, Voice)> = records.iter().map(seen).collect();
         let documents = [declared("leaf1", None), declared("spine1", None)];
-        let switches = Switches::new(spoken(&records), documents.iter(), &[]);
+        let switches = Switches::new(spoken(&records), documents.iter(), &[], by_chassis);
         switches.all[switches.declared(id).unwrap()].id.clone()
     };
     assert_eq!(found(&[(A, "leaf1", 1)], "leaf1"), A);
@@ -210,9 +219,30 @@ fn a_document_finds_the_chassis_of_a_leaf_with_one_node() {
 fn a_name_that_one_node_alone_claims_is_told_where_others_need_it() {
     let seen = |chassis, name, who| (Seen::new(chassis, Some(name)).unwrap(), Voice::Lone(who));
     let claim = seen(Some(A), "Leaf1", 7);
-    let unproven = |records: &[(Seen, Voice)]| Switches::new(spoken(records), [].iter(), &[]).unproven;
+    let unproven = |records: &[(Seen, Voice)]| Switches::new(spoken(records), [].iter(), &[], by_chassis).unproven;
     assert!(unproven(std::slice::from_ref(&claim)).is_empty());
     let told = unproven(&[claim.clone(), seen(None, "leaf1.dc", 8)]);
     assert!(told.len() == 1 && told[0].0 == 7 && told[0].1.starts_with("\"leaf1\" is "), "{told:?}");
     assert!(unproven(&[claim, seen(Some(A), "leaf1", 9), seen(None, "leaf1", 8)]).is_empty());
+}
+
+#[test]
+fn switches_that_go_by_their_name_are_found_by_it_whatever_their_chassis_id_is() {
+    let seen = |chassis, name| (Seen::new(Some(chassis), Some(name)).unwrap(), Voice::Firm);
+    let records = [seen(A, "n9k-1"), seen(B, "N9K-1."), seen("local:7", "n9k-1"), seen(X, "other")];
+    let by_name = |seen: &Seen| seen.name.as_deref() != Some("other");
+    let ends = |documents: &[Switch]| -> Vec<String> {
+        let switches = Switches::new(spoken(&records), documents.iter(), &[], by_name);
+        let id = |(seen, _): &(Seen, Voice)| match switches.end(seen) {
+            End::Switch(at) => switches.all[at].id.clone(),
+            other => panic!("{other:?}"),
+        };
+        records.iter().map(id).collect()
+    };
+    assert_eq!(ends(&[]), ["name:n9k-1", "name:n9k-1", "name:n9k-1", X]);
+    // A document calls it by the id of its supervisor, or by that of one of its ports.
+    for id in [Y, A] {
+        assert_eq!(ends(&[declared(id, Some("n9k-1"))]), [id, id, id, X]);
+    }
+    assert_eq!(ends(&[declared("n9k-1", None)]), ["n9k-1", "n9k-1", "n9k-1", X]);
 }

@@ -1,5 +1,6 @@
 //! Nodes and switches of the document.
 
+use super::Chassis;
 use crate::fabric::{End, Fabric, Guid, Hca, HcaRole, Host, Layer, LinkState, Switch};
 use crate::wire::{Rows, decimal, escaped, quoted};
 use jiff::Timestamp;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 pub(super) struct Nodes {
     pub(super) fabric: Arc<Fabric>,
     pub(super) hosts: Vec<u32>,
+    pub(super) chassis: Chassis,
     pub(super) observed_at: Timestamp,
 }
 
@@ -41,13 +43,13 @@ impl Nodes {
             if !std::mem::take(&mut first) {
                 out.push(b',');
             }
-            link(out, hca, switch, port, state);
+            link(out, hca, self.chassis, (switch, port), state);
         }
         out.extend_from_slice(b"]}");
     }
 }
 
-fn link(out: &mut Vec<u8>, hca: &Hca, switch: &Switch, port: u32, state: LinkState) {
+fn link(out: &mut Vec<u8>, hca: &Hca, kind: Chassis, (switch, port): (&Switch, u32), state: LinkState) {
     let (interface, role) = match hca.role {
         HcaRole::Compute { .. } => ("rdma", "compute"),
         HcaRole::Storage => ("sto", "storage"),
@@ -61,7 +63,11 @@ fn link(out: &mut Vec<u8>, hca: &Hca, switch: &Switch, port: u32, state: LinkSta
     out.extend_from_slice(format!("\"role\":\"{role}\",\"switch\":{{\"name\":\"").as_bytes());
     escaped(out, &switch.name);
     out.extend_from_slice(b"\",\"chassis\":\"");
-    chassis(out, switch.guid);
+    match kind {
+        Chassis::OfSwitch => chassis(out, switch.guid),
+        // An address of its own next to that of the host's port, which no other cable has.
+        Chassis::OfPort => chassis(out, hca.guid),
+    }
     out.extend_from_slice(b"\"},\"port\":\"swp");
     decimal(out, port + 1);
     let up = state == LinkState::Up;
