@@ -6,6 +6,7 @@ mod proxies;
 mod recording;
 mod report;
 mod simulate;
+mod tiers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};

@@ -110,12 +110,11 @@ impl<'a> Hosts<'a> {
         self.hosts.iter().map(|host| host.key.as_str()).collect()
     }
 
-    /// The links that count. `declared` are the levels that somebody gave to switches: a host on a spine says nothing
-    /// about units.
-    pub(crate) fn present(&self, settings: &Settings, declared: &[u8]) -> Graph {
+    /// The links that count: a host on a spine says nothing about units.
+    pub(crate) fn present(&self, settings: &Settings, is_leaf: impl Fn(u32) -> bool) -> Graph {
         let mut graph = Graph::default();
         for host in 0..self.hosts.len() as u32 {
-            let counts = |port: &&Port<'_>| at(declared, port.switch) <= 1 && settings.counts(port.state);
+            let counts = |port: &&Port<'_>| settings.counts(port.state) && is_leaf(port.switch);
             let ports = self.ports_of(host).iter().filter(counts);
             graph.push(ports.map(|port| Edge { parent: port.switch, weight: port.count }));
         }

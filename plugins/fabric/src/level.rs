@@ -13,7 +13,7 @@
 
 mod heirs;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::bundle::{self, Bundles, Tally};
 use crate::doubt::Splits;
@@ -33,6 +33,10 @@ pub(crate) struct Task<'a> {
     pub(crate) ids: &'a [String],
     /// The identities of all switches, ascending.
     pub(crate) switches: &'a [&'a str],
+    /// Which level this is, 1 for the one of the hosts.
+    pub(crate) number: u32,
+    /// The level of every group of the last round, by its identity.
+    pub(crate) owners: &'a HashMap<&'a str, u32>,
     /// How alike switches are that belong together.
     pub(crate) similarity: f64,
     /// What it means that links show a group apart.
@@ -214,12 +218,14 @@ fn groups(
     (group_of, groups)
 }
 
-/// The smallest identity of the switches that no other group is called by; where there is none, a number tells apart.
+/// The smallest identity of the switches that no other group is called by, nor was at another level; where there is none, a
+/// number tells apart.
 fn new_id(task: &Task<'_>, switches: &[u32], old: &str, taken: &HashSet<String>) -> String {
     let identities = || switches.iter().filter_map(|&switch| task.switches.get(switch as usize).copied());
-    let free = identities().find(|identity| !identity.is_empty() && !taken.contains(*identity));
+    let is_free = |id: &str| !taken.contains(id) && task.owners.get(id).is_none_or(|&level| level == task.number);
+    let free = identities().find(|identity| !identity.is_empty() && is_free(identity));
     free.map(str::to_owned).unwrap_or_else(|| {
         let first = identities().next().unwrap_or(old);
-        (2..).map(|number| format!("{first}#{number}")).find(|id| !taken.contains(id)).unwrap_or_default()
+        (2..).map(|number| format!("{first}#{number}")).find(|id| is_free(id)).unwrap_or_default()
     })
 }

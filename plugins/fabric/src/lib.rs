@@ -24,11 +24,12 @@
 //! | code | says | subject |
 //! |---|---|---|
 //! | `miscabled-host` | a host with cables into a unit that is not its own: its vote, and each odd cable | Node or host |
-//! | `tied-host` | a host with as many links elsewhere; only the smaller switch decided | Node or host |
+//! | `tied-host` | a host with as many links elsewhere; its neighbours decided, or the smaller switch | Node or host |
 //! | `shared-leaf` | a leaf whose hosts live in several units, with counts | switch |
 //! | `dead-links` | how many links of a host are down, and which | Node or host |
 //! | `kept-while-down` | Nodes without a live link that keep their place, by group | Nodes |
 //! | `kept-uplinks` | groups without a link to a switch above that keep their place, by the group they are in | group |
+//! | `lost-tier` | a tier that was there, to which no cable leads any more; its groups stay as they were | source |
 //! | `kept-while-split` | hosts or groups that their links show apart from their group, not believed yet | group |
 //! | `dropped-while-down` | Nodes that lost their place because that lasted too long | Nodes |
 //! | `unmatched-host`, `ambiguous-host` | a host that is no Node, or could be several | host |
@@ -44,6 +45,7 @@
 mod answer;
 mod bundle;
 mod bytes;
+mod declared;
 mod doubt;
 mod graph;
 mod guid;
@@ -67,7 +69,7 @@ pub use memory::Memory;
 pub use naming::{HostNames, clean_host, clean_switch, is_aggregation_node};
 pub use place::{Change, Counts, Outcome, place};
 pub use reader::{Note, Reader};
-pub use settings::{Down, Known, Rewrite, Settings, Tiers};
+pub use settings::{Declared, Down, Known, Rewrite, Settings, Tiers, Which};
 pub use state::{Part, State};
 pub use volcano::volcano;
 pub use wiring::{HostId, IGNORED, Link, LinkState, NAMELESS, SwitchId, Wiring};

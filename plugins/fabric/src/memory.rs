@@ -12,6 +12,8 @@ pub(crate) use fading::Fading;
 
 pub(crate) use prior::Prior;
 
+use std::collections::HashMap;
+
 use crate::graph::{Edge, Graph, NONE, at, counted, set};
 use crate::tree::{self, Floor};
 
@@ -90,10 +92,33 @@ pub(crate) struct Recall {
     pub(crate) fading: Vec<Fading>,
 }
 
+/// For how long a child that shows nothing is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// For the grace.
+    ForGrace,
+    /// Until it shows something: its whole level shows nothing.
+    Always,
+}
+
 impl Past<'_> {
     /// How many levels there were.
     pub(crate) fn levels(&self) -> u32 {
         if self.memory.is_empty() { self.prior.levels() } else { self.memory.levels.len() as u32 }
+    }
+
+    /// The level of every group, by its identity.
+    pub(crate) fn owners(&self) -> HashMap<&str, u32> {
+        let ids = (1..=self.levels()).flat_map(|level| self.ids(level).iter().map(move |id| (id.as_str(), level)));
+        ids.collect()
+    }
+
+    /// The identities of the groups of a level.
+    fn ids(&self, level: u32) -> &[String] {
+        match self.memory.levels.get(level as usize - 1) {
+            Some(level) => &level.ids,
+            None => self.prior.ids(level),
+        }
     }
 
     /// Since when links may be missing that nobody remembers: from the first round after a restart on, for the grace.
@@ -110,7 +135,7 @@ impl Past<'_> {
     }
 
     /// What is known of the children of a level, 1 for hosts. `row_of` says which of them is which Node.
-    pub(crate) fn recall(&self, level: u32, keys: &[&str], rows: &[u32], present: &Graph) -> Recall {
+    pub(crate) fn recall(&self, level: u32, keys: &[&str], rows: &[u32], present: &Graph, kept: Kept) -> Recall {
         if self.memory.is_empty() {
             return self.prior.recall(level, keys, rows, self.now);
         }
@@ -129,7 +154,7 @@ impl Past<'_> {
             let known = position.and_then(|position| Some((position as u32, memory.children.get(position)?)));
             let is_dark = present.of(child).is_empty();
             match known {
-                Some((_, known)) if is_dark && self.is_over(known.seen) => {
+                Some((_, known)) if is_dark && kept == Kept::ForGrace && self.is_over(known.seen) => {
                     recall.dropped.push(child);
                     recall.push(NONE, known.seen, &[]);
                 }
@@ -145,15 +170,26 @@ impl Past<'_> {
 
     /// [`Past::recall`] for a level above the first. A group that nobody knows there is where most of the groups below
     /// it were: it is new only because they reached further up before.
-    pub(crate) fn recall_groups(&self, level: u32, keys: &[&str], below: &[Vec<&str>], present: &Graph) -> Recall {
-        let mut recall = self.recall(level, keys, &[], present);
+    pub(crate) fn recall_groups(
+        &self,
+        level: u32,
+        keys: &[&str],
+        below: &[Vec<&str>],
+        present: &Graph,
+        kept: Kept,
+    ) -> Recall {
+        let mut recall = self.recall(level, keys, &[], present, kept);
         for (child, below) in (0..).zip(below) {
             if at(&recall.was, child) != NONE || recall.dropped.contains(&child) {
                 continue;
             }
             let is_dark = present.of(child).is_empty();
-            let places = below.iter().filter_map(|key| self.place_of(level, key));
-            let places: Vec<(u32, u64)> = places.filter(|&(_, seen)| !is_dark || !self.is_over(seen)).collect();
+            let places = below.iter().filter_map(|key| {
+                let above = || self.place_of(level, self.group_of(level - 1, key)?);
+                self.place_of(level, key).or_else(|| above().filter(|_| kept == Kept::Always))
+            });
+            let places: Vec<(u32, u64)> =
+                places.filter(|&(_, seen)| !is_dark || kept == Kept::Always || !self.is_over(seen)).collect();
             let groups = counted(places.iter().map(|&(group, _)| (0, group)).collect());
             let most = groups.map(|((_, group), count)| (u32::MAX - count, group)).min();
             if let Some((_, group)) = most {
@@ -163,6 +199,12 @@ impl Past<'_> {
             }
         }
         recall
+    }
+
+    /// What the group is called that a child of a level was in.
+    fn group_of(&self, level: u32, key: &str) -> Option<&str> {
+        let (group, _) = self.place_of(level, key)?;
+        self.ids(level).get(group as usize).map(String::as_str)
     }
 
     /// The group that a child of a level was in, and when it last showed a live link.

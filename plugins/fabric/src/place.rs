@@ -5,13 +5,15 @@ use std::collections::HashSet;
 use topoloom_sdk::{Answer, Input, Topology};
 
 use crate::answer::{self, ROOT};
-use crate::graph::{Graph, at, set};
+use crate::declared;
+use crate::graph::{Graph, NONE, at, set};
 use crate::hosts::{self, Hosts};
 use crate::matching::{Known, Match};
-use crate::memory::{self, Memory, Past, Prior};
+use crate::memory::{self, Kept, Memory, Past, Prior};
 use crate::settings::Settings;
 use crate::state::{Part, State};
-use crate::tree::{self, Floor, Switches};
+use crate::tree::distance::{Bears, Switches};
+use crate::tree::{self, Floor};
 use crate::wiring::Wiring;
 
 /// What a round came to.
@@ -68,6 +70,8 @@ pub(crate) struct Round<'a> {
 /// Places all hosts. Pure: the same arguments give the same outcome, whatever the order of the records was.
 #[must_use]
 pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Input<'_>) -> Outcome {
+    let declared = declared::apply(wiring, settings);
+    let wiring = &*declared;
     let known = Known::new(&input.nodes, settings);
     let prior = if memory.is_empty() { Prior::new(&input.applied.groups(), known.rows()) } else { Prior::default() };
     let (identities, of_wiring, of_memory) = hosts::switches(wiring, memory);
@@ -75,17 +79,18 @@ pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Inpu
     let past = Past { memory, prior: &prior, switches: of_memory, now: input.time, grace };
     let hosts = Hosts::gather(wiring, &of_wiring, &known, &past);
     let mut switches = switches(wiring, identities, &of_wiring);
-    let present = hosts.present(settings, &switches.declared);
-    let recall = past.recall(1, &hosts.keys(), &hosts.rows, &present);
+    let cables = switches.cables();
+    find_leaves(&mut switches, &hosts);
+    let present = hosts.present(settings, |switch| switches.is_leaf(switch, &cables));
+    let recall = past.recall(1, &hosts.keys(), &hosts.rows, &present, Kept::ForGrace);
     let dropped = recall.dropped.clone();
-    let leaves = hosts.ports.iter().map(|port| port.switch).chain(recall.known.edges().iter().map(|edge| edge.parent));
-    leaves.for_each(|switch| set(&mut switches.bears_hosts, switch, true));
+    find_missing_leaves(&mut switches, &hosts, &recall.known);
     let mut names = vec![""; switches.identities.len()];
     for (number, features) in of_wiring.iter().zip(&wiring.features) {
         set(&mut names, *number, wiring.texts.get(features.name));
     }
     let mut taken = HashSet::from([ROOT.to_owned()]);
-    let floors = tree::grow(&switches, settings, &past, (&present, recall), &mut taken);
+    let floors = tree::grow((&switches, &cables), settings, &past, (&present, recall), &mut taken);
     let counts = count(&hosts);
     let round = Round { settings, wiring, hosts, present, switches, names, floors, dropped, nodes: known.rows() };
     let topology = answer::write(&round);
@@ -115,18 +120,35 @@ impl Outcome {
 /// The switches of a round, as far as the wiring knows them without its hosts.
 fn switches<'a>(wiring: &Wiring, identities: Vec<&'a str>, of_wiring: &[u32]) -> Switches<'a> {
     let count = identities.len();
-    let mut switches =
-        Switches { identities, declared: vec![0; count], bears_hosts: vec![false; count], adjacent: Vec::new() };
+    let (declared, bears) = (vec![0; count], vec![Bears::default(); count]);
+    let mut switches = Switches { identities, declared, bears, adjacent: Vec::new() };
     for (number, features) in of_wiring.iter().zip(&wiring.features) {
         set(&mut switches.declared, *number, features.level);
-        set(&mut switches.bears_hosts, *number, features.bears_hosts);
+        switches.bear(*number, features.unnamed, false);
     }
     for stranger in &wiring.strangers {
-        set(&mut switches.bears_hosts, at(of_wiring, stranger.cable.switch), true);
+        switches.bear(at(of_wiring, stranger.cable.switch), u32::from(stranger.cable.count), false);
     }
     let both = wiring.adjacent.iter().map(|&(a, b, count)| (at(of_wiring, a), at(of_wiring, b), count));
     switches.adjacent = both.map(|(a, b, count)| (a.min(b), a.max(b), count)).collect();
     switches
+}
+
+/// What hangs on the switches, by the cables that are listed.
+fn find_leaves(switches: &mut Switches<'_>, hosts: &Hosts<'_>) {
+    for host in 0..hosts.hosts.len() as u32 {
+        let is_node = at(&hosts.rows, host) != NONE;
+        hosts.ports_of(host).iter().for_each(|port| switches.bear(port.switch, port.count, is_node));
+    }
+}
+
+/// The same by those that are known and not listed any more.
+fn find_missing_leaves(switches: &mut Switches<'_>, hosts: &Hosts<'_>, known: &Graph) {
+    for (host, edge) in known.iter() {
+        if hosts.ports_of(host).iter().all(|port| port.switch != edge.parent) {
+            switches.bear(edge.parent, edge.weight, at(&hosts.rows, host) != NONE);
+        }
+    }
 }
 
 fn count(hosts: &Hosts<'_>) -> Counts {

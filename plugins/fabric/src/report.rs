@@ -30,6 +30,7 @@ pub(crate) fn write(round: &Round<'_>, written: &Written, topology: &mut Topolog
     links::shared(round, &units, topology);
     links::dead(round, &units, topology);
     hosts::kept(round, written, topology);
+    tiers::lost(round, written, topology);
     tiers::uplinks(round, written, topology);
     tiers::split(round, written, topology);
     hosts::dropped(round, topology);

@@ -1,5 +1,6 @@
 //! What an operator can say about grouping and names, the same for every fabric.
 
+mod levels;
 mod read;
 mod replace;
 
@@ -33,6 +34,10 @@ pub struct Settings {
     pub ignore_hosts: Vec<Regex>,
     /// The annotation in which Nodes list the GUIDs of their ports. Key `guidAnnotation`.
     pub guid_annotation: Option<String>,
+    /// The highest tier there is: no group above it is made, or kept. Key `maxTier`.
+    pub max_tier: u32,
+    /// What the operator says about the levels of switches; the first that fits a switch counts. Key `levels`.
+    pub levels: Vec<Declared>,
     /// Whether groups of groups are wanted. Not a key: set by the discoverer.
     pub tiers: Tiers,
     /// The "type" in the names of new objects; none: the source. Not a key: set by the discoverer.
@@ -68,6 +73,29 @@ pub struct Rewrite {
     pub replace: String,
 }
 
+/// The level of some switches.
+#[derive(Debug, Clone)]
+pub struct Declared {
+    /// 1 (leaf) to 16.
+    pub level: u8,
+    /// Which switches.
+    pub which: Which,
+}
+
+/// Which switches something is said of.
+#[derive(Debug, Clone)]
+pub enum Which {
+    /// Those with one of these identities, or with a name in which one of these matches.
+    Switches {
+        /// Identities, as the wiring has them.
+        ids: Vec<String>,
+        /// For names.
+        names: Vec<Regex>,
+    },
+    /// None that is there: all whose names give this regular expression the same group are below one switch of that level.
+    Below(Regex),
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -80,6 +108,8 @@ impl Default for Settings {
             rewrite: Vec::new(),
             ignore_hosts: Vec::new(),
             guid_annotation: None,
+            max_tier: 16,
+            levels: Vec::new(),
             tiers: Tiers::All,
             kind: None,
             notes: Vec::new(),

@@ -10,7 +10,7 @@ use crate::memory::{Child, Fading, Memory, Remembered};
 use crate::wiring::Wiring;
 
 /// Changes with the layout.
-const MAGIC: [u8; 4] = *b"tlf\x04";
+const MAGIC: [u8; 4] = *b"tlf\x05";
 /// What the host keeps.
 const MAX_STATE: usize = 8 * 1024 * 1024;
 /// Of a discoverer's own bytes.

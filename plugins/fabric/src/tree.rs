@@ -1,30 +1,26 @@
 //! All levels: from hosts and leaves upward.
 //!
-//! The distance of a switch is counted from the switches that bear hosts. Groups of one level are the children of the
-//! next, and hang on the switches one step further out; links between switches of equal distance say nothing.
+//! Groups of one level are the children of the next, and hang on the switches one step further out ([`distance`]); links
+//! between switches of equal distance say nothing.
+//!
+//! A level that had groups and that no group below shows a link to any more is *lost*: cables are pulled one by one, so
+//! something was plugged in that makes the switches up there look nearer, or the list lacks them all. Its groups are
+//! held, for longer than the grace, until links lead there again or the configuration says that there is no such tier
+//! ([`Settings::max_tier`]).
+
+pub(crate) mod distance;
 
 use std::collections::HashSet;
 
 use crate::doubt::{self, Splits};
-use crate::graph::{Edge, Graph, Lists, NONE, at, set};
+use crate::graph::{Graph, NONE, at};
 use crate::level::{self, Level, Task};
-use crate::memory::{Fading, Past, Recall};
+use crate::memory::{Fading, Kept, Past, Recall};
 use crate::settings::{Settings, Tiers};
+use distance::Switches;
 
 /// Tiers are 1 to 16.
 pub(crate) const MAX_LEVEL: u32 = 16;
-
-/// The switches, in the order of their identities.
-#[derive(Debug, Default)]
-pub(crate) struct Switches<'a> {
-    pub(crate) identities: Vec<&'a str>,
-    /// By switch: 0 where nobody declared one.
-    pub(crate) declared: Vec<u8>,
-    /// By switch: whether hosts hang on it.
-    pub(crate) bears_hosts: Vec<bool>,
-    /// Cables between switches, each pair once.
-    pub(crate) adjacent: Vec<(u32, u32, u32)>,
-}
 
 /// One level of the tree.
 #[derive(Debug)]
@@ -38,6 +34,8 @@ pub(crate) struct Floor {
     pub(crate) fading: Vec<Fading>,
     /// Whether it lacks links, or what it stands on does, and nobody remembers which.
     pub(crate) is_thin: bool,
+    /// Whether it has groups that were there before and no link leads to it any more.
+    pub(crate) is_lost: bool,
 }
 
 /// A child of a level above the first: a group, by level (position in the tree) and position there. At the first level:
@@ -48,51 +46,16 @@ pub(crate) struct Child {
     pub(crate) index: u32,
 }
 
-impl Switches<'_> {
-    /// The distance of every switch, 1 for leaves; [`NONE`] for what cables do not reach.
-    pub(crate) fn distances(&self) -> Vec<u32> {
-        let count = self.identities.len();
-        let both = self.adjacent.iter().flat_map(|&(a, b, _)| [(a, b), (b, a)]);
-        let neighbours = Lists::collect(count, both);
-        let mut distances: Vec<u32> = (0..count as u32)
-            .map(|switch| match (at(&self.declared, switch), at(&self.bears_hosts, switch)) {
-                (0, true) => 1,
-                (0, false) => NONE,
-                (level, _) => u32::from(level),
-            })
-            .collect();
-        let mut queues: Vec<Vec<u32>> = vec![Vec::new(); MAX_LEVEL as usize + 2];
-        for (switch, &distance) in (0..).zip(&distances) {
-            if let Some(queue) = queues.get_mut(distance as usize) {
-                queue.push(switch);
-            }
-        }
-        for distance in 1..=MAX_LEVEL {
-            let queue = queues.get_mut(distance as usize).map(std::mem::take).unwrap_or_default();
-            for next in queue.iter().flat_map(|&switch| neighbours.of(switch)) {
-                if at(&distances, *next) == NONE {
-                    set(&mut distances, *next, distance + 1);
-                    if let Some(queue) = queues.get_mut(distance as usize + 1) {
-                        queue.push(*next);
-                    }
-                }
-            }
-        }
-        distances
-    }
-}
-
 /// Works out all levels: the first one from the links of the hosts.
 pub(crate) fn grow(
-    switches: &Switches<'_>,
+    (switches, cables): (&Switches<'_>, &Graph),
     settings: &Settings,
     past: &Past<'_>,
     hosts: (&Graph, Recall),
     taken: &mut HashSet<String>,
 ) -> Vec<Floor> {
-    let distances = switches.distances();
+    let (distances, owners) = (switches.distances(cables), past.owners());
     let highest = distances.iter().copied().filter(|&distance| distance <= MAX_LEVEL).max().unwrap_or(0);
-    let cables = cables(switches);
     let may_lack = past.began().is_some();
     // What stands on something thin is thin.
     let mut is_thin = false;
@@ -100,15 +63,18 @@ pub(crate) fn grow(
         let (remembered, was, ids) = (&recall.known, &recall.was, &recall.ids);
         is_thin |= may_lack && doubt::is_thin(present, was, ids.len());
         let splits = if is_thin || may_lack && number > 1 { Splits::Doubted } else { Splits::Believed };
-        let (switches, similarity) = (switches.identities.as_slice(), settings.similarity);
-        (level::settle(&Task { present, remembered, was, ids, switches, similarity, splits }, taken), is_thin)
+        let (switches, similarity, owners) = (switches.identities.as_slice(), settings.similarity, &owners);
+        let task = Task { present, remembered, was, ids, switches, number, owners, similarity, splits };
+        (level::settle(&task, taken), is_thin)
     };
     let (present, recall) = hosts;
+    // A list without any link says nothing about tiers.
+    let is_listed = !present.edges().is_empty();
     let children = (0..present.children()).map(|index| Child { floor: NONE, index }).collect();
     let (level, mut is_thin) = settle(1, present, &recall, taken);
-    let mut floors = vec![Floor { level, children, seen: recall.seen, fading: recall.fading, is_thin }];
+    let mut floors = vec![Floor { level, children, seen: recall.seen, fading: recall.fading, is_thin, is_lost: false }];
     let mut tops = tops_of(&floors, 0, &[]);
-    for distance in 2..=highest.max(past.levels()).min(MAX_LEVEL) {
+    for distance in 2..=highest.max(past.levels()).min(settings.max_tier).min(MAX_LEVEL) {
         if tops.len() < 2 || is_thin && distance > past.levels() || settings.tiers == Tiers::Lowest {
             break;
         }
@@ -120,14 +86,25 @@ pub(crate) fn grow(
         }
         let ids: Vec<&str> = tops.iter().map(|&top| id_of(&floors, top)).collect();
         let below: Vec<Vec<&str>> = tops.iter().map(|&top| below(&floors, top)).collect();
-        let recall = past.recall_groups(distance, &ids, &below, &present);
+        let mut recall = past.recall_groups(distance, &ids, &below, &present, Kept::Always);
+        let is_lost = is_listed && is_lost(&recall, &present);
+        if !is_lost {
+            recall = past.recall_groups(distance, &ids, &below, &present, Kept::ForGrace);
+        }
         let level;
         (level, is_thin) = settle(distance, &present, &recall, taken);
         let floor = floors.len() as u32;
-        floors.push(Floor { level, children: tops.clone(), seen: recall.seen, fading: recall.fading, is_thin });
+        let (children, seen, fading) = (tops.clone(), recall.seen, recall.fading);
+        floors.push(Floor { level, children, seen, fading, is_thin, is_lost });
         tops = tops_of(&floors, floor, &tops);
     }
     floors
+}
+
+/// Whether a level had groups, and none of the groups that were in them shows a link to it.
+fn is_lost(recall: &Recall, present: &Graph) -> bool {
+    let mut placed = (0..).zip(&recall.was).filter(|(_, group)| **group != NONE).peekable();
+    placed.peek().is_some() && placed.all(|(child, _)| present.of(child).is_empty())
 }
 
 /// The identities of all groups below a group.
@@ -139,21 +116,6 @@ fn below(floors: &[Floor], top: Child) -> Vec<&str> {
         open.extend(children.filter(|child| child.floor != NONE).inspect(|&child| found.push(id_of(floors, child))));
     }
     found
-}
-
-/// By switch: the cables to other switches.
-fn cables(switches: &Switches<'_>) -> Graph {
-    let mut rows: Vec<Vec<Edge>> = vec![Vec::new(); switches.identities.len()];
-    for &(a, b, weight) in &switches.adjacent {
-        for (from, parent) in [(a, b), (b, a)] {
-            if let Some(row) = rows.get_mut(from as usize) {
-                row.push(Edge { parent, weight });
-            }
-        }
-    }
-    let mut cables = Graph::default();
-    rows.into_iter().for_each(|row| cables.push(row));
-    cables
 }
 
 /// What the next level starts from: the groups of a floor, and the children that found no place in it.

@@ -87,8 +87,8 @@ pub(crate) struct Features {
     pub(crate) name: u32,
     /// The level that somebody declared; 0: none.
     pub(crate) level: u8,
-    /// Hosts hang on it that have no name.
-    pub(crate) bears_hosts: bool,
+    /// Cables to hosts without a name.
+    pub(crate) unnamed: u32,
 }
 
 /// The port of a machine whose name says nothing.
@@ -165,7 +165,7 @@ impl Wiring {
     }
 
     /// The port of a machine that has no usable name: it counts when a Node lists this GUID
-    /// ([`crate::Settings::guid_annotation`]), and makes the switch a leaf in any case.
+    /// ([`crate::Settings::guid_annotation`]), and is a cable to a host in any case.
     pub fn nameless(&mut self, guid: Guid, switch: SwitchId, link: Link<'_>) {
         let cable = self.cable(0, switch, link);
         self.strangers.push(Stranger { guid, cable, is_ignored: false });
@@ -178,10 +178,14 @@ impl Wiring {
         self.strangers.push(Stranger { guid, cable, is_ignored: true });
     }
 
-    /// The switch bears hosts that nobody can name: it is a leaf.
+    /// The switch has one more cable to a host without a name: it may be a leaf.
     pub fn bears_hosts(&mut self, switch: SwitchId) {
+        self.bears_many(switch, 1);
+    }
+
+    fn bears_many(&mut self, switch: SwitchId, cables: u32) {
         if let Some(features) = self.features.get_mut(switch.0 as usize) {
-            features.bears_hosts = true;
+            features.unnamed = features.unnamed.saturating_add(cables);
         }
     }
 
@@ -242,9 +246,7 @@ impl Wiring {
             .zip(&other.features)
             .map(|(number, features)| {
                 let id = self.switch(other.switches.get(number), other.texts.get(features.name));
-                if features.bears_hosts {
-                    self.bears_hosts(id);
-                }
+                self.bears_many(id, features.unnamed);
                 if features.level != 0 {
                     self.level(id, features.level);
                 }

@@ -10,3 +10,4 @@ mod refusals;
 mod requests;
 mod restarts;
 mod rounds;
+mod tiers;

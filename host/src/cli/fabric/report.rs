@@ -93,7 +93,7 @@ const FOUND: u8 = 3;
 
 /// The codes of the discoverers for fabrics, in the order in which somebody walks through a hall, and what they mean:
 /// what leaves nothing to look at, cables, what is heard on them, hosts, names, and at last what could not be read. Others follow by their own names.
-const TITLES: [(&str, &str); 31] = [
+const TITLES: [(&str, &str); 33] = [
     ("no-links", "No Node has a link that counts"),
     ("no-entry", "Nodes that nobody speaks of"),
     ("unused-entry", "Nodes whose entry has no link that counts"),
@@ -105,9 +105,11 @@ const TITLES: [(&str, &str); 31] = [
     ("not-a-switch", "Links whose neighbour is no switch"),
     ("not-lldp", "Links whose neighbour speaks another protocol than LLDP"),
     ("unknown-switch", "Links to switches without a usable identity"),
+    ("chassis-per-port", "Switches that show another chassis id on every port"),
     ("unproven-name", "Names of switches that one Node alone vouches for"),
     ("kept-while-down", "Hosts without a live link, kept where they were"),
     ("dropped-while-down", "Hosts without a live link for too long, no longer placed"),
+    ("lost-tier", "Tiers to which no cable leads any more, kept as they were"),
     ("kept-uplinks", "Groups without a live uplink, kept where they were"),
     ("kept-while-split", "Groups that half of a fabric shows apart, kept together"),
     ("tied-host", "Hosts with as many links into one unit as into another"),

@@ -1,7 +1,9 @@
 //! Letting children vote, and bringing home what is left over.
 
+use std::cmp::Reverse;
+
 use super::Bundles;
-use crate::graph::{Graph, Lists, NONE, Sets, add, at, counted};
+use crate::graph::{Graph, Lists, NONE, Sets, add, at, counted, set};
 
 /// Each round joins at least two bundles, and more than a few rounds mean a fabric without shape.
 const ROUNDS: usize = 8;
@@ -13,7 +15,8 @@ const MOST_SUBSTANTIAL: usize = 16;
 pub(crate) struct Vote {
     pub(crate) bundle: u32,
     pub(crate) links: u32,
-    /// The size of the smallest switch among them: of two equal votes, the more specific place is home.
+    /// The size of the smallest switch among them: where nothing else tells two equal votes apart, the more specific place
+    /// is home.
     pub(crate) specific: u32,
 }
 
@@ -24,6 +27,8 @@ pub(crate) struct Tally {
     votes: Vec<Vote>,
     /// By child: its bundle, or [`NONE`] where it has no link.
     pub(crate) winner: Vec<u32>,
+    /// Children with a winner that only the size of switches gave them. Ascending.
+    undecided: Vec<u32>,
 }
 
 impl Tally {
@@ -41,9 +46,14 @@ impl Tally {
     }
 }
 
-/// Counts the links of every child: most links win, then the smallest switch, then the smallest identity.
+/// Counts the links of every child. Most links win. Of several bundles with as many it is the one that most other children
+/// of those switches chose, then the one with the smallest switch, then that of the smallest identity.
+///
+/// The smallest switch alone would be wrong: where links are dead, a storage switch or one with few live links is smaller
+/// than the switch of the unit, and a host of the unit would stand alone with it.
 pub(crate) fn tally(graph: &Graph, bundles: &Bundles) -> Tally {
     let mut tally = Tally::default();
+    let mut tied = Vec::new();
     for child in 0..graph.children() {
         let begin = tally.votes.len();
         for edge in graph.of(child) {
@@ -60,11 +70,63 @@ pub(crate) fn tally(graph: &Graph, bundles: &Bundles) -> Tally {
         }
         let mine = tally.votes.get_mut(begin..).unwrap_or_default();
         mine.sort_unstable_by_key(|vote| vote.bundle);
-        let winner = mine.iter().min_by_key(|vote| (std::cmp::Reverse(vote.links), vote.specific, vote.bundle));
+        let winner = mine.iter().min_by_key(|vote| (Reverse(vote.links), vote.specific, vote.bundle)).copied();
+        if winner.is_some_and(|winner| mine.iter().filter(|vote| vote.links == winner.links).count() > 1) {
+            tied.push(child);
+        }
         tally.winner.push(winner.map_or(NONE, |vote| vote.bundle));
         tally.ends.push(tally.votes.len() as u32);
     }
+    tally.break_ties(graph, bundles, &tied);
     tally
+}
+
+impl Tally {
+    /// Lets the other children of their switches decide for children with as many links in one bundle as in another. They
+    /// decide by what their own links say, and all at once: so the order of the children says nothing.
+    fn break_ties(&mut self, graph: &Graph, bundles: &Bundles, tied: &[u32]) {
+        if tied.is_empty() {
+            return;
+        }
+        let mut is_asked = vec![false; bundles.of.len()];
+        tied.iter().flat_map(|&child| graph.of(child)).for_each(|edge| set(&mut is_asked, edge.parent, true));
+        let asked = graph.iter().filter(|(_, edge)| at(&is_asked, edge.parent));
+        let chosen: Vec<((u32, u32), u32)> =
+            counted(asked.map(|(child, edge)| (edge.parent, at(&self.winner, child))).collect()).collect();
+        let chose = |parent: u32, bundle: u32| {
+            let found = chosen.binary_search_by_key(&(parent, bundle), |(pair, _)| *pair);
+            found.ok().and_then(|position| chosen.get(position)).map_or(0, |(_, count)| *count)
+        };
+        let mut undecided = Vec::new();
+        let decided: Vec<(u32, u32)> = tied
+            .iter()
+            .filter_map(|&child| {
+                let votes = self.of(child);
+                let most = votes.iter().map(|vote| vote.links).max()?;
+                let is_tied = |bundle: u32| votes.iter().any(|vote| vote.bundle == bundle && vote.links == most);
+                let parents: Vec<u32> =
+                    graph.of(child).iter().map(|edge| edge.parent).filter(|&p| is_tied(at(&bundles.of, p))).collect();
+                let own = at(&self.winner, child);
+                let others = |bundle: u32| -> u32 {
+                    let itself = u32::from(bundle == own);
+                    parents
+                        .iter()
+                        .map(|&parent| chose(parent, bundle).saturating_sub(itself))
+                        .fold(0, u32::saturating_add)
+                };
+                let best = votes
+                    .iter()
+                    .filter(|vote| vote.links == most)
+                    .min_by_key(|vote| (Reverse(others(vote.bundle)), vote.specific, vote.bundle))?;
+                if others(best.bundle) == 0 {
+                    undecided.push(child);
+                }
+                Some((child, best.bundle))
+            })
+            .collect();
+        self.undecided = undecided;
+        decided.into_iter().for_each(|(child, bundle)| set(&mut self.winner, child, bundle));
+    }
 }
 
 /// Joins bundles until nothing moves.
@@ -148,7 +210,8 @@ impl<'a> Round<'a> {
     }
 
     /// Brings a bundle home that more than two thirds of its own children left for one other: a switch with few live
-    /// links, or a switch that serves one unit only.
+    /// links, or a switch that serves one unit only. Children that only the size of switches keeps there are not asked,
+    /// where at least two others left.
     ///
     /// Two units are never joined by it: most children of a unit choose it.
     fn absorb(&mut self) -> bool {
@@ -158,9 +221,12 @@ impl<'a> Round<'a> {
             let lost = self.tally.of(child).iter().map(|vote| vote.bundle).filter(|&bundle| bundle != winner);
             pairs.extend(lost.map(|bundle| (bundle, winner)));
         }
+        let mut undecided = vec![0; self.sizes.len()];
+        self.tally.undecided.iter().for_each(|&child| add(&mut undecided, at(&self.tally.winner, child), 1));
         let mut moved = false;
         for ((bundle, winner), count) in counted(pairs) {
-            if u64::from(count) * 3 > u64::from(at(&self.sizes, bundle)) * 2 {
+            let silent = if count > 1 { at(&undecided, bundle) } else { 0 };
+            if u64::from(count) * 3 > u64::from(at(&self.sizes, bundle).saturating_sub(silent)) * 2 {
                 moved |= self.sets.join(bundle, winner);
             }
         }

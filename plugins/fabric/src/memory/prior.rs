@@ -76,6 +76,11 @@ impl Prior {
         self.levels
     }
 
+    /// The identities of the groups of a tier.
+    pub(super) fn ids(&self, level: u32) -> &[String] {
+        self.tiers.get(level as usize - 1).map(|tier| tier.ids.as_slice()).unwrap_or_default()
+    }
+
     /// The group of a tier that a group below is in.
     pub(super) fn parent(&self, level: u32, id: &str) -> Option<u32> {
         self.tiers.get(level as usize - 1)?.parent.get(id).copied()

@@ -13,8 +13,8 @@ use crate::wiring::LinkState;
 /// Cables that a report names one by one.
 const SHOWN: usize = 8;
 
-/// Hosts with a cable into a unit that is not theirs (`miscabled-host`), and hosts that only their smaller switch gave
-/// a home (`tied-host`).
+/// Hosts with a cable into a unit that is not theirs (`miscabled-host`), and hosts that only their neighbours or their smaller
+/// switch gave a home (`tied-host`).
 pub(super) fn miscabled(round: &Round<'_>, units: &Units<'_>, topology: &mut TopologyBuilder) {
     let Some(floor) = round.floors.first() else { return };
     let mut reports = Reports::new("miscabled-host");
@@ -47,7 +47,7 @@ pub(super) fn miscabled(round: &Round<'_>, units: &Units<'_>, topology: &mut Top
                 })
                 .collect();
             format!(
-                "host {:?} is in group {id:?} by the smaller switch only: as many links go elsewhere: {}",
+                "host {:?} is in group {id:?} with no more links than elsewhere: {}",
                 host_name(round, host),
                 list(&votes, SHOWN)
             )

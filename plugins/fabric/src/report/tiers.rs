@@ -10,10 +10,31 @@ use crate::level::Standing;
 use crate::place::Round;
 use crate::tree::{self, Child, Floor};
 
+/// Tiers that were there, and to which no cable leads any more (`lost-tier`).
+pub(super) fn lost(round: &Round<'_>, written: &Written, topology: &mut TopologyBuilder) {
+    for (number, floor) in (0..).zip(&round.floors).filter(|(_, floor)| floor.is_lost) {
+        let mut groups = Vec::new();
+        by_group(round, (number, floor), written, |_| true, |group, _| groups.push(group.to_owned()));
+        if groups.is_empty() {
+            continue;
+        }
+        let tier = number + 1;
+        let count = plural(groups.len() as u64, "group");
+        let detail = format!(
+            "no cable leads to tier {tier} any more: {count} stay as they were: {}. Something may be plugged into the \
+             switches above that makes them look nearer: `levels` says how far they are. If the tier is gone for good, \
+             `maxTier: {}` says so",
+            list(&groups, SHOWN),
+            tier - 1,
+        );
+        topology.diagnose("lost-tier", Subject::Source, super::cut(detail));
+    }
+}
+
 /// Groups that keep their place although no link of theirs leads to a switch above (`kept-uplinks`).
 pub(super) fn uplinks(round: &Round<'_>, written: &Written, topology: &mut TopologyBuilder) {
     let mut reports = Reports::new("kept-uplinks");
-    for (number, floor) in (0..).zip(&round.floors).skip(1) {
+    for (number, floor) in (0..).zip(&round.floors).skip(1).filter(|(_, floor)| !floor.is_lost) {
         let is_kept = |child: u32| floor.level.standing.get(child as usize) == Some(&Standing::Dark);
         by_group(round, (number, floor), written, is_kept, |group, names| {
             let groups = plural(names.len() as u64, "group");

@@ -2,7 +2,7 @@
 
 use topoloom_sdk::json::Value;
 
-use super::{Down, Rewrite, Settings, replace};
+use super::{Down, Rewrite, Settings, levels, replace};
 use crate::reader::Reader;
 
 /// The limit of the HyperNode's definition.
@@ -35,6 +35,8 @@ impl Settings {
             "hostmap" => self.host_map = reader.text_map(key, value),
             "rewrite" => self.rewrite = read_rewrite(reader, key, value),
             "ignorehosts" => self.ignore_hosts = reader.regexes(key, value),
+            "maxtier" => self.read_max_tier(reader, key, value),
+            "levels" => self.levels = levels::read(reader, key, value),
             "guidannotation" => self.guid_annotation = reader.annotation(key, value),
             _ => return Known::No,
         }
@@ -52,6 +54,18 @@ impl Settings {
     fn read_down_grace(&mut self, reader: &mut Reader, key: &str, value: &Value) {
         if let Some(grace) = reader.duration(key, value) {
             self.down_grace = grace;
+        }
+    }
+
+    fn read_max_tier(&mut self, reader: &mut Reader, key: &str, value: &Value) {
+        if *value == Value::Null {
+            return;
+        }
+        if let Some(tier) = reader.number(key, value) {
+            match levels::whole(tier, 1) {
+                Some(tier) => self.max_tier = tier.into(),
+                None => reader.problem(key, format!("{tier} where a whole number from 1 to {MAX_TIERS} is expected")),
+            }
         }
     }
 

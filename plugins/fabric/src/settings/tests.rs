@@ -61,3 +61,37 @@ fn every_mistake_is_told_with_its_place() {
     ];
     assert_eq!(paths, expected, "{problems:?}");
 }
+
+#[test]
+fn levels_are_read_with_every_mistake_in_its_place() {
+    let settings = read(
+        r#"{"maxTier": 3, "levels": [{"Level": 3, "names": ["^core-"], "switches": ["0x5C6D7E0000BB0203", "mac:AA"]},
+            {"level": 2, "below": "^(g\\d+)-"}]}"#,
+    )
+    .unwrap();
+    assert_eq!((settings.max_tier, settings.levels.len()), (3, 2));
+    let Which::Switches { ids, names } = &settings.levels[0].which else { panic!("{:?}", settings.levels) };
+    assert_eq!((settings.levels[0].level, names.len()), (3, 1));
+    assert_eq!(*ids, ["5c6d7e0000bb0203", "mac:aa"]);
+    assert!(matches!(&settings.levels[1].which, Which::Below(regex) if regex.is_match("g12-r1")));
+    let problems = read(
+        r#"{"maxTier": 17, "levels": [{"level": 0, "names": "a"}, {"level": 2}, {"names": "a"}, 7,
+            {"level": 1, "below": "(a)"}, {"level": 2, "below": "a"}, {"level": 2, "below": "(a)", "names": "b"},
+            {"level": 2.5, "names": "a"}, {"level": 2, "names": "("}]}"#,
+    )
+    .unwrap_err();
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let expected = [
+        "maxTier: 17 where a whole number from 1 to 16 is expected",
+        "levels[0].level: 0 where a whole number from 1 to 16 is expected",
+        "levels[1]: names, switches or below is missing: which switches are meant?",
+        "levels[2]: level is missing",
+        "levels[3]: 7 where {level: …, names: […], switches: […]} is expected",
+        "levels[4].level: 1 where a whole number from 2 to 16 is expected",
+        "levels[5].below: \"a\" has 0 groups in parentheses, and one is expected: what it matches is the name of the group",
+        "levels[6]: below stands alone, without names and switches",
+        "levels[7].level: 2.5 where a whole number from 1 to 16 is expected",
+    ];
+    assert_eq!(told.get(..expected.len()), Some(&expected.map(str::to_owned)[..]), "{told:#?}");
+    assert!(told.len() == 10 && told[9].starts_with("levels[8].names"), "{told:#?}");
+}

@@ -12,7 +12,8 @@ impl Wiring {
         self.texts.write(writer);
         for features in &self.features {
             writer.number(u64::from(features.name));
-            writer.number(u64::from(features.level) * 2 + u64::from(features.bears_hosts));
+            writer.number(u64::from(features.level));
+            writer.number(u64::from(features.unnamed));
         }
         writer.number(self.cables.len() as u64);
         let mut last = 0;
@@ -52,9 +53,8 @@ impl Wiring {
         let mut wiring = Self { hosts, switches, texts, ..Self::default() };
         for _ in 0..wiring.switches.len() {
             let name = reader.below(wiring.texts.len())?;
-            let rest: u8 = reader.narrow()?;
-            let level = Some(rest / 2).filter(|&level| level <= 16)?;
-            wiring.features.push(Features { name, level, bears_hosts: rest % 2 == 1 });
+            let level = Some(reader.narrow::<u8>()?).filter(|&level| level <= 16)?;
+            wiring.features.push(Features { name, level, unnamed: reader.narrow()? });
         }
         let mut last = 0;
         for _ in 0..reader.count()? {

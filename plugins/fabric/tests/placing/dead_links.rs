@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use crate::fabric::{EIGHT_RAILS, Fabric, Shape};
-use crate::round::{cluster, first, homes, kept, round};
+use crate::fabric::{Dice, EIGHT_RAILS, Fabric, Shape, drawn};
+use crate::round::{cluster, first, groups, homes, kept, reports, round};
 use topoloom_fabric::{Memory, Settings};
 
 const UNITS: Shape = Shape { units: 50, ..EIGHT_RAILS };
@@ -106,4 +106,60 @@ fn with_half_of_the_links_dead_large_units_are_found_too() {
     let shape = Shape { units: 20, hosts: 64, ..EIGHT_RAILS };
     let (wrong, all) = without_memory(shape, 50, 5);
     assert!(wrong * 1000 <= all, "{wrong} of {all} hosts are elsewhere");
+}
+
+/// A fabric with a fifth of its links dead.
+fn worn(seed: u64) -> (Shape, Fabric) {
+    let mut dice = Dice(seed);
+    let shape = Shape {
+        units: 2 + dice.below(6),
+        hosts: 8 + dice.below(20),
+        rails: 3 + dice.below(6),
+        storage: dice.below(4),
+        storage_units: 1 + dice.below(3),
+        ..EIGHT_RAILS
+    };
+    (shape, shape.build().without(20, seed))
+}
+
+/// Hosts that no other host of their unit is with, although no more links lead elsewhere than into it.
+fn alone((shape, fabric): &(Shape, Fabric)) -> Vec<String> {
+    let names = shape.names();
+    let found = homes(&names, &first(&cluster(&names), &fabric.wiring()).topology);
+    let mut alone = Vec::new();
+    for unit in 0..shape.units {
+        let hosts: Vec<String> = (0..shape.hosts).map(|host| shape.host(unit, host)).collect();
+        let is_alone = |host: &&String| {
+            let leaves = || fabric.cables.iter().filter(|cable| cable.host == **host).map(|cable| &cable.leaf);
+            let elsewhere = leaves().filter(|leaf| leaf.starts_with("storage")).count();
+            let own = leaves().count() - elsewhere;
+            let with = hosts.iter().filter(|other| found.get(*other) == found.get(*host)).count();
+            own > 0 && own >= elsewhere && with == 1
+        };
+        alone.extend(hosts.iter().filter(is_alone).cloned());
+    }
+    alone
+}
+
+#[test]
+fn in_none_of_a_thousand_fabrics_with_a_fifth_of_their_links_dead_does_a_host_stand_alone() {
+    let bad: Vec<(u64, Vec<String>)> =
+        (0..1000).map(|seed| (seed, alone(&worn(seed)))).filter(|(_, alone)| !alone.is_empty()).collect();
+    assert_eq!(bad, []);
+}
+
+/// One live link into its unit and one to a switch that is smaller: storage of its own, or a leaf with few live links.
+#[test]
+fn a_host_with_one_link_here_and_one_there_goes_where_most_of_its_neighbours_are() {
+    let cluster = cluster(&["h1", "h2", "h3", "h4", "h5", "h6"]);
+    let odd = "h1: r1 r2 r3\n h2: r1 r2 r3\n h3: r1 r2 r3\n h4: r1 r2 r3\n h5: r1 r2 r3 st\n h6: r1 st";
+    let outcome = first(&cluster, &drawn(odd).wiring());
+    assert_eq!(groups(&cluster, &outcome), "tier 1 leaf-group | r1 |  | h1 h2 h3 h4 h5 h6\n");
+    // Where the others say nothing, the smaller switch is home.
+    let outcome = first(&cluster, &drawn("h1: a st\n h2: a st\n h3: a st\n h4: b st\n h5: b st\n h6: b st").wiring());
+    let expected = "tier 1 leaf-group | a |  | h1 h2 h3\ntier 1 leaf-group | b |  | h4 h5 h6\n";
+    assert_eq!(groups(&cluster, &outcome), expected);
+    let tied = reports(&cluster, &outcome, "tied-host");
+    let sentence = "h1 | host \"h1\" is in group \"a\" with no more links than elsewhere: 1 to \"a\", 1 to \"st\"";
+    assert_eq!((tied.len(), tied[0].as_str()), (6, sentence));
 }

@@ -142,18 +142,39 @@ fn when_the_grace_is_over_the_truth_is_answered() {
     let shape = SHAPES[1];
     let (names, fabric) = (shape.names(), shape.build());
     assert_eq!(a_day_later(&fabric, &Fabric::default(), &names).0, Vec::<String>::new());
+    // Both pods, each of its leaves below a spine of its own.
+    let mut apart = fabric.clone();
+    apart.adjacent.retain(|(leaf, spine, _)| {
+        let number = leaf.as_bytes()[8] - b'0';
+        !leaf.starts_with("leaf") || spine.ends_with(&format!("-0{}", number % 2))
+    });
+    let (found, truth) = a_day_later(&fabric, &apart, &names);
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert_eq!(found, truth);
+}
+
+/// Cables are pulled one by one: a tier without any of them is not believed to be gone, and it is said how to end that.
+#[test]
+fn a_tier_without_any_cable_outlives_the_grace() {
+    let shape = SHAPES[1];
+    let (names, fabric) = (shape.names(), shape.build());
+    let whole = tree(&cluster(&names), &first(&cluster(&names), &fabric.wiring()));
     let no_links = Fabric { adjacent: Vec::new(), ..fabric.clone() };
     let (found, truth) = a_day_later(&fabric, &no_links, &names);
-    assert_eq!((found.len(), &found), (4, &truth));
-    // Both pods, each of its leaves below a spine of its own, and no core.
+    assert_eq!((&found, truth.len()), (&whole, 4));
+    // The core alone, and the pods fell apart on top: what is left of them is below the core.
     let mut apart = fabric.clone();
     apart.adjacent.retain(|(leaf, spine, _)| {
         let number = leaf.as_bytes()[8] - b'0';
         leaf.starts_with("leaf") && spine.ends_with(&format!("-0{}", number % 2))
     });
     let (found, truth) = a_day_later(&fabric, &apart, &names);
-    assert_eq!(found.len(), 4, "{found:?}");
-    assert_eq!(found, truth);
+    let core = "tier 3 core | core-00 | leaf-u000-r0 leaf-u001-r0 leaf-u002-r0 leaf-u003-r0 |";
+    assert_eq!((found.len(), found.last().unwrap().as_str(), truth.len()), (5, core, 4));
+    let settings = Settings { max_tier: 1, ..Settings::default() };
+    let before = first(&cluster(&names), &fabric.wiring());
+    let outcome = round(&cluster(&names), &apart.wiring(), &settings, &kept(&before));
+    assert_eq!(tree(&cluster(&names), &outcome), truth);
 }
 
 #[test]

@@ -196,5 +196,5 @@ fn the_schema_knows_every_key() {
         };
         assert!(!unknown, "{key}");
     }
-    assert_eq!(keys.len(), 22);
+    assert_eq!(keys.len(), 24);
 }

@@ -132,11 +132,13 @@ fn service_hosts_are_no_members_and_make_no_group() {
 #[test]
 fn a_leaf_without_cluster_nodes_is_a_leaf_and_no_core() {
     let mut net = two_units();
-    // A leaf of strangers that has cables to both units would be their core if it were none.
-    net.cable("nas-1", 0, "storage");
-    let port = net.cable("nas-2", 0, "storage-nameless");
-    port["system_name"] = json!("localhost");
-    port["node_description"] = json!("localhost HCA-1");
+    // A leaf of strangers that has cables to both units would be their core if it were none. It has as many hosts as trunks.
+    for rail in 0..2 {
+        net.cable(&format!("nas-{rail}"), 0, "storage");
+        let port = net.cable("nas-2", rail, "storage-nameless");
+        port["system_name"] = json!("localhost");
+        port["node_description"] = json!("localhost HCA-1");
+    }
     for storage in ["storage", "storage-nameless"] {
         net.trunk("leaf-a-0", storage);
         net.trunk("leaf-b-0", storage);
