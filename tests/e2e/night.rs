@@ -383,8 +383,19 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     assert!(!good && text.contains("--profiling"), "{text}");
     let profile = ["debug", "profile", "--seconds", "1", "--admin", leader.admin()];
     eventually("the profile has a stack of ours", PATIENCE, async || {
-        scene.plane.relabel("d", "ex.io/rack", "y").await.map_err(|error| error.to_string())?;
-        let (good, text) = said(&installed, &admin, &profile).await.map_err(|error| error.to_string())?;
+        // A host in which nothing happens spends no time that a profile could show.
+        let moving = async {
+            loop {
+                for rack in ["y", "x"] {
+                    scene.plane.relabel("d", "ex.io/rack", rack).await?;
+                }
+            }
+        };
+        let taken = tokio::select! {
+            taken = said(&installed, &admin, &profile) => taken,
+            moved = moving => moved,
+        };
+        let (good, text) = taken.map_err(|error| error.to_string())?;
         let counted = text.lines().all(|line| line.rsplit_once(' ').is_some_and(|(_, it)| it.parse::<u32>().is_ok()));
         if good && counted && text.contains("topoloom::") { Ok(()) } else { Err(text) }
     })
