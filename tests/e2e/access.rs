@@ -48,18 +48,21 @@ async fn event(scene: &Scene, reason: &str) -> serde_json::Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
     let (scene, kubeconfig) = installed().await?;
-    scene.nodes(&["a ex.io/rack=x ex.io/spine=s", "b ex.io/rack=y ex.io/spine=s"]).await?;
+    // More than may lose their place without a question.
+    let many: Vec<String> = (0..10).map(|n| format!("a{n} ex.io/rack=x ex.io/spine=s")).collect();
+    scene.nodes(&many.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    scene.nodes(&["b ex.io/rack=y ex.io/spine=s"]).await?;
     scene.configure(RACKS).await?;
     let host = Host::start(&kubeconfig, &[]).await?;
     let tree = [
-        "tier 2 ex.io/spine=s (2): ex.io/rack=x ex.io/rack=y",
-        "tier 1 ex.io/rack=x (1): a",
+        "tier 2 ex.io/spine=s (11): ex.io/rack=x ex.io/rack=y",
+        "tier 1 ex.io/rack=x (10): a0 a1 a2 a3 a4 a5 a6 a7 a8 a9",
         "tier 1 ex.io/rack=y (1): b",
     ];
     scene.until(&tree).await;
     // Create, update, delete; a status; an event; the verbs.
     scene.plane.relabel("b", "ex.io/rack", "x").await?;
-    scene.until(&["tier 2 ex.io/spine=s (2): ex.io/rack=x", "tier 1 ex.io/rack=x (2): a b"]).await;
+    scene.until(&["tier 2 ex.io/spine=s (11): ex.io/rack=x", "tier 1 ex.io/rack=x (11): a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 b"]).await;
     scene.configure(&RACKS.replace("ex.io/rack", "ex.io/nothing").replace("ex.io/spine", "ex.io/nowhere")).await?;
     scene.until_condition("label", "Held", "True", "EmptyResult").await;
     let about_source = event(&scene, "EmptyResult").await;

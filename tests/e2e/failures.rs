@@ -69,6 +69,9 @@ async fn without_our_crd_the_host_works_and_says_so_and_the_words_of_the_operato
     let scene = Scene::new().await?;
     scene.plane.kubectl(&["delete", "crd", "discoverysources.topoloom.dev"]).await?;
     scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=y"]).await?;
+    // More than may lose their place without a question.
+    let many: Vec<String> = (0..9).map(|n| format!("b{n} ex.io/rack=y")).collect();
+    scene.nodes(&many.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     let saying = |verb: &str| RACKS.replace("  enabled: true\n", &format!("  enabled: true\n  {verb}\n"));
     scene.configure(&saying("pause: true")).await?;
     let host = scene.host().await?;
@@ -82,7 +85,7 @@ async fn without_our_crd_the_host_works_and_says_so_and_the_words_of_the_operato
     until("\"state\":\"Paused\"").await;
     scene.until(&[]).await;
     scene.configure(RACKS).await?;
-    scene.until(&["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (1): b"]).await;
+    scene.until(&["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (10): b b0 b1 b2 b3 b4 b5 b6 b7 b8"]).await;
     until("\"state\":\"Serving\"").await;
     let ready = host.readyz().await?;
     assert!(ready.contains("discoverysources") && ready.contains("topoloom crd"), "{ready}");

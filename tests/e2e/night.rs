@@ -271,10 +271,12 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     let installed = chart::install(&scene, json!({})).await?;
     let admin = scene.plane.kubeconfig();
     scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=x", "c ex.io/rack=y", "d ex.io/rack=y"]).await?;
+    // More than may lose their place without a question.
+    scene.nodes(&["d1", "d2", "d3", "d4", "d5", "d6", "d7"].map(|node| format!("{node} ex.io/rack=y")).each_ref().map(|line| &**line)).await?;
     scene.configure(RACKS).await?;
     chart::apply(&scene, &[pod("replica-a", "1.0.0"), pod("replica-b", "1.0.1")]).await?;
     let leader = Host::launch_as("replica-a", &installed.kubeconfig, &["--profiling"]).await?;
-    let tree = ["tier 1 ex.io/rack=x (2): a b", "tier 1 ex.io/rack=y (2): c d"];
+    let tree = ["tier 1 ex.io/rack=x (2): a b", "tier 1 ex.io/rack=y (9): c d d1 d2 d3 d4 d5 d6 d7"];
     scene.until(&tree).await;
     let follower = Host::launch_as("replica-b", &installed.kubeconfig, &[]).await?;
     eventually("the other one follows", PATIENCE, async || {
@@ -357,7 +359,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     assert_eq!(writes(&scene).await?, before);
     assert_eq!(scene.topology().await?, tree);
     said(&installed, &admin, &["read-only", "off"]).await?;
-    scene.until(&["tier 1 ex.io/rack=x (3): a b d", "tier 1 ex.io/rack=y (1): c"]).await;
+    scene.until(&["tier 1 ex.io/rack=x (3): a b d", "tier 1 ex.io/rack=y (8): c d1 d2 d3 d4 d5 d6 d7"]).await;
 
     // The dump into a file, for its owner alone; the log turned up.
     let file = scene.plane.folder().join("dump.json");
@@ -371,7 +373,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     assert_eq!((mode & 0o777, history.last()), (0o600, Some(&json!("leads"))), "{election}");
     assert!(state["queues"]["reports"]["adds"].as_u64() > Some(0), "{}", state["queues"]);
     assert_eq!(state["watched"]["hyperNodes"]["ofSources"]["label"], 2, "{}", state["watched"]);
-    assert_eq!((&dump["readyz"]["status"], &state["watched"]["nodes"]), (&json!(200), &json!(4)));
+    assert_eq!((&dump["readyz"]["status"], &state["watched"]["nodes"]), (&json!(200), &json!(11)));
     let filter = "warn,topoloom::topology=trace";
     let (_, text) = said(&installed, &admin, &["debug", "log", "--admin", leader.admin(), filter]).await?;
     assert_eq!(text.trim(), filter);

@@ -44,6 +44,9 @@ async fn only_the_objects_of_the_source_follow_its_answers_and_an_empty_answer_i
     let scene = Scene::new().await?;
     let file = format!("file: {}", guest::file("topoloom-guest-scripted", scene.plane.folder())?.display());
     scene.nodes(&["n1", "n2", "n3", "n9"]).await?;
+    // More than may lose their place without a question.
+    let many: Vec<String> = (0..10).map(|n| format!("n2{n}")).collect();
+    scene.nodes(&many.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     scene.put(object("z", Some("label"))).await?;
     scene.put(object("w", None)).await?;
     let entry = |answers: &str| {
@@ -51,15 +54,17 @@ async fn only_the_objects_of_the_source_follow_its_answers_and_an_empty_answer_i
         format!("{LIST}{}", Foreign { source: "fabric", plugin: &file, label: "example.com/round", rest: &rest })
     };
     let others = ["tier 1 w (1): n9", "tier 1 z (1): n9"];
-    let x_and_y = ["tier 1 fabric x (1): n1", "tier 1 fabric yy (1): n2", others[0], others[1]];
+    let yy = &*format!("tier 1 fabric yy (11): n2 {}", many.join(" "));
+    let x_and_y = ["tier 1 fabric x (1): n1", yy, others[0], others[1]];
     // x and y; then y and v; then nothing: three answers of one plugin, without an edit in between.
-    let script = "[{id: x, nodes: [n1]}, {id: yy, nodes: [n2]}], [{id: yy, nodes: [n2]}, {id: v, nodes: [n3]}], []";
-    scene.configure(&entry(script)).await?;
+    let many = format!("{{id: yy, nodes: [n2, {}]}}", many.join(", "));
+    let script = format!("[{{id: x, nodes: [n1]}}, {many}], [{many}, {{id: v, nodes: [n3]}}], []");
+    scene.configure(&entry(&script)).await?;
     let host = scene.host().await?;
     scene.until(&x_and_y).await;
     let before = scene.stored().await?;
     scene.cli(&["source", "run", "fabric"]).await?;
-    scene.until(&["tier 1 fabric v (1): n3", "tier 1 fabric yy (1): n2", others[0], others[1]]).await;
+    scene.until(&["tier 1 fabric v (1): n3", yy, others[0], others[1]]).await;
     let after = scene.stored().await?;
     let y = |stored: &std::collections::BTreeMap<String, topoloom_api::HyperNode>| {
         stored.values().find(|object| title(object) == "fabric yy").and_then(|object| object.metadata.uid.clone())
@@ -73,7 +78,7 @@ async fn only_the_objects_of_the_source_follow_its_answers_and_an_empty_answer_i
     scene.cli(&["source", "run", "fabric"]).await?;
     let message = scene.until_condition("fabric", "Held", "True", "EmptyResult").await;
     assert!(message.contains("topoloom confirm fabric"), "{message}");
-    scene.until(&["tier 1 fabric v (1): n3", "tier 1 fabric yy (1): n2", others[0], others[1]]).await;
+    scene.until(&["tier 1 fabric v (1): n3", yy, others[0], others[1]]).await;
     scene.cli(&["confirm", "fabric"]).await?;
     scene.until(&others).await;
     host.stop().await

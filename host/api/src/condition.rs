@@ -101,6 +101,8 @@ words! {
         Held,
         /// What the cluster holds is older than it should be.
         Stale,
+        /// Nodes that exist lose their places.
+        CoverageFalls,
         /// Some Node is in two groups of one tier.
         Overlap,
         /// Another program keeps changing our objects, or Volcano's own controller is alive.
@@ -177,6 +179,8 @@ words! {
         TooManyDeletions,
         /// The round would take the placement from too many Nodes.
         TooManyNodesLost,
+        /// Nodes that had a place lately have none in the newest result.
+        NodesWithoutPlace,
         /// The round is empty while the source has objects.
         EmptyResult,
         /// The operator, or time, confirmed a held round.

@@ -16,8 +16,8 @@ mod status;
 pub use definition::definition;
 pub use name::object_name;
 pub use status::{
-    CandidateStatus, ComparisonStatus, Diagnostic, DiscoverySourceStatus, Held, HeldRule, KeptPlugin, NodeCoverage,
-    OnRemoval, PluginOrigin, PluginStatus, RefusalStatus, State, TierConflict, TierGroups,
+    CandidateStatus, ComparisonStatus, Diagnostic, DiscoverySourceStatus, Held, HeldRule, KeptPlugin, LostNodes,
+    NodeCoverage, OnRemoval, PluginOrigin, PluginStatus, RefusalStatus, State, TierConflict, TierGroups,
 };
 
 use crate::lenient;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, ListParams, PartialObjectMeta};
 use topoloom_api::{DiscoverySource, HyperNode};
@@ -17,6 +18,7 @@ use crate::config::{Document, Entry, Load, Problem, Standing};
 use crate::delivery::{Delivery, Module, Modules, Sites, Supply};
 use crate::discovery::oneshot::{Applied, Compared, Found, Prepared, Shot};
 use crate::discovery::revision::Host;
+use crate::discovery::supervisor::losses;
 use crate::endpoints::Outside;
 use crate::plugin::{Compiler, Digest, Metrics, Runtime};
 use crate::topology::convert;
@@ -123,6 +125,7 @@ impl Live {
         let of = |DiscoverySource { status, .. }: &DiscoverySource| Applied {
             config_hash: status.config_hash.clone(),
             nodes_by_name: status.nodes_by_name == Some(true),
+            losses: losses(status, Timestamp::now()),
         };
         self.sources.iter().map(|source| (source.status.source.clone(), of(source))).collect()
     }

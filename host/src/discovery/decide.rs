@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use topoloom_api::names::SOURCE_LABEL;
 use topoloom_core::snapshot::{ColumnKey, View};
-use topoloom_core::topology::guard::{self, Safety, Verdict};
+use topoloom_core::topology::guard::{self, Judged, Loss, Losses, Safety, Verdict};
 use topoloom_core::topology::{
     About, Finding, Forest, Named, Object, Observed, Plan, ResultHash, TierNames, Topology, ValidateInput, Wanted,
     diff, validate,
@@ -26,6 +26,8 @@ pub struct Inputs<'a> {
     pub keys: &'a [ColumnKey],
     /// The nodes when a result was last completely applied.
     pub baseline: Option<&'a View>,
+    /// What results that were written took lately.
+    pub losses: &'a Losses,
     /// Whether the configuration was edited since.
     pub config: guard::Config,
     /// The limits.
@@ -47,6 +49,8 @@ pub struct Decision {
     pub plan: Arc<Plan>,
     /// Whether they may be written.
     pub verdict: Verdict,
+    /// The Nodes that have no place any more.
+    pub loss: Loss,
     /// Numbers for the report.
     pub numbers: Numbers,
 }
@@ -150,12 +154,12 @@ pub fn decide(answer: &Arc<Forest>, inputs: &Inputs<'_>) -> Decision {
 #[must_use]
 pub fn decide_again(answer: &Arc<Forest>, inputs: &Inputs<'_>, memory: &mut Memory) -> Decision {
     let Meaning { forest, hash, named, plan, overlaps } = memory.meaning(answer, inputs);
-    let verdict = judge(&named, inputs);
+    let Judged { verdict, loss } = judge(&named, inputs);
     let numbers = Numbers { overlaps, ..numbers(&forest, inputs.view) };
-    Decision { forest, hash, named, plan, verdict, numbers }
+    Decision { forest, hash, named, plan, verdict, loss, numbers }
 }
 
-fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {
+fn judge(named: &Named, inputs: &Inputs<'_>) -> Judged {
     let mut desired = guard::Desired::default();
     for (name, object) in &named.objects {
         desired.add(name, &object.spec, inputs.view);
@@ -173,6 +177,7 @@ fn judge(named: &Named, inputs: &Inputs<'_>) -> Verdict {
         baseline: inputs.baseline,
         now: inputs.view,
         required: inputs.keys,
+        losses: inputs.losses,
         config: inputs.config,
         safety: inputs.safety,
     })
@@ -331,6 +336,7 @@ mod tests {
                 view: &view,
                 keys: &[],
                 baseline: None,
+                losses: &Losses::default(),
                 config: guard::Config::Same,
                 safety: &safety,
                 tier_names_elsewhere,

@@ -1,7 +1,7 @@
 //! Every entry of a document, one round each, nothing written: what `discover`, `plan`, `tree` and `explain` show.
 //!
 //! The same rooms in the same order as in a running host; only the supervisor's memory (baseline, holds) is missing,
-//! so the guard judges as after a restart.
+//! so the guard judges as after a restart, with what the source's status says of results that were written lately.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -199,6 +199,8 @@ pub struct Applied {
     pub config_hash: Option<String>,
     /// Whether the plugin has answered with Nodes by name without the grant to see names.
     pub nodes_by_name: bool,
+    /// What results took lately that were written.
+    pub losses: guard::Losses,
 }
 
 async fn one(
@@ -228,12 +230,15 @@ async fn one(
     };
     let forest = Arc::new(accept(&topology, source, view)?);
     let safety = safety(&revision.entry.safety, revision.rhythm.remote);
+    let mut losses = applied.losses.clone();
+    losses.pass(Timestamp::now(), &safety);
     let inputs = Inputs {
         source,
         observed,
         view,
         keys: &revision.keys,
         baseline: None,
+        losses: &losses,
         config,
         safety: &safety,
         tier_names_elsewhere: tiers,

@@ -34,6 +34,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -43,7 +44,7 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
 use topoloom_core::plugin::Digest;
 use topoloom_core::plugin::rollout::{self, Event, Rollout};
 use topoloom_core::snapshot::{ColumnKey, View};
-use topoloom_core::topology::guard::{Hold, Seen};
+use topoloom_core::topology::guard::{Hold, Losses, Seen};
 use topoloom_core::topology::{Forest, ResultHash};
 
 use super::compat::{self, Made};
@@ -64,7 +65,7 @@ use crate::plugin::Runtime;
 use crate::plugin::trust::TrustOptions;
 use crate::topology::apply::Writer;
 use crate::topology::observe::HyperNodes;
-pub use outcome::safety;
+pub use outcome::{losses, safety};
 pub use removal::{Removal, remove};
 use state::Report;
 use swap::Done;
@@ -261,6 +262,8 @@ pub struct Supervisor {
     /// The configuration that the objects in the cluster came from.
     config_applied: Option<String>,
     hold: Hold,
+    /// What written results took lately: a part of the guard's reference.
+    losses: Losses,
     /// Whether `forest` has been decided about since a round gave it: only a round agrees with what is held.
     seen: Seen,
     /// The result that the operator confirmed; counts for the next decision and no other.
@@ -314,6 +317,7 @@ impl Supervisor {
         if let Some(last) = memory.status.last_success.as_ref().and_then(|text| text.parse().ok()) {
             shared.metrics.succeeded(&source, last);
         }
+        let losses = losses(&memory.status, Timestamp::now());
         Self {
             config_applied: memory.status.config_hash.clone(),
             report: Report::remembering(&source, entry.on_removal, memory.status),
@@ -363,6 +367,7 @@ impl Supervisor {
             view: None,
             baseline: None,
             hold: Hold::default(),
+            losses,
             seen: Seen::Again,
             // What stands in the entry may have been said long ago, about another result that looked the same; the
             // annotation is taken away when it is heard, so it is new.
@@ -524,6 +529,7 @@ impl Supervisor {
         self.forest = None;
         self.answered = false;
         self.baseline = None;
+        self.losses.forget();
     }
 
     async fn publish(&mut self) {

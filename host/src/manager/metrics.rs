@@ -82,6 +82,7 @@ pub struct RoundMetrics {
     rounds: Family<RoundLabels, Counter>,
     seconds: Family<SourceLabels, Histogram>,
     nodes: Family<SourceLabels, Gauge>,
+    existing: Family<SourceLabels, Gauge>,
     groups: Family<SourceLabels, Gauge>,
     held: Family<SourceLabels, Gauge>,
     drift: Family<SourceLabels, Counter>,
@@ -104,6 +105,7 @@ impl RoundMetrics {
             rounds: Family::default(),
             seconds: Family::new_with_constructor(|| Histogram::new(ROUND_BUCKETS)),
             nodes: Family::default(),
+            existing: Family::default(),
             groups: Family::default(),
             held: Family::default(),
             drift: Family::default(),
@@ -122,6 +124,7 @@ impl RoundMetrics {
             metrics.seconds.clone(),
         );
         registry.register("nodes_covered", "Existing Nodes with a place in the applied result", metrics.nodes.clone());
+        registry.register("nodes", "Existing Nodes when the source was last decided about", metrics.existing.clone());
         registry.register("groups", "HyperNodes of the applied result", metrics.groups.clone());
         registry.register("held", "1 while a result waits for confirmation", metrics.held.clone());
         registry.register("drift", "Objects of the source that somebody else changed", metrics.drift.clone());
@@ -183,6 +186,12 @@ impl RoundMetrics {
         self.groups.get_or_create(&labels).set(i64::try_from(groups).unwrap_or(i64::MAX));
     }
 
+    /// How many Nodes there are: what coverage is compared with.
+    pub fn nodes(&self, source: &str, nodes: usize) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.existing.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
+    }
+
     /// Whether a result waits.
     pub fn held(&self, source: &str, held: bool) {
         self.held.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(held));
@@ -236,6 +245,7 @@ impl RoundMetrics {
     fn examples(&self, any: &'static str) {
         self.round(any, any, 0.0);
         self.in_force(any, 0, 0);
+        self.nodes(any, 0);
         self.held(any, false);
         self.drift(any);
         self.begins(any);
@@ -253,6 +263,7 @@ impl RoundMetrics {
         }
         self.seconds.remove(&labels);
         self.nodes.remove(&labels);
+        self.existing.remove(&labels);
         self.groups.remove(&labels);
         self.held.remove(&labels);
         self.drift.remove(&labels);

@@ -10,13 +10,13 @@ use super::rig::{Rig, TOKEN, WHOLE, document, entry};
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_or_half_list_is_held_and_forgotten_when_it_was_a_mistake() -> Result<()> {
     // Hosts with one cable each, in a list without order: with half of it, half of them are gone.
-    let rig = Rig::of("units=2,hosts-per-unit=8,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
+    let rig = Rig::of("units=2,hosts-per-unit=16,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
     let credentials = Credentials::nobody().token(TOKEN);
     let ufm = Ufm::builder(rig.fabric.clone()).credentials(credentials).shuffle(3).start().await?;
     // Nobody is kept for being without links: the guard alone stands between the list and the cluster.
     rig.scene.configure(&document(&[entry("ufm", &[&ufm], "    downGrace: 0s\n")])).await?;
     let host = rig.scene.host().await?;
-    rig.until(&[(1, 8), (1, 8), (2, 16)]).await;
+    rig.until(&[(1, 16), (1, 16), (2, 32)]).await;
     let faults = [("empty-list", ["EmptyResult"].as_slice()), ("half-list", &["TooManyNodesLost", "TooManyDeletions"])];
     is_held(&rig, ("ufm", &ufm), &faults).await?;
     host.stop().await?;

@@ -105,6 +105,10 @@ fn status() -> Value {
                 "type": "boolean",
             }),
             "held": held(),
+            "lostNodes": list("Nodes that written results left without a place lately, by time; the guard counts them with the next ones.", "at", json!({
+                "at": time("When the last of them did."),
+                "nodes": count("How many."),
+            })),
             "onRemoval": text("What happens to the HyperNodes when the source goes: keep or delete."),
             "diagnostics": list("What the last round dropped or corrected, per code.", "code", json!({
                 "code": text("The plugin's word for it."),

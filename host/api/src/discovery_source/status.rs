@@ -66,6 +66,10 @@ pub struct DiscoverySourceStatus {
     /// The result that waits, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
+    /// Nodes that written results left without a place since the last `holdFor`, by time, oldest first: the guard counts them
+    /// together with those that the next result would take, also after a restart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost_nodes: Vec<LostNodes>,
     /// What happens to the HyperNodes when the source goes; remembered here, since the entry is gone then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_removal: Option<OnRemoval>,
@@ -290,6 +294,17 @@ pub struct Held {
     /// When the next one runs, RFC 3339; absent where time alone never confirms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_round: Option<String>,
+}
+
+/// Nodes that lost their place at about one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LostNodes {
+    /// When the last of them did, RFC 3339.
+    pub at: String,
+    /// How many.
+    #[serde(deserialize_with = "lenient::integer")]
+    pub nodes: i64,
 }
 
 /// Which rule of the guard holds a result.

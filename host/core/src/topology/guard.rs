@@ -1,23 +1,31 @@
 //! The guard: whether a result may be written at once, or is held until it is confirmed (decision H6).
 //!
-//! Owns the three rules, what explains a loss, and the way from held to confirmed ([`Hold`]).
-//! Never writes, never schedules: [`Standing`] says when a round would count, the host runs it.
+//! Owns the three rules, what explains a loss, what was lost lately ([`Losses`]), and the way from held to confirmed
+//! ([`Hold`]). Never writes, never schedules: [`Standing`] says when a round would count, the host runs it.
+//!
+//! # The reference
+//!
+//! All Nodes that have a place, or had one since the last `holdFor`, and still exist. What stored objects list says the
+//! first part, [`Losses`] the second, across restarts as numbers by time. A Node of the reference that the result places
+//! nowhere is *lost*. Lost Nodes are *few* while they are at most ten, or at most `maxLosePercent` of the reference: so
+//! many wipes of one Node each count as one wipe of all of them. While a result is held none is few: labels that return one by
+//! one must not end the hold before the last of them.
 //!
 //! # What is left out
 //!
-//! An object is *explained* when every Node last placed under it, at every tier, has since been deleted or has changed
-//! in a column that the plugin requires. Explained objects are left out before any rule counts:
+//! An object is *explained* when every Node last placed under it, at every tier, no longer exists, or has another place
+//! after a change in a column that the plugin requires, or is one of few lost ones. That a lost Node changed explains
+//! nothing: labels that were wiped by mistake change Nodes, too. Explained objects are left out before any rule counts:
 //!
 //! * *delete share*: neither deleted nor counted in the whole;
-//! * *lost placement*: a Node counts when an object that is not explained lists it itself. Not when only an object
-//!   above does: the spine above a relabelled rack is not explained, its rack is, and that is what placed the Node. A
-//!   Node that changed counts as long as its object has others that did not: the object is the unit, so the rule errs
-//!   to the side of holding;
-//! * *empty*: an empty result is held while an unexplained object is left. When all Nodes of a source are gone, its last
-//!   objects go with them.
+//! * *lost placement*: held when the round takes a place from a Node, and lost Nodes are not few. A Node counts when an
+//!   object lists it itself; not when only an object above does: the spine above a wiped rack does not place its Nodes;
+//! * *empty*: an empty result is held while more than ten Nodes of the reference exist. When all Nodes of a source are
+//!   gone, its last objects go with them.
 //!
 //! An object with no existing Node below it is explained: deleting it takes nothing from anybody. One whose selector
-//! reads a label that neither view has is not: nobody can tell what was below it.
+//! reads a label that neither view has is not, nor, after a restart, one whose selector chooses no Node while many are
+//! without a place: nobody can tell what was below it.
 //!
 //! `allowEmpty` takes the empty rule away and no other: a source with many objects that answers with none is still
 //! held for its deletions and losses, and these are confirmed by time.
@@ -25,11 +33,12 @@
 //! # Failure story
 //!
 //! Every doubt holds: without a baseline (after a restart) no change of a Node is known, a column that one of the views
-//! lacks shows no change, and the clock going back restarts the wait. A held round costs minutes; a topology that was
-//! deleted by mistake costs running jobs.
+//! lacks shows no change, what was lost before a restart is taken for any Node without a place, and the clock going back
+//! restarts the wait. A held round costs minutes; a topology that was deleted by mistake costs running jobs.
 
 mod explain;
 mod hold;
+mod losses;
 mod safety;
 #[cfg(test)]
 mod tests;
@@ -39,6 +48,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 pub use hold::{Confirmation, Hold, Seen, Standing};
+pub use losses::{Bucket, FEW, Loss, Losses};
 pub use safety::{Safety, SafetyError};
 
 use super::model::{Object, Spec};
@@ -61,6 +71,8 @@ pub struct Round<'a> {
     pub now: &'a View,
     /// The columns that the plugin requires.
     pub required: &'a [ColumnKey],
+    /// What results that were written took lately.
+    pub losses: &'a Losses,
     /// Whether the entry's config was edited since the last applied round.
     pub config: Config,
     /// The limits.
@@ -120,6 +132,15 @@ pub(crate) fn placed(spec: &Spec, view: &View) -> Vec<u32> {
     explain::listed(spec, None, view).placed
 }
 
+/// A round, judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// Whether it may be written.
+    pub verdict: Verdict,
+    /// What became of the reference.
+    pub loss: Loss,
+}
+
 /// What the guard says about a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -143,7 +164,7 @@ pub struct Held {
 pub enum Rule {
     /// The result is empty while the source has objects.
     Empty {
-        /// Stored objects that are not explained.
+        /// Stored objects.
         objects: u64,
     },
     /// Too many objects would go.
@@ -157,10 +178,12 @@ pub enum Rule {
     },
     /// Too many Nodes would lose all placement.
     Loses {
-        /// Existing Nodes that would lose it.
+        /// Nodes of the reference without a place.
         nodes: u64,
-        /// Existing Nodes that unexplained objects place.
+        /// All Nodes of the reference.
         of: u64,
+        /// Those of `nodes` from which results took it that were written before.
+        earlier: u64,
     },
 }
 
@@ -174,25 +197,29 @@ impl Rule {
 
 /// Judges a round.
 #[must_use]
-pub fn judge(round: &Round<'_>) -> Verdict {
-    let Some(counts) = explain::count(round) else { return Verdict::Pass };
+pub fn judge(round: &Round<'_>) -> Judged {
+    let (loss, counts) = explain::count(round);
+    let Some(counts) = counts else { return Judged { verdict: Verdict::Pass, loss } };
     let safety = round.safety;
-    let empty = Rule::Empty { objects: counts.objects };
+    let takes = loss.fresh > 0 || counts.objects > 0;
+    let empty = Rule::Empty { objects: round.stored.len() as u64 };
     let deletes = Rule::Deletes { deletes: counts.deletes, of: counts.objects, explained: counts.explained };
-    let loses = Rule::Loses { nodes: counts.loses, of: counts.placed };
+    let loses = Rule::Loses { nodes: loss.lost, of: loss.reference, earlier: loss.lost - loss.fresh };
+    let is_empty = round.desired.names.is_empty() && takes && (loss.reference > FEW || counts.is_unknown);
     let holds = [
-        (empty, round.desired.names.is_empty() && counts.objects > 0 && !safety.allow_empty),
+        (empty, is_empty && !safety.allow_empty),
         (deletes, round.config == Config::Same && exceeds(counts.deletes, counts.objects, safety.max_delete_percent)),
-        (loses, exceeds(counts.loses, counts.placed, safety.max_lose_percent)),
+        (loses, loss.fresh > 0 && !loss.is_few(safety)),
     ];
     let rules: Vec<Rule> = holds.into_iter().filter(|(_, holds)| *holds).map(|(rule, _)| rule).collect();
-    match rules.first() {
+    let verdict = match rules.first() {
         None => Verdict::Pass,
         Some(rule) => Verdict::Held(Held { rule: *rule, sentence: sentence(round, *rule, &rules) }),
-    }
+    };
+    Judged { verdict, loss }
 }
 
-/// More than so many percent, and at least two: one object or Node alone is no mass loss, whatever its share.
+/// More than so many percent, and at least two: one object alone is no mass loss, whatever its share.
 fn exceeds(part: u64, of: u64, percent: u8) -> bool {
     part >= 2 && u128::from(part) * 100 > u128::from(of) * u128::from(percent)
 }
@@ -212,12 +239,22 @@ fn sentence(round: &Round<'_>, first: Rule, rules: &[Rule]) -> String {
                     _ => write!(text, "; {explained} more are explained by their Nodes and not counted)"),
                 }
             }
-            Rule::Loses { nodes, of } => {
-                write!(
-                    text,
-                    "would take all placement from {nodes} of {} (limit {max_lose_percent} %)",
-                    many(*of, "placed Node")
-                )
+            Rule::Loses { nodes, of, earlier } => {
+                let placed = many(*of, "placed Node");
+                let _ = write!(text, "would take all placement from {nodes} of {placed} (limit ");
+                let _ = match losses::share(*of, *max_lose_percent) {
+                    share if *nodes <= share.max(FEW) => text.write_str("none while a result is held"),
+                    share if share > FEW => write!(text, "{max_lose_percent} %"),
+                    _ => write!(text, "{FEW}"),
+                };
+                match earlier {
+                    0 => text.write_char(')'),
+                    _ => write!(
+                        text,
+                        "; {earlier} of them lost it to results that were written within {})",
+                        span(hold_for.as_secs())
+                    ),
+                }
             }
         };
     }

@@ -5,11 +5,13 @@
 //! | `cluster` | a model of the API server: stored objects, preconditions, and what is unsound about them |
 //! | `consumer` | a model of the scheduler's tree (`hypernode.md` 14.2 and 14.3) |
 //! | `draw` | random topologies, random damage, random orders |
+//! | `histories` | the guard over time: labels, Nodes and restarts |
 //! | `plans`, `naming`, `merging`, `observed` | the properties |
 
 pub(super) mod cluster;
 mod consumer;
 mod draw;
+mod histories;
 mod merging;
 mod naming;
 mod observed;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
+use topoloom_api::discovery_source::{DiscoverySourceStatus, LostNodes};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::Forest;
-use topoloom_core::topology::guard::{self, Confirmation, Seen, Standing, Verdict};
+use topoloom_core::topology::guard::{self, Bucket, Confirmation, Loss, Losses, Seen, Standing, Verdict};
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -41,12 +42,14 @@ impl Supervisor {
             let elsewhere = self.shared.tiers.before(&self.source, self.order, &observed);
             let safety = safety(&revision.entry.safety, revision.rhythm.remote);
             let config_hash = self.forest_config.clone();
+            self.losses.pass(Timestamp::now(), &safety);
             let inputs = Inputs {
                 source: &self.source,
                 observed: &observed,
                 view: &view,
                 keys: &revision.keys,
                 baseline: self.baseline.as_ref(),
+                losses: &self.losses,
                 config: match &self.config_applied {
                     Some(applied) if *applied != config_hash => guard::Config::Edited,
                     _ => guard::Config::Same,
@@ -55,7 +58,7 @@ impl Supervisor {
                 tier_names_elsewhere: &elsewhere,
             };
             let decision = decided(&forest, &inputs, &mut self.decided);
-            let pass = self.guard(&decision, &safety);
+            let passed = self.guard(&decision, &safety);
             let named = &decision.named;
             self.wake.obstructed(
                 !(decision.plan.blocked.is_empty()
@@ -63,17 +66,19 @@ impl Supervisor {
                     && named.tier_name_conflicts.is_empty()),
             );
             self.report.decided(&decision);
+            self.report.coverage(&decision.loss, &safety);
+            self.shared.metrics.nodes(&self.source, decision.numbers.total);
             self.shared.metrics.name_conflicts(&self.source, decision.named.name_conflicts.len());
             let rival = self.shared.rival.borrow().clone();
             let (fight, look_again) = self.report.second_writer(rival, Instant::now());
             self.look_at = look_again;
             self.shared.metrics.second_writer(&self.source, fight);
-            if !pass {
+            let Some(passed) = passed else {
                 if let Verdict::Held(held) = &decision.verdict {
                     self.remember(&decision, format!("held: {}", held.sentence));
                 }
                 return;
-            }
+            };
             let observing = self.observes();
             if observing || self.is_paused() {
                 let why = if observing { "not written: it is only observed" } else { "not written: it is paused" };
@@ -96,6 +101,7 @@ impl Supervisor {
                     "writing a topology"
                 );
             }
+            self.account(passed, &decision.loss, &safety).await;
             let outcome = self.shared.writer.execute(&self.source, &decision.plan).await;
             self.remember(&decision, fate(&outcome));
             if self.written(&decision, &outcome, view, config_hash) {
@@ -108,18 +114,34 @@ impl Supervisor {
         self.shared.reports.decided(&self.source, Decided::now(decision, fate));
     }
 
-    /// Whether the guard lets a decision pass; keeps what is waited for.
-    fn guard(&mut self, decision: &Decision, safety: &guard::Safety) -> bool {
+    /// Takes in what a result costs that is about to be written. That is said before it is done: who leads after a crash
+    /// has to count it, too.
+    async fn account(&mut self, passed: Passed, loss: &Loss, safety: &guard::Safety) {
+        match passed {
+            Passed::ByItself => self.losses.take_in(loss, Timestamp::now()),
+            Passed::Confirmed => self.losses.forget(),
+        }
+        // What is remarked about coverage ends when this is forgotten.
+        let forgotten = self.losses.until(safety.hold_for).map(from_now);
+        self.look_at = [self.look_at, forgotten].into_iter().flatten().min();
+        if self.report.lost(&self.losses.buckets(safety)) {
+            self.publish().await;
+        }
+    }
+
+    /// Whether and how the guard lets a decision pass; keeps what is waited for.
+    fn guard(&mut self, decision: &Decision, safety: &guard::Safety) -> Option<Passed> {
         // Each word of the operator counts for one decision, and each answer for one agreeing round.
         let seen = std::mem::replace(&mut self.seen, Seen::Again);
         let is_about = |hash: &mut String| seen == Seen::Round || hash == decision.hash.as_str();
         let operator = self.confirmed.take_if(is_about);
         let Verdict::Held(held) = &decision.verdict else {
             self.hold.clear();
+            self.losses.held(false);
             self.pacing.at(None);
             self.report.not_held();
             self.shared.metrics.held(&self.source, false);
-            return true;
+            return Some(Passed::ByItself);
         };
         let now = Timestamp::now();
         match self.hold.agree(decision.hash.as_str(), held.rule, now, seen, operator.as_deref(), safety) {
@@ -128,18 +150,15 @@ impl Supervisor {
                 self.shared.metrics.held(&self.source, false);
                 let by = if by == Confirmation::Operator { "operator" } else { "time" };
                 tracing::info!(source = &*self.source, hash = %decision.hash, by, "a held result is confirmed");
-                true
+                Some(Passed::Confirmed)
             }
             Standing::Held { since, agreeing, needed, next_due } => {
-                let due = next_due.map(|due| {
-                    let wait = due.duration_since(now);
-                    Instant::now() + wait.try_into().unwrap_or(Duration::ZERO)
-                });
-                self.pacing.at(due);
+                self.losses.held(true);
+                self.pacing.at(next_due.map(from_now));
                 self.report.held(decision, held, since, agreeing, needed, next_due);
                 self.shared.metrics.held(&self.source, true);
                 tracing::warn!(source = &*self.source, hash = %decision.hash, why = held.sentence, "a result is held");
-                false
+                None
             }
         }
     }
@@ -175,6 +194,18 @@ impl Supervisor {
     }
 }
 
+/// How a result passed the guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    ByItself,
+    Confirmed,
+}
+
+/// A time of the wall clock, by ours.
+fn from_now(time: Timestamp) -> Instant {
+    Instant::now() + time.duration_since(Timestamp::now()).try_into().unwrap_or(Duration::ZERO)
+}
+
 /// What the result means for the objects there are.
 #[tracing::instrument(level = "debug", name = "decide", skip_all, fields(steps = Empty, verdict = Empty))]
 fn decided(forest: &Arc<Forest>, inputs: &Inputs<'_>, memory: &mut Memory) -> Decision {
@@ -182,6 +213,17 @@ fn decided(forest: &Arc<Forest>, inputs: &Inputs<'_>, memory: &mut Memory) -> De
     let verdict = if decision.verdict == Verdict::Pass { "pass" } else { "held" };
     Span::current().record("steps", decision.plan.steps.len()).record("verdict", verdict);
     decision
+}
+
+/// What results took lately that an earlier life of the host wrote. What it held when it ended had kept all of it from
+/// being forgotten.
+#[must_use]
+pub fn losses(status: &DiscoverySourceStatus, now: Timestamp) -> Losses {
+    let bucket = |kept: &LostNodes| {
+        // What cannot be read was never written by us; it counts, and from now.
+        Bucket { at: kept.at.parse().unwrap_or(now), nodes: u64::try_from(kept.nodes).unwrap_or_default() }
+    };
+    Losses::remembered(status.lost_nodes.iter().map(bucket), status.held.as_ref().map(|_| now))
 }
 
 /// The guard's limits of an entry; a source that calls endpoints is held for longer.

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
 use topoloom_api::discovery_source::{
-    ComparisonStatus, Diagnostic, DiscoverySourceStatus, Held, HeldRule, KeptPlugin, NodeCoverage, OnRemoval,
-    PluginStatus, TierConflict, TierGroups,
+    ComparisonStatus, Diagnostic, DiscoverySourceStatus, Held, HeldRule, KeptPlugin, LostNodes, NodeCoverage,
+    OnRemoval, PluginStatus, TierConflict, TierGroups,
 };
 use topoloom_core::plugin::Digest;
-use topoloom_core::topology::guard::{self, Confirmation, Rule};
+use topoloom_core::topology::guard::{self, Bucket, Confirmation, Loss, Rule, Safety};
 
 use super::foreign::Foreign;
 use super::removal::Removal;
@@ -305,6 +305,44 @@ impl Report {
         }
     }
 
+    /// Nodes lose their places. One alone, or one in a hundred, is nothing to wake up for.
+    pub(super) fn coverage(&mut self, loss: &Loss, safety: &Safety) {
+        if loss.lost < 2 || loss.lost * 100 < loss.reference {
+            return self.clear(ConditionType::CoverageFalls);
+        }
+        let named = loss.names.iter().take(NAMED).map(|name| &**name).collect::<Vec<_>>().join(", ");
+        let names = if named.is_empty() { String::new() } else { format!(", for instance {named}") };
+        let message = format!(
+            "{} of {} Nodes that have a place, or had one within {:?}, have none in the newest result (a result that \
+             leaves more than {} without one is held){names}",
+            loss.lost,
+            loss.reference,
+            safety.hold_for,
+            loss.limit(safety),
+        );
+        self.set(ConditionType::CoverageFalls, true, Reason::NodesWithoutPlace, message);
+    }
+
+    /// What written results took lately. Answers whether that is news.
+    pub(super) fn lost(&mut self, buckets: &[Bucket]) -> bool {
+        // Rather later than earlier, so not cut but filled up to a whole second.
+        let whole = |at: Timestamp| match at.subsec_nanosecond() {
+            0 => at,
+            _ => at.checked_add(SignedDuration::from_secs(1)).unwrap_or(at),
+        };
+        let mut lost: Vec<LostNodes> = Vec::new();
+        for bucket in buckets {
+            let (at, nodes) = (seconds(whole(bucket.at)), i64::try_from(bucket.nodes).unwrap_or(i64::MAX));
+            match lost.last_mut().filter(|last| last.at == at) {
+                Some(last) => last.nodes = last.nodes.saturating_add(nodes),
+                None => lost.push(LostNodes { at, nodes }),
+            }
+        }
+        let is_news = self.status.lost_nodes != lost;
+        self.status.lost_nodes = lost;
+        is_news
+    }
+
     /// A result waits.
     pub(super) fn held(
         &mut self,
@@ -482,6 +520,7 @@ impl Report {
                 self.status.nodes = None;
                 self.status.groups = Some(0);
                 self.status.groups_by_tier.clear();
+                self.status.lost_nodes.clear();
             }
             Some(why) => {
                 let message = format!(
@@ -507,6 +546,7 @@ impl Report {
         };
         self.set(ConditionType::Applied, false, Reason::Quarantined, message);
         if removal.left.is_none() {
+            self.status.lost_nodes.clear();
             self.status.nodes = None;
             self.status.groups = Some(0);
             self.status.groups_by_tier.clear();

@@ -106,12 +106,12 @@ async fn an_odd_document_is_as_good_as_any() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_or_half_document_is_held_and_forgotten_when_it_was_a_mistake() -> Result<()> {
     // Nodes come before switches in the document and the units one after the other, so half of it is one unit.
-    let rig = Rig::of("units=2,hosts-per-unit=8,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
+    let rig = Rig::of("units=2,hosts-per-unit=16,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
     let server = service(&rig, Coverage::Complete).await?;
     // Nobody is kept for being without links: the guard alone stands between the document and the cluster.
     rig.scene.configure(&document(&[entry(&server, SECRET, "    downGrace: 0s\n")])).await?;
     let host = rig.scene.host().await?;
-    rig.until(&[(1, 8), (1, 8), (2, 16)]).await;
+    rig.until(&[(1, 16), (1, 16), (2, 32)]).await;
     let faults = [("empty-list", ["EmptyResult"].as_slice()), ("half-list", &["TooManyNodesLost", "TooManyDeletions"])];
     is_held(&rig, ("roce", &server), &faults).await?;
     host.stop().await?;

@@ -1,11 +1,12 @@
 //! What became of the Nodes below each stored object, and what the rules count after that.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::Round;
+use super::{FEW, Loss, Round};
 use crate::snapshot::View;
 use crate::status::select::Chooser;
-use crate::topology::model::Spec;
+use crate::topology::model::{Object, Spec};
 
 /// What the rules look at: explained objects are left out of all but `explained`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,10 +14,8 @@ pub(super) struct Counts {
     pub(super) explained: u64,
     pub(super) objects: u64,
     pub(super) deletes: u64,
-    /// Existing Nodes that an object lists itself.
-    pub(super) placed: u64,
-    /// Those that the result places nowhere.
-    pub(super) loses: u64,
+    /// Whether nobody can tell what was below some object.
+    pub(super) is_unknown: bool,
 }
 
 /// The Nodes that one spec lists itself, as rows of the present view: Nodes that are gone explain themselves.
@@ -29,6 +28,8 @@ pub(super) struct Listed {
     chosen_before: Vec<u32>,
     /// A selector reads a label that no view has.
     is_unknown: bool,
+    /// A selector chooses no Node, and what it chose before is not known.
+    is_vague: bool,
 }
 
 /// What a spec lists, between two views.
@@ -43,6 +44,7 @@ pub(super) fn listed(spec: &Spec, then: Option<&View>, now: &View) -> Listed {
             Some(names.filter_map(|name| now.find(name)).collect::<Vec<u32>>())
         });
         listed.is_unknown |= present.is_none() && past.is_none();
+        listed.is_vague |= past.is_none() && present.as_ref().is_some_and(Vec::is_empty);
         // Where the present is unknown, the past stands for it: rather too many that could lose than too few.
         listed.placed.extend(present.as_ref().or(past.as_ref()).into_iter().flatten());
         listed.chosen_before.extend(past.into_iter().flatten());
@@ -50,38 +52,84 @@ pub(super) fn listed(spec: &Spec, then: Option<&View>, now: &View) -> Listed {
     listed
 }
 
-/// Counts a round. `None` when it takes nothing from anybody, which is what nearly every round does: then nothing needs
-/// to be explained.
-pub(super) fn count(round: &Round<'_>) -> Option<Counts> {
+/// Counts a round. Nothing but the loss when it takes nothing from anybody, which is what nearly every round does: then
+/// nothing needs to be explained.
+pub(super) fn count(round: &Round<'_>) -> (Loss, Option<Counts>) {
     let Round { stored, desired, now, .. } = round;
-    let listed: Vec<Listed> = stored.iter().map(|object| listed(&object.spec, round.baseline, now)).collect();
+    let mut listed: Vec<Listed> = stored.iter().map(|object| listed(&object.spec, round.baseline, now)).collect();
+    let (loss, strangers) = lost(round, &listed);
     let keeps_all = stored.iter().all(|object| desired.names.contains(&object.name));
-    if keeps_all && listed.iter().flat_map(|listed| &listed.placed).all(|row| desired.places(*row)) {
-        return None;
+    if keeps_all && loss.fresh == 0 {
+        return (loss, None);
     }
 
-    let unexplained = unexplained(round, &listed);
-    let left: Vec<_> = stored.iter().zip(&listed).zip(&unexplained).filter(|(_, is_left)| **is_left).collect();
-    let mut counts = Counts {
+    for listed in &mut listed {
+        listed.is_unknown |= listed.is_vague && strangers > FEW;
+    }
+    let unexplained = unexplained(round, &listed, loss.is_few(round.safety));
+    let left: Vec<&&Object> =
+        stored.iter().zip(&unexplained).filter(|(_, is_left)| **is_left).map(|(object, _)| object).collect();
+    let counts = Counts {
         explained: (stored.len() - left.len()) as u64,
         objects: left.len() as u64,
-        deletes: left.iter().filter(|((object, _), _)| !desired.names.contains(&object.name)).count() as u64,
-        placed: 0,
-        loses: 0,
+        deletes: left.iter().filter(|object| !desired.names.contains(&object.name)).count() as u64,
+        is_unknown: listed.iter().any(|listed| listed.is_unknown),
     };
-    let mut seen = vec![false; now.rows() as usize];
-    for row in left.iter().flat_map(|((_, listed), _)| &listed.placed) {
-        if let Some(seen) = seen.get_mut(*row as usize).filter(|seen| !**seen) {
-            *seen = true;
-            counts.placed += 1;
-            counts.loses += u64::from(!desired.places(*row));
-        }
-    }
-    Some(counts)
+    (loss, Some(counts))
 }
 
-/// For each stored object, whether a Node at or below it exists and is as it was.
-fn unexplained(round: &Round<'_>, listed: &[Listed]) -> Vec<bool> {
+/// What becomes of the reference, and how many Nodes without a place do not belong to it as far as we know.
+fn lost(round: &Round<'_>, listed: &[Listed]) -> (Loss, u64) {
+    let Round { stored, desired, now, losses, .. } = round;
+    let mut had = vec![Had::Nothing; now.rows() as usize];
+    let mut mark = |row: u32, place| {
+        if let Some(had) = had.get_mut(row as usize) {
+            *had = place;
+        }
+    };
+    losses.names().filter_map(|name| now.find(name)).for_each(|row| mark(row, Had::PlaceLately));
+    for (object, listed) in stored.iter().zip(listed) {
+        // What left a selector by itself lost its place through us only where its object goes.
+        let past: &[u32] = if desired.names.contains(&object.name) { &[] } else { &listed.chosen_before };
+        listed.placed.iter().chain(past).for_each(|row| mark(*row, Had::Place));
+    }
+    let mut loss = Loss { is_held: losses.is_held(), ..Loss::default() };
+    let mut strangers = 0;
+    for ((had, name), row) in had.iter().zip(now.names()).zip(0..) {
+        let is_lost = !desired.places(row);
+        match had {
+            Had::Nothing => strangers += u64::from(is_lost),
+            Had::Place | Had::PlaceLately => {
+                loss.reference += 1;
+                if is_lost {
+                    loss.lost += 1;
+                    loss.fresh += u64::from(*had == Had::Place);
+                    loss.names.push(Arc::clone(name));
+                }
+            }
+        }
+    }
+    // Any of them may be one of those of which only the number is known.
+    let unnamed = losses.unnamed().min(strangers);
+    loss.reference += unnamed;
+    loss.lost += unnamed;
+    (loss, strangers)
+}
+
+/// What a Node had before the round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Had {
+    /// It is not of the reference.
+    Nothing,
+    /// A result that was written lately took its place.
+    PlaceLately,
+    /// A stored object lists it.
+    Place,
+}
+
+/// For each stored object, whether a Node at or below it speaks against its going: it exists and has a place as it was, or
+/// lost its place together with too many others.
+fn unexplained(round: &Round<'_>, listed: &[Listed], lost_are_few: bool) -> Vec<bool> {
     let by_name: BTreeMap<&str, usize> = (0..).zip(round.stored).map(|(i, object)| (&*object.name, i)).collect();
     let mut parents: Vec<Vec<usize>> = vec![Vec::new(); round.stored.len()];
     for (i, object) in round.stored.iter().enumerate() {
@@ -96,8 +144,9 @@ fn unexplained(round: &Round<'_>, listed: &[Listed]) -> Vec<bool> {
         Some(known) => *known.get_or_insert_with(|| has_changed(round, row)),
         None => false,
     };
+    let mut is_excused = |row: u32| if round.desired.places(row) { changed(row) } else { lost_are_few };
     let mut is_unexplained = |listed: &Listed| {
-        listed.is_unknown || listed.placed.iter().chain(&listed.chosen_before).any(|row| !changed(*row))
+        listed.is_unknown || listed.placed.iter().chain(&listed.chosen_before).any(|row| !is_excused(*row))
     };
     let mut unexplained: Vec<bool> = listed.iter().map(&mut is_unexplained).collect();
     // A Node below a child is below its parents: upwards, each object once, so cycles end.

@@ -1,0 +1,247 @@
+//! Nodes that lost their place lately: what the guard counts together with those that the next result would take.
+//!
+//! While the process runs they are known by name, so one that returns, or is deleted, counts no more. What is kept across a
+//! restart are numbers by time ([`Bucket`]), which fit into a status whatever the size of the cluster. After a restart any
+//! Node without a place may be one of them: rather too many are counted than too few.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::Safety;
+
+/// So many lost Nodes are few in every cluster.
+pub const FEW: u64 = 10;
+
+/// Buckets that are made of one `holdFor`, and those that are read at most.
+const BUCKETS: u64 = 8;
+const READ: usize = 64;
+
+/// What became of the reference in one round.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Loss {
+    /// Nodes that have a place, or had one since the last `holdFor`, and exist.
+    pub reference: u64,
+    /// Those of them that the result places nowhere.
+    pub lost: u64,
+    /// Those of `lost` that have a place until this result is written.
+    pub fresh: u64,
+    /// The lost ones as far as their names are known.
+    pub names: Vec<Arc<str>>,
+    /// A result is held already. Then no lost Node is let through: while labels return, those that did not return yet are
+    /// fewer and fewer, and their objects must not go at the end.
+    pub is_held: bool,
+}
+
+impl Loss {
+    /// How many may be lost without a hold.
+    #[must_use]
+    pub fn limit(&self, safety: &Safety) -> u64 {
+        share(self.reference, safety.max_lose_percent).max(FEW)
+    }
+
+    /// Whether the lost Nodes are let through.
+    #[must_use]
+    pub fn is_few(&self, safety: &Safety) -> bool {
+        !self.is_held && self.lost <= self.limit(safety)
+    }
+}
+
+/// So many percent of the reference, rounded down.
+pub(super) fn share(reference: u64, percent: u8) -> u64 {
+    u64::try_from(u128::from(reference) * u128::from(percent) / 100).unwrap_or(u64::MAX)
+}
+
+/// So many Nodes lost their place at about this time, rather later than earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bucket {
+    /// When the last of them did.
+    pub at: Timestamp,
+    /// How many.
+    pub nodes: u64,
+}
+
+/// The Nodes that results took the place from that were written since the last `holdFor`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Losses {
+    named: BTreeMap<Arc<str>, Timestamp>,
+    /// From before a restart.
+    unnamed: Vec<Bucket>,
+    is_held: bool,
+}
+
+impl Losses {
+    /// What was kept across a restart. Where a result was held then, it is as if it were held now.
+    #[must_use]
+    pub fn remembered(kept: impl IntoIterator<Item = Bucket>, held_until_now: Option<Timestamp>) -> Self {
+        let since = |bucket: Bucket| Bucket { at: held_until_now.unwrap_or(bucket.at), ..bucket };
+        let unnamed = kept.into_iter().take(READ).map(since).collect();
+        Self { named: BTreeMap::new(), unnamed, is_held: held_until_now.is_some() }
+    }
+
+    /// The time until now has passed. While a result is held nothing is forgotten: a wipe that goes on for longer than
+    /// the wait must not become a small one by that.
+    pub fn pass(&mut self, now: Timestamp, safety: &Safety) {
+        let times = self.named.values_mut().chain(self.unnamed.iter_mut().map(|bucket| &mut bucket.at));
+        // The clock went back: how long ago it was is unknown, so it counts from now.
+        times.for_each(|at| *at = (*at).min(now));
+        if !self.is_held {
+            let counts = |at: &Timestamp| at.checked_add(safety.hold_for).map_or(true, |until| until > now);
+            self.named.retain(|_, at| counts(at));
+            self.unnamed.retain(|bucket| counts(&bucket.at));
+        }
+    }
+
+    /// Whether the last result is held.
+    pub fn held(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
+    /// A result that passed is about to be written.
+    pub fn take_in(&mut self, loss: &Loss, now: Timestamp) {
+        // Who is not lost any more has returned, or is gone.
+        let known = std::mem::take(&mut self.named);
+        let lost = loss.names.iter().map(|name| (Arc::clone(name), known.get(name).copied().unwrap_or(now)));
+        self.named = lost.collect();
+    }
+
+    /// A result that was held is confirmed: what it leaves is the reference from here on.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// What is kept across a restart: few numbers, whatever was lost.
+    #[must_use]
+    pub fn buckets(&self, safety: &Safety) -> Vec<Bucket> {
+        let width = i64::try_from((safety.hold_for.as_secs() / BUCKETS).max(1)).unwrap_or(i64::MAX);
+        let mut buckets: BTreeMap<i64, Bucket> = BTreeMap::new();
+        let named = self.named.values().map(|at| Bucket { at: *at, nodes: 1 });
+        for lost in named.chain(self.unnamed.iter().copied()) {
+            let bucket = buckets.entry(lost.at.as_second().div_euclid(width)).or_insert(Bucket { nodes: 0, ..lost });
+            bucket.at = bucket.at.max(lost.at);
+            bucket.nodes = bucket.nodes.saturating_add(lost.nodes);
+        }
+        buckets.into_values().collect()
+    }
+
+    /// When the last of them is forgotten, if nothing else happens.
+    #[must_use]
+    pub fn until(&self, hold_for: Duration) -> Option<Timestamp> {
+        let times = self.named.values().copied().chain(self.unnamed.iter().map(|bucket| bucket.at));
+        times.max()?.checked_add(hold_for).ok()
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.named.keys()
+    }
+
+    /// How many of them have no name here.
+    pub(super) fn unnamed(&self) -> u64 {
+        self.unnamed.iter().fold(0, |sum, bucket| sum.saturating_add(bucket.nodes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + second).expect("a time")
+    }
+
+    fn loss(names: &[&str]) -> Loss {
+        Loss { names: names.iter().map(|name| Arc::from(*name)).collect(), ..Loss::default() }
+    }
+
+    fn names(losses: &Losses) -> Vec<&str> {
+        losses.names().map(|name| &**name).collect()
+    }
+
+    #[test]
+    fn what_was_lost_counts_for_as_long_as_a_result_would_be_held() {
+        let safety = Safety::default();
+        let mut losses = Losses::default();
+        losses.take_in(&loss(&["a"]), at(0));
+        losses.take_in(&loss(&["a", "b"]), at(300));
+        losses.pass(at(599), &safety);
+        assert_eq!(names(&losses), ["a", "b"]);
+        assert_eq!(losses.until(safety.hold_for), Some(at(900)));
+        losses.pass(at(600), &safety);
+        assert_eq!(names(&losses), ["b"]);
+        losses.pass(at(900), &safety);
+        assert_eq!(losses, Losses::default());
+    }
+
+    #[test]
+    fn nothing_is_forgotten_while_a_result_is_held() {
+        let safety = Safety::default();
+        let mut losses = Losses::default();
+        losses.take_in(&loss(&["a"]), at(0));
+        losses.held(true);
+        losses.pass(at(6000), &safety);
+        assert_eq!(names(&losses), ["a"]);
+        losses.held(false);
+        losses.pass(at(6000), &safety);
+        assert_eq!(names(&losses), [""; 0]);
+    }
+
+    #[test]
+    fn a_node_that_returns_or_is_gone_counts_no_more() {
+        let mut losses = Losses::default();
+        losses.take_in(&loss(&["a", "b"]), at(0));
+        losses.take_in(&loss(&["b"]), at(1));
+        assert_eq!(losses.buckets(&Safety::default()), [Bucket { at: at(0), nodes: 1 }]);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_restarts_the_wait() {
+        let safety = Safety::default();
+        let mut losses = Losses::remembered([Bucket { at: at(5000), nodes: 3 }], None);
+        losses.pass(at(0), &safety);
+        losses.pass(at(599), &safety);
+        assert_eq!(losses.unnamed(), 3);
+        losses.pass(at(600), &safety);
+        assert_eq!(losses.unnamed(), 0);
+    }
+
+    #[test]
+    fn a_restart_keeps_few_numbers_of_many_nodes_and_none_of_them_earlier() {
+        let safety = Safety::default();
+        let mut losses = Losses::default();
+        let all: Vec<String> = (0..6000).map(|n| format!("node-{n:05}")).collect();
+        for (n, _) in all.iter().enumerate() {
+            if n % 100 == 0 {
+                let so_far: Vec<&str> = all[..n + 100].iter().map(String::as_str).collect();
+                losses.take_in(&loss(&so_far), at(i64::try_from(n / 10).unwrap()));
+            }
+        }
+        let kept = losses.buckets(&safety);
+        assert!(kept.len() <= 9, "{kept:?}");
+        assert_eq!(kept.iter().map(|bucket| bucket.nodes).sum::<u64>(), 6000);
+        let again = Losses::remembered(kept, None);
+        assert_eq!(again.until(safety.hold_for), losses.until(safety.hold_for));
+        let left = |losses: &Losses, second| {
+            let mut losses = losses.clone();
+            losses.pass(at(second), &safety);
+            losses.unnamed() + losses.names().count() as u64
+        };
+        for second in (600..1300).step_by(50) {
+            assert!(left(&again, second) >= left(&losses, second), "at {second}");
+        }
+        assert_eq!(left(&again, 1200), 0);
+    }
+
+    #[test]
+    fn few_are_ten_or_a_share_of_the_reference() {
+        let safety = Safety::default();
+        let lost = |lost, reference| Loss { reference, lost, ..Loss::default() }.is_few(&safety);
+        assert!(lost(10, 10) && lost(10, 12) && !lost(11, 12));
+        assert!(lost(30, 100) && !lost(31, 100) && lost(6000, 20_000) && !lost(6001, 20_000));
+    }
+}
