@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use kube::api::{Patch, PatchParams};
-use topoloom_tests::scene::{RACKS, Scene, by_hand};
+use topoloom_tests::controlplane::eventually;
+use topoloom_tests::scene::{PATIENCE, RACKS, Scene, by_hand};
 
 fn two(first: &str, second: &str) -> String {
     let entry = |source: &str, key: &str| {
@@ -12,6 +13,9 @@ fn two(first: &str, second: &str) -> String {
     };
     format!("networkTopologyDiscovery:\n{}{}", entry("one", first), entry("two", second))
 }
+
+/// A list that still has an entry, of a source that never ran.
+const OTHER: &str = "networkTopologyDiscovery:\n- {source: other, enabled: false}\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_changed_entry_restarts_and_a_bad_one_keeps_its_last_good_version() -> Result<()> {
@@ -54,7 +58,7 @@ async fn only_the_changed_entry_restarts_and_a_bad_one_keeps_its_last_good_versi
     let gone = two("k2", "k3").replacen("enabled: true", "enabled: false", 1);
     scene.configure(&gone.replace("- source: two\n", "- source: two\n  onRemoval: delete\n")).await?;
     scene.until_condition("two", "Configured", "True", "Ok").await;
-    scene.configure("networkTopologyDiscovery: []").await?;
+    scene.configure(OTHER).await?;
     scene.until(&["tier 1 k2=y (3): a b c"]).await;
     scene.cli(&["source", "delete", "one"]).await?;
     scene.until(&[]).await;
@@ -158,6 +162,60 @@ async fn a_source_that_observes_leaves_status_alone_and_a_refused_entry_does_not
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_emptied_document_deletes_nothing_before_a_person_confirms_it() -> Result<()> {
+    let scene = Scene::new().await?;
+    scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=y"]).await?;
+    let document = RACKS.replace("  enabled: true\n", "  enabled: true\n  onRemoval: delete\n");
+    scene.configure(&document).await?;
+    let host = scene.host().await?;
+    let tree = ["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (1): b"];
+    scene.until(&tree).await;
+    let commented: String = document.lines().map(|line| format!("# {line}\n")).collect();
+    for nothing in [&*commented, "", "{}", "networkTopologyDiscovery: []"] {
+        scene.configure(nothing).await?;
+        let message = scene.until_condition("label", "Held", "True", "EmptyDocument").await;
+        assert!(message.contains("the 2 HyperNodes") && message.contains("topoloom confirm label"), "{message}");
+        scene.until_state("label", "Held").await;
+        assert_eq!(scene.topology().await?, tree, "{nothing:?}");
+        // The entry comes back, and with it everything that was; meanwhile the source went on.
+        scene.configure(&document).await?;
+        scene.until_state("label", "Serving").await;
+    }
+    scene.configure("").await?;
+    scene.until_state("label", "Held").await;
+    scene.plane.relabel("b", "ex.io/rack", "x").await?;
+    scene.until(&["tier 1 ex.io/rack=x (2): a b"]).await;
+    host.stop().await?;
+
+    // A restart forgets nothing: it is held again, although no source runs.
+    let host = scene.host().await?;
+    eventually("it was looked at", PATIENCE, async || {
+        let log = host.log();
+        if log.iter().any(|line| line.contains("HyperNodes that would go with it stay")) { Ok(()) } else { Err(log.join("\n")) }
+    })
+    .await;
+    scene.until_condition("label", "Held", "True", "EmptyDocument").await;
+    scene.until(&["tier 1 ex.io/rack=x (2): a b"]).await;
+    eventually("it is confirmed", PATIENCE, async || {
+        scene.cli(&["confirm", "label"]).await.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    scene.until(&[]).await;
+    scene.until_state("label", "Disabled").await;
+
+    // The same while the source runs.
+    scene.configure(&document).await?;
+    scene.until(&["tier 1 ex.io/rack=x (2): a b"]).await;
+    scene.until_state("label", "Serving").await;
+    scene.configure(&commented).await?;
+    scene.until_state("label", "Held").await;
+    scene.cli(&["confirm", "label"]).await?;
+    scene.until(&[]).await;
+    scene.until_state("label", "Disabled").await;
+    host.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_removed_while_the_host_was_down_goes_when_it_said_so() -> Result<()> {
     let scene = Scene::new().await?;
     scene.nodes(&["a k1=x k2=y"]).await?;
@@ -169,7 +227,7 @@ async fn what_was_removed_while_the_host_was_down_goes_when_it_said_so() -> Resu
     let both = format!("networkTopologyDiscovery:\n{}{}", entry("goes", "k1", "delete"), entry("stays", "k2", "keep"));
     scene.configure(&both).await?;
     scene.run_until(&["tier 1 k1=x (1): a", "tier 1 k2=y (1): a"]).await?;
-    scene.configure("networkTopologyDiscovery: []").await?;
+    scene.configure(OTHER).await?;
     let host = scene.host().await?;
     scene.until(&["tier 1 k2=y (1): a"]).await;
     for source in ["goes", "stays"] {

@@ -137,11 +137,12 @@ async fn m6_what_goes_with_its_source_goes_only_after_volcano() -> Result<()> {
     let volcano = Volcano::start(&scene).await?;
     scene.until_condition("label", "SecondWriter", "True", "ForeignWriter").await;
 
-    scene.configure("networkTopologyDiscovery: []").await?;
+    let others = "networkTopologyDiscovery:\n- {source: other, enabled: false}\n";
+    scene.configure(others).await?;
     let message = scene.until_condition("label", "Applied", "False", "WriteFailed").await;
     assert!(message.contains("Volcano's own controller leads"), "{message}");
     // With each document the host looks at what sources left behind.
-    scene.configure("# Still nothing.\nnetworkTopologyDiscovery: []").await?;
+    scene.configure(&format!("# Still nothing of it.\n{others}")).await?;
     until_read(&host, 3).await;
     assert_eq!(scene.topology().await?, tree);
     let over = volcano.vanishes().await?;

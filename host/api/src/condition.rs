@@ -183,6 +183,8 @@ words! {
         NodesWithoutPlace,
         /// The round is empty while the source has objects.
         EmptyResult,
+        /// The configuration names no source any more, while HyperNodes would go with theirs.
+        EmptyDocument,
         /// The operator, or time, confirmed a held round.
         Confirmed,
         /// Some writes failed and will be tried again.

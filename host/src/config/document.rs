@@ -77,6 +77,12 @@ impl Document {
         self.entries.is_empty() && !self.warnings.is_empty()
     }
 
+    /// Whether it has no entry at all: it is empty, or all of it is commented out, or it lacks its list, or has nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Everything wrong with entries, in the order of the document.
     pub fn errors(&self) -> impl Iterator<Item = &Problem> {
         self.entries.iter().filter_map(|entry| entry.config.as_ref().err()).flatten()

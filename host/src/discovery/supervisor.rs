@@ -40,7 +40,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
-use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
+use topoloom_api::discovery_source::{DiscoverySourceStatus, Held, OnRemoval};
 use topoloom_core::plugin::Digest;
 use topoloom_core::plugin::rollout::{self, Event, Rollout};
 use topoloom_core::snapshot::{ColumnKey, View};
@@ -67,6 +67,7 @@ use crate::topology::apply::Writer;
 use crate::topology::observe::HyperNodes;
 pub use outcome::{losses, safety};
 pub use removal::{Removal, remove};
+pub use summary::removal_held;
 use state::Report;
 use swap::Done;
 pub use tiers::TierRegistry;
@@ -132,6 +133,8 @@ pub enum Command {
     Entry(Arc<EntryConfig>, usize, Vec<String>),
     /// The entry, or the whole document, is wrong; what runs goes on.
     Invalid(Reason, String),
+    /// The document names no source any more: the source goes on, since its HyperNodes would go with it.
+    RemovalHeld(Held),
     /// The operator confirms the held result of that hash.
     Confirm(String),
     /// The operator asks for a round.
@@ -467,6 +470,7 @@ impl Supervisor {
                         Command::Stop(_) | Command::Leave | Command::Pause(true) => true,
                         Command::Entry(entry, ..) => entry.hash != self.entry.hash || entry.verbs.pause,
                         Command::Invalid(..)
+                        | Command::RemovalHeld(_)
                         | Command::Confirm(_)
                         | Command::Run
                         | Command::Pause(false)
@@ -536,6 +540,7 @@ impl Supervisor {
         let observes = self.observes();
         self.shared.hyper_nodes.observes(&self.source, observes);
         let mut status = self.report.status(self.is_paused(), observes);
+        self.shared.metrics.held(&self.source, status.held.is_some());
         if observes || self.entry.verbs.pause {
             // What is remembered of a source that must not write: nothing of it is deleted when its entry goes.
             status.on_removal = Some(OnRemoval::Keep);
@@ -547,6 +552,7 @@ impl Supervisor {
     /// The source is off or gone: its HyperNodes stay, unless the entry says otherwise.
     async fn stop(mut self, on_removal: OnRemoval) -> Left {
         let deletes = on_removal == OnRemoval::Delete && !self.observes() && !self.is_paused();
+        self.report.removal_held = None;
         self.shared.hyper_nodes.disown(&self.source);
         self.shared.tiers.forget(&self.source);
         let mut left = Left::AsWanted;

@@ -18,7 +18,10 @@ use super::hypernode::{Standby, rival};
 use super::verbs::{Said, Serve, Verbs};
 use crate::cluster::events::Urgency;
 use crate::config::{Document, EntryConfig, Load, Mode, Standing};
-use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid, remove};
+use self::removals::Removals;
+use crate::discovery::supervisor::{
+    Command, Left, Memory, Shared, Supervisor, describe_invalid, removal_held, remove,
+};
 
 /// How long the first round waits for what earlier lives of the host wrote into DiscoverySource objects: a source that
 /// the operator paused must not begin with a write.
@@ -47,6 +50,8 @@ pub struct Sources {
     known: BTreeMap<String, Known>,
     /// The last document that could be read.
     document: Option<Arc<Document>>,
+    /// Removals that wait for a person, since the document names no source at all.
+    removals: Removals,
     /// When deletions that did not succeed are tried again.
     leftovers_at: Option<Instant>,
     tasks: JoinSet<(String, Left)>,
@@ -93,6 +98,7 @@ impl Sources {
             running: BTreeMap::new(),
             known: BTreeMap::new(),
             document: None,
+            removals: Removals::default(),
             leftovers_at: None,
             tasks: JoinSet::new(),
             names: HashMap::new(),
@@ -224,8 +230,13 @@ impl Sources {
         } else if document.names_all_sources() {
             let absent: Vec<String> =
                 self.running.keys().filter(|source| !told.contains(source.as_str())).cloned().collect();
+            if !document.is_empty() {
+                self.removals = Removals::default();
+            }
             for source in absent {
-                self.stop_source(&source, None);
+                if !document.is_empty() || !self.hold_removal(&source) {
+                    self.stop_source(&source, None);
+                }
             }
             self.document = Some(document);
             self.leftovers();
@@ -357,6 +368,14 @@ impl Sources {
                 self.shared.reports.publish(status);
                 continue;
             }
+            let is_unnamed = document.is_empty() && standing == Standing::Absent;
+            if let Some(held) = Some(&known.status).filter(|_| is_unnamed).and_then(|old| self.removals.hold(source, old)) {
+                if known.verbs.confirm.take_if(|hash| *hash == held.hash).is_none() {
+                    self.shared.reports.publish(removal_held(status, &held));
+                    continue;
+                }
+                self.removals.confirm(source);
+            }
             // It counts as a source that stops, so an entry that comes back meanwhile waits for its end.
             let (mailbox, _) = unbounded_channel();
             let order = usize::MAX;
@@ -408,6 +427,7 @@ impl Sources {
             return;
         }
         let known = self.known.entry(source.clone()).or_default();
+        let may_go = verbs.confirm.take_if(|hash| self.removals.is_held(&source, hash)).is_some();
         if let Some(running) = self.running.get(&source) {
             let tell = |command| drop(running.mailbox.send(command));
             if let Some(hash) = verbs.confirm.clone().filter(|hash| known.verbs.confirm.as_ref() != Some(hash)) {
@@ -441,6 +461,9 @@ impl Sources {
         }
         known.status = object.status;
         known.verbs = verbs;
+        if may_go {
+            self.removal_confirmed(&source);
+        }
     }
 
     fn ended(&mut self, source: &str, left: Left) {
@@ -503,5 +526,6 @@ async fn until(when: Option<Instant>) {
     }
 }
 
+mod removals;
 #[cfg(test)]
 mod tests;

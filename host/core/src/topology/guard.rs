@@ -23,9 +23,11 @@
 //! * *empty*: an empty result is held while more than ten Nodes of the reference exist. When all Nodes of a source are
 //!   gone, its last objects go with them.
 //!
+//! One half of a move goes when the move is over, and its Nodes with it to the older name: that is explained, too.
+//!
 //! An object with no existing Node below it is explained: deleting it takes nothing from anybody. One whose selector
 //! reads a label that neither view has is not, nor, after a restart, one whose selector chooses no Node while many are
-//! without a place: nobody can tell what was below it.
+//! without a place: what was below it is unknown.
 //!
 //! `allowEmpty` takes the empty rule away and no other: a source with many objects that answers with none is still
 //! held for its deletions and losses, and these are confirmed by time.

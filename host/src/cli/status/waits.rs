@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use topoloom_api::condition::ConditionType;
+use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::{DiscoverySourceStatus, State};
 
 use super::advice::Configuration;
@@ -25,9 +25,12 @@ pub(super) fn of(status: &DiscoverySourceStatus, configuration: &Configuration<'
             || "only a person confirms it".to_owned(),
             |next| format!("{} agreeing so far, the next round is at {next}", held.confirmations),
         );
+        // A source without an entry has no plan.
+        let is_removal = status.conditions.iter().any(|condition| condition.reason == Reason::EmptyDocument.as_str());
+        let plan = if is_removal { String::new() } else { format!("topoloom plan --source {source}; ") };
         waits.push(Waiting {
             what: format!("a result is held since {}: {}; {by_time}", held.since, held.sentence),
-            command: format!("topoloom plan --source {source}; topoloom confirm {source}"),
+            command: format!("{plan}topoloom confirm {source}"),
         });
     }
     if let Some(candidate) = status.candidate.as_ref().filter(|candidate| candidate.stage == "Held") {

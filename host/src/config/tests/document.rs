@@ -31,6 +31,14 @@ fn documents_without_entries_are_valid_and_enable_nothing() {
         let document = document(text);
         assert!(document.entries.is_empty(), "{text:?}");
         assert!(document.names_all_sources(), "{text:?}");
+        assert!(document.is_empty(), "{text:?}");
+    }
+}
+
+#[test]
+fn a_document_that_still_has_an_entry_is_not_empty() {
+    for entry in ["{source: label, enabled: true}", "{source: label, enabled: false}", "{enabled: true}"] {
+        assert!(!document(&format!("networkTopologyDiscovery: [{entry}]")).is_empty(), "{entry}");
     }
 }
 

@@ -27,6 +27,7 @@ impl Supervisor {
                     self.decide_at = Some(Instant::now());
                 }
                 self.take_verbs(&entry);
+                self.report.removal_held = None;
                 let changed = entry.hash != self.entry.hash;
                 let runs = self.revision.as_ref().is_some_and(|revision| revision.entry.hash == entry.hash);
                 self.report.valid(entry.on_removal, warnings, runs);
@@ -45,6 +46,7 @@ impl Supervisor {
                 }
             }
             Command::Invalid(reason, message) => self.report.invalid(reason, message, self.revision.is_some()),
+            Command::RemovalHeld(held) => self.report.removal_held = Some(held),
             Command::Confirm(hash) => self.confirm(hash),
             Command::Run => self.run_now(),
             Command::Pause(paused) => self.paused = paused,

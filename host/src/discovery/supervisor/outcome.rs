@@ -140,14 +140,12 @@ impl Supervisor {
             self.losses.held(false);
             self.pacing.at(None);
             self.report.not_held();
-            self.shared.metrics.held(&self.source, false);
             return Some(Passed::ByItself);
         };
         let now = Timestamp::now();
         match self.hold.agree(decision.hash.as_str(), held.rule, now, seen, operator.as_deref(), safety) {
             Standing::Confirmed(by) => {
                 self.report.confirmed(by);
-                self.shared.metrics.held(&self.source, false);
                 let by = if by == Confirmation::Operator { "operator" } else { "time" };
                 tracing::info!(source = &*self.source, hash = %decision.hash, by, "a held result is confirmed");
                 Some(Passed::Confirmed)
@@ -156,7 +154,6 @@ impl Supervisor {
                 self.losses.held(true);
                 self.pacing.at(next_due.map(from_now));
                 self.report.held(decision, held, since, agreeing, needed, next_due);
-                self.shared.metrics.held(&self.source, true);
                 tracing::warn!(source = &*self.source, hash = %decision.hash, why = held.sentence, "a result is held");
                 None
             }

@@ -44,6 +44,8 @@ pub(super) struct Report {
     pub(super) names: BTreeMap<String, (String, String)>,
     /// A candidate said that the entry is wrong.
     pub(super) is_entry_blamed: bool,
+    /// The removal that waits for a person: beside what the source itself says, which goes on.
+    pub(super) removal_held: Option<Held>,
     /// News that no condition tells.
     pub(super) told: Vec<(Urgency, Reason, String)>,
     pub(super) said: Vec<Condition>,
@@ -78,6 +80,7 @@ impl Report {
             compared: None,
             names: BTreeMap::new(),
             is_entry_blamed: false,
+            removal_held: None,
             told: Vec::new(),
             assumed: Assumed::Nothing,
             foreign: Foreign::default(),

@@ -1,11 +1,29 @@
 //! All that a source says about itself in one word, one sentence, and the Events that are worth one.
 
-use topoloom_api::condition::{ConditionType, Reason};
-use topoloom_api::discovery_source::{DiscoverySourceStatus, State};
+use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
+use topoloom_api::discovery_source::{DiscoverySourceStatus, Held, State};
 
 use super::state::Report;
 use crate::cluster::events::Urgency;
 use crate::discovery::decide::NO_SUCH_LABEL;
+
+/// The first sentence of what is held: the column of a table; all of it stands in `held` and in the condition.
+fn first_sentence(held: &Held) -> Option<String> {
+    held.sentence.split(". ").next().map(str::to_owned)
+}
+
+/// The status of a source that is to go with its HyperNodes, while that waits for a person.
+#[must_use]
+pub fn removal_held(mut status: DiscoverySourceStatus, held: &Held) -> DiscoverySourceStatus {
+    let message = format!("{}; result {}", held.sentence, held.hash);
+    let condition = Condition::new(ConditionType::Held, ConditionStatus::True, Reason::EmptyDocument, message);
+    set_condition(&mut status.conditions, condition, &held.since);
+    status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+    status.state = Some(State::Held);
+    status.message = first_sentence(held).unwrap_or_default();
+    status.held = Some(held.clone());
+    status
+}
 
 impl Report {
     /// The status as it is now.
@@ -39,14 +57,16 @@ impl Report {
         };
         self.status.state = Some(state);
         if !self.disabled {
-            // Its first sentence: the column of a table; all of it stands in `held` and in the condition.
-            let held = self.status.held.as_ref().and_then(|held| held.sentence.split(". ").next().map(str::to_owned));
+            let held = self.status.held.as_ref().and_then(first_sentence);
             self.status.message = held
                 .or_else(|| first_bad.map(|condition| condition.message))
                 .unwrap_or_else(|| sentence(&self.status, paused));
         }
         self.status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
-        self.status.clone()
+        match &self.removal_held {
+            Some(held) => removal_held(self.status.clone(), held),
+            None => self.status.clone(),
+        }
     }
 
     /// What changed in a way that a person should hear of.

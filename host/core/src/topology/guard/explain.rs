@@ -8,13 +8,16 @@ use crate::snapshot::View;
 use crate::status::select::Chooser;
 use crate::topology::model::{Object, Spec};
 
+/// How many splits are followed back.
+const SPLITS: usize = 8;
+
 /// What the rules look at: explained objects are left out of all but `explained`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) explained: u64,
     pub(super) objects: u64,
     pub(super) deletes: u64,
-    /// Whether nobody can tell what was below some object.
+    /// Whether it is unknown what was below some object.
     pub(super) is_unknown: bool,
 }
 
@@ -159,7 +162,28 @@ fn unexplained(round: &Round<'_>, listed: &[Listed], lost_are_few: bool) -> Vec<
             }
         }
     }
+    for ((object, listed), is_unexplained) in round.stored.iter().zip(listed).zip(&mut unexplained) {
+        *is_unexplained &= !is_other_half(round, &by_name, object, listed);
+    }
     unexplained
+}
+
+/// Whether an object goes because it was one half of a move that is over: the object that it was split from lives on and has
+/// what it had, under the older name (decision H3). The Nodes that moved first are as they were at the baseline.
+fn is_other_half(round: &Round<'_>, by_name: &BTreeMap<&str, usize>, object: &Object, listed: &Listed) -> bool {
+    if round.desired.names.contains(&object.name) || !listed.placed.iter().all(|row| round.desired.places(*row)) {
+        return false;
+    }
+    let mut origin = object.split_from.as_ref();
+    for _ in 0..SPLITS {
+        let Some(name) = origin else { return false };
+        if round.desired.names.contains(name) {
+            return true;
+        }
+        let stored = by_name.get(&**name).and_then(|at| round.stored.get(*at));
+        origin = stored.and_then(|object| object.split_from.as_ref());
+    }
+    false
 }
 
 /// Whether a Node that exists has another value than at the baseline in a required column. A Node that was not there

@@ -299,6 +299,26 @@ fn the_same_loss_without_a_change_of_nodes_is_held() {
 }
 
 #[test]
+fn the_other_halves_of_moves_that_are_over_are_explained() {
+    // Nine racks are relabelled Node by Node. Their first Nodes are in objects of their own, and now the last ones follow.
+    let mut world = World::new(9, 2);
+    let half = |r: usize| {
+        let first = object(&format!("half{r}"), vec![Member::node(format!("n{r}-0").into())]);
+        Object { split_from: Some(format!("rack{r}").into()), ..first }
+    };
+    world.stored.extend((0..9).map(half));
+    for r in 0..9 {
+        world.before.insert(format!("n{r}-0"), Some(format!("new{r}")));
+        world.now.insert(format!("n{r}-0"), Some(format!("new{r}")));
+        world.now.insert(format!("n{r}-1"), Some(format!("new{r}")));
+    }
+    world.safety.max_delete_percent = 0;
+    assert_eq!(world.judge(|name| !name.starts_with("half")), Verdict::Pass);
+    world.stored.iter_mut().for_each(|object| object.split_from = None);
+    assert_eq!(rule(&world.judge(|name| !name.starts_with("half"))), Some(Rule::Deletes { deletes: 9, of: 19, explained: 0 }));
+}
+
+#[test]
 fn explained_objects_count_on_neither_side() {
     let mut world = World::new(10, 4);
     world.relabel(0..6, Some("other"));
