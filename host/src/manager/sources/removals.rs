@@ -1,4 +1,4 @@
-//! A document that names no source at all, while HyperNodes would go with theirs (`onRemoval: delete`): somebody emptied it
+//! A document that names no source at all, while HyperNodes would go with theirs (`onRemoval: delete`): it is emptied
 //! by mistake far more often than to give up every topology, so it is held as an empty result is (decision H6). Sources
 //! that run go on meanwhile. An entry that is taken out of a list that still has others is a wish and is not held.
 
