@@ -62,7 +62,12 @@ async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
     scene.until(&tree).await;
     // Create, update, delete; a status; an event; the verbs.
     scene.plane.relabel("b", "ex.io/rack", "x").await?;
-    scene.until(&["tier 2 ex.io/spine=s (11): ex.io/rack=x", "tier 1 ex.io/rack=x (11): a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 b"]).await;
+    scene
+        .until(&[
+            "tier 2 ex.io/spine=s (11): ex.io/rack=x",
+            "tier 1 ex.io/rack=x (11): a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 b",
+        ])
+        .await;
     scene.configure(&RACKS.replace("ex.io/rack", "ex.io/nothing").replace("ex.io/spine", "ex.io/nowhere")).await?;
     scene.until_condition("label", "Held", "True", "EmptyResult").await;
     let about_source = event(&scene, "EmptyResult").await;

@@ -272,7 +272,14 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     let admin = scene.plane.kubeconfig();
     scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=x", "c ex.io/rack=y", "d ex.io/rack=y"]).await?;
     // More than may lose their place without a question.
-    scene.nodes(&["d1", "d2", "d3", "d4", "d5", "d6", "d7"].map(|node| format!("{node} ex.io/rack=y")).each_ref().map(|line| &**line)).await?;
+    scene
+        .nodes(
+            &["d1", "d2", "d3", "d4", "d5", "d6", "d7"]
+                .map(|node| format!("{node} ex.io/rack=y"))
+                .each_ref()
+                .map(|line| &**line),
+        )
+        .await?;
     scene.configure(RACKS).await?;
     chart::apply(&scene, &[pod("replica-a", "1.0.0"), pod("replica-b", "1.0.1")]).await?;
     let leader = Host::launch_as("replica-a", &installed.kubeconfig, &["--profiling"]).await?;

@@ -14,14 +14,12 @@ use tokio_util::sync::CancellationToken;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval, State};
 
+use self::removals::Removals;
 use super::hypernode::{Standby, rival};
 use super::verbs::{Said, Serve, Verbs};
 use crate::cluster::events::Urgency;
 use crate::config::{Document, EntryConfig, Load, Mode, Standing};
-use self::removals::Removals;
-use crate::discovery::supervisor::{
-    Command, Left, Memory, Shared, Supervisor, describe_invalid, removal_held, remove,
-};
+use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid, removal_held, remove};
 
 /// How long the first round waits for what earlier lives of the host wrote into DiscoverySource objects: a source that
 /// the operator paused must not begin with a write.
@@ -369,7 +367,9 @@ impl Sources {
                 continue;
             }
             let is_unnamed = document.is_empty() && standing == Standing::Absent;
-            if let Some(held) = Some(&known.status).filter(|_| is_unnamed).and_then(|old| self.removals.hold(source, old)) {
+            if let Some(held) =
+                Some(&known.status).filter(|_| is_unnamed).and_then(|old| self.removals.hold(source, old))
+            {
                 if known.verbs.confirm.take_if(|hash| *hash == held.hash).is_none() {
                     self.shared.reports.publish(removal_held(status, &held));
                     continue;

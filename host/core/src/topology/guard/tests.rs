@@ -151,7 +151,8 @@ fn more_than_half_of_the_objects_is_held() {
     // 10 objects. Every Node keeps a place, at the spine, so that this rule alone speaks.
     let world = World::new(9, 2);
     let from = |first: usize| {
-        let racks = world.stored.iter().filter(|object| object.name.starts_with("rack") && from_rack(first)(&object.name));
+        let racks =
+            world.stored.iter().filter(|object| object.name.starts_with("rack") && from_rack(first)(&object.name));
         racks.cloned().chain([world.all_in("spine")]).collect::<Vec<_>>()
     };
     assert_eq!(world.judge_result(&from(5).iter().collect::<Vec<_>>()), Verdict::Pass);
@@ -315,7 +316,10 @@ fn the_other_halves_of_moves_that_are_over_are_explained() {
     world.safety.max_delete_percent = 0;
     assert_eq!(world.judge(|name| !name.starts_with("half")), Verdict::Pass);
     world.stored.iter_mut().for_each(|object| object.split_from = None);
-    assert_eq!(rule(&world.judge(|name| !name.starts_with("half"))), Some(Rule::Deletes { deletes: 9, of: 19, explained: 0 }));
+    assert_eq!(
+        rule(&world.judge(|name| !name.starts_with("half"))),
+        Some(Rule::Deletes { deletes: 9, of: 19, explained: 0 })
+    );
 }
 
 #[test]
@@ -323,7 +327,8 @@ fn explained_objects_count_on_neither_side() {
     let mut world = World::new(10, 4);
     world.relabel(0..6, Some("other"));
     let result = |first: usize| {
-        let racks = world.stored.iter().filter(|object| object.name.starts_with("rack") && from_rack(first)(&object.name));
+        let racks =
+            world.stored.iter().filter(|object| object.name.starts_with("rack") && from_rack(first)(&object.name));
         racks.cloned().chain([world.all_in("spine")]).collect::<Vec<_>>()
     };
     assert_eq!(world.judge_result(&result(6).iter().collect::<Vec<_>>()), Verdict::Pass);
@@ -622,7 +627,15 @@ fn world() -> impl Strategy<Value = World> {
     let edits = prop::collection::vec((0..30u8, prop::option::of(prop::option::of("[ab]"))), 0..20);
     let stable = (nodes(), edits, prop::collection::btree_set(0..40u8, 0..20));
     (objects("h"), stable, any::<bool>(), any::<bool>(), any::<(bool, bool)>(), 0..=100u8, 0..=100u8).prop_map(
-        |(stored, (before, edits, lately), restarted, edited, (allow_empty, is_held), max_delete_percent, max_lose_percent)| {
+        |(
+            stored,
+            (before, edits, lately),
+            restarted,
+            edited,
+            (allow_empty, is_held),
+            max_delete_percent,
+            max_lose_percent,
+        )| {
             let mut now = before.clone();
             for (n, edit) in edits {
                 match edit {

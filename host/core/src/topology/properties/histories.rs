@@ -248,7 +248,12 @@ enum Event {
     Label(u16, u16),
     Wipe(u16),
     /// One after the other, with a round after each few and a pause of so many milliseconds after that.
-    WipeMany { first: u16, count: u16, at_once: u16, pause: u64 },
+    WipeMany {
+        first: u16,
+        count: u16,
+        at_once: u16,
+        pause: u64,
+    },
     Delete(u16),
     Restart,
     Wait(u64),
