@@ -135,8 +135,13 @@ async fn builtins_are_trusted_by_their_bytes() {
     let load = Load { bytes: Arc::clone(&builtin.bytes), pinned: None, limits: Limits::default() };
     let plugin = RUNTIME.load(load).await.unwrap();
     assert_eq!(plugin.origin(), Origin::Embedded);
-    // All that it can do: read columns, know how many rows there are, say something.
-    let abilities = ["log@0.1.0#write", "nodes@0.1.0#[method]snapshot.label", "nodes@0.1.0#[method]snapshot.rows"];
+    // All that it can do: see its own objects, read columns, know how many rows there are, say something.
+    let abilities = [
+        "applied@0.1.0#groups",
+        "log@0.1.0#write",
+        "nodes@0.1.0#[method]snapshot.label",
+        "nodes@0.1.0#[method]snapshot.rows",
+    ];
     assert_eq!(plugin.imports(), abilities.map(|ability| format!("topoloom:discovery/{ability}")));
     // Its image was made by the build: nothing has to be compiled, so a compiler that does not exist is not missed.
     let nowhere = Runtime::start(Compiler::Child { exe: "/nowhere".into() }).unwrap();
