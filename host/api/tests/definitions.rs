@@ -200,6 +200,7 @@ fn full_status() -> Value {
         "configHash": "cd",
         "held": {"rule": "Deletions", "sentence": "s", "hash": "h", "since": "2026-01-01T00:00:00Z", "confirmations": 1,
                  "nextRound": "2026-01-01T01:00:00Z"},
+        "nodesByName": true,
         "lostNodes": [{"at": "2026-01-01T00:00:00Z", "nodes": 12}],
         "onRemoval": "delete",
         "diagnostics": [{"code": "unknown-node", "count": 4, "example": "n9"}],
