@@ -6,5 +6,6 @@
 pub mod apply;
 pub mod convert;
 pub mod observe;
+pub mod refusals;
 mod rewrites;
 pub mod status;

@@ -161,10 +161,30 @@ async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
     let rule = "ClusterRole: {apiGroups: [\"topology.volcano.sh\"], resources: [\"hypernodes\"], verbs: [\"patch\"]}";
     assert!(message.contains("Forbidden") && message.contains(rule), "{message}");
     scene.until(&[]).await;
+    // It was tried more than once by then, and the log has said it once.
+    eventually("it is tried again", PATIENCE, async || {
+        let tries = host.log().into_iter().filter(|line| line.contains("\"message\":\"refused\"")).count();
+        if tries > 2 { Ok(()) } else { Err(format!("{tries} tries")) }
+    })
+    .await;
+    let said: Vec<serde_json::Value> = host
+        .log()
+        .iter()
+        .filter(|line| line.contains("are refused"))
+        .map(|line| serde_json::from_str(line))
+        .collect::<Result<_, _>>()?;
+    let [said] = &said[..] else { panic!("one line for one missing rule: {said:#?}") };
+    assert_eq!(
+        (&said["level"], &said["verb"], &said["missing_rule"]),
+        (&json!("WARN"), &json!("create"), &json!(rule)),
+        "{said}"
+    );
+    assert!(said["hyper_node"].as_str().is_some_and(|name| name.starts_with("hypernode-")), "{said}");
     // The operator adds the rule; nobody restarts anything.
     chart::install(&scene, json!({})).await?;
     scene.until(&TREE).await;
     scene.until_condition("label", "Applied", "True", "Ok").await;
+    assert!(host.log().iter().any(|line| line.contains("not refused any more")), "the end is said, too");
     host.stop().await
 }
 

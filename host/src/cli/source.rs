@@ -193,8 +193,9 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
         hyper_nodes: known,
         concurrency: CONCURRENCY,
         metrics: WriteMetrics::default(),
+        stop: CancellationToken::new(),
     };
-    let removal = remove(&writer, &source, &CancellationToken::new()).await;
+    let removal = remove(&writer, &source).await;
     if let Some(why) = removal.left {
         bail!("{} of {count} HyperNodes deleted; {why}", removal.deleted);
     }

@@ -13,7 +13,7 @@
 //! # Failure story
 //!
 //! Whatever fails, the topology in force stays in force and the source's conditions say why. A refused entry keeps the
-//! old revision. A failed round backs off. A refused write is decided again from what is then stored. A round that
+//! old revision. A failed round backs off. A refused write is decided again from what is then stored, after a pause. A round that
 //! would destroy too much is held until time or the operator confirms it.
 
 mod entry;
@@ -65,6 +65,7 @@ use crate::plugin::Runtime;
 use crate::plugin::trust::TrustOptions;
 use crate::topology::apply::Writer;
 use crate::topology::observe::HyperNodes;
+use crate::topology::refusals::Refusals;
 pub use outcome::{losses, safety};
 pub use removal::{Removal, remove};
 use state::Report;
@@ -277,8 +278,8 @@ pub struct Supervisor {
     decide_at: Option<Instant>,
     /// When a remark about another writer is looked at again.
     look_at: Option<Instant>,
-    write_pause: Duration,
-    conflicts: u32,
+    /// What of the writes is refused.
+    refusals: Refusals,
     report: Report,
 }
 
@@ -378,8 +379,7 @@ impl Supervisor {
             paused: memory.paused,
             decide_at: None,
             look_at: None,
-            write_pause: outcome::FIRST_WRITE_PAUSE,
-            conflicts: 0,
+            refusals: Refusals::default(),
         }
     }
 
@@ -528,7 +528,7 @@ impl Supervisor {
         self.is_removal_due = false;
         self.shared.hyper_nodes.synced().await;
         // What is left is tried again with the next failure.
-        let removal = remove(&self.shared.writer, &self.source, &self.shared.stop).await;
+        let removal = remove(&self.shared.writer, &self.source).await;
         self.report.removed_on_failure(&removal);
         self.forest = None;
         self.answered = false;
@@ -563,7 +563,7 @@ impl Supervisor {
             if self.shared.stop.run_until_cancelled(self.shared.hyper_nodes.synced()).await.is_none() {
                 return Left::Behind;
             }
-            let removal = remove(&self.shared.writer, &self.source, &self.shared.stop).await;
+            let removal = remove(&self.shared.writer, &self.source).await;
             left = if removal.left.is_some() { Left::Behind } else { left };
             self.report.removed(&removal);
         } else {

@@ -145,6 +145,7 @@ impl Parts {
             Outside { metrics: counted.endpoints, documents, ..Outside::cluster(&reads, beside, &connection.server) };
         nodes.listen(Arc::clone(&hyper_nodes) as _);
         let (rivals, rival) = tokio::sync::watch::channel(rival::unknown());
+        let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             runtime,
             supply,
@@ -157,6 +158,7 @@ impl Parts {
                 hyper_nodes,
                 concurrency: options.concurrency,
                 metrics: write_metrics.clone(),
+                stop: stop.clone(),
             },
             reports: Arc::clone(&reports),
             events: events.clone(),
@@ -166,7 +168,7 @@ impl Parts {
             switch: switch.clone(),
             rival,
             prepared: tokio::sync::watch::Sender::new(0),
-            stop: CancellationToken::new(),
+            stop,
         });
         pages.push(admin::sources(Arc::clone(&reports)));
         let said = Arc::clone(&reports);

@@ -386,7 +386,7 @@ impl Sources {
                 if shared.stop.run_until_cancelled(shared.hyper_nodes.synced()).await.is_none() {
                     return Left::Behind;
                 }
-                let removal = remove(&shared.writer, &name.as_str().into(), &shared.stop).await;
+                let removal = remove(&shared.writer, &name.as_str().into()).await;
                 let left = match &removal.left {
                     None => {
                         status.state = Some(State::Disabled);

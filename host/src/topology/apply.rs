@@ -10,15 +10,19 @@
 //!
 //! A conflict means that somebody wrote in between: the object is read again, and the caller decides again. A refusal
 //! that every write would meet (RBAC, an unreachable webhook, 429, no answer) ends the execution after the writes that
-//! are under way; the caller says so and tries again later. Nothing is repeated blindly.
+//! are under way; the caller says so and tries again later. Nothing is repeated blindly, and what was refused pauses
+//! ([`refusals`](super::refusals)). When the process is asked to stop, no further step begins: every prefix of a plan is a
+//! forest, and the rest belongs to who leads next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use topoloom_api::HyperNode;
 use topoloom_api::names::FIELD_MANAGER;
 use topoloom_core::topology::plan::{Action, Base, Plan, Step, StepId, Write};
@@ -27,6 +31,7 @@ use tracing::field::Empty;
 
 use super::convert::{Wanted, apply_body};
 use super::observe::HyperNodes;
+use super::refusals::{News, Refusals, Refused, Verb};
 use crate::cluster::{Reason, Refusal};
 use crate::manager::metrics::WriteMetrics;
 
@@ -41,6 +46,8 @@ pub struct Writer {
     pub concurrency: usize,
     /// Counts the writes.
     pub metrics: WriteMetrics,
+    /// The process stops: what is under way is finished, and nothing else begins.
+    pub stop: CancellationToken,
 }
 
 /// What became of a plan.
@@ -50,10 +57,14 @@ pub struct Outcome {
     pub written: usize,
     /// Those of them that deleted an object.
     pub deleted: usize,
-    /// Steps that were refused, with the object they are about.
-    pub refused: Vec<(Arc<str>, Refusal)>,
-    /// Steps that were left out, since they depend on refused ones or came after the end.
+    /// The objects that they are about.
+    pub wrote: BTreeSet<Arc<str>>,
+    /// Steps that were refused.
+    pub refused: Vec<Refused>,
+    /// Steps that were left out, since they or what they depend on was refused, or came after the end.
     pub left_out: usize,
+    /// The process stops, and the rest is left to who leads next.
+    pub is_cut_short: bool,
 }
 
 impl Outcome {
@@ -62,31 +73,16 @@ impl Outcome {
     pub fn complete(&self) -> bool {
         self.refused.is_empty() && self.left_out == 0
     }
-
-    /// Whether everything was tried, and what is missing is refused for what it is: trying again changes nothing.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.refused.iter().all(|(_, refusal)| matches!(refusal.reason, Reason::Invalid | Reason::DeniedByAdmission))
-    }
-
-    /// Whether all that went wrong is that somebody else wrote in between.
-    #[must_use]
-    pub fn only_conflicts(&self) -> bool {
-        !self.refused.is_empty()
-            && self
-                .refused
-                .iter()
-                .all(|(_, refusal)| matches!(refusal.reason, Reason::Conflict | Reason::AlreadyExists))
-    }
 }
 
 /// The version of an object after a step of this plan.
 type Version = (Arc<str>, Arc<str>);
 
 impl Writer {
-    /// Executes a plan.
+    /// Executes a plan, but for the objects that pause.
     #[tracing::instrument(level = "debug", name = "write", skip_all, fields(source = source, steps = plan.steps.len(), written = Empty, refused = Empty))]
-    pub async fn execute(&self, source: &str, plan: &Plan) -> Outcome {
+    pub async fn execute(&self, source: &str, plan: &Plan, refusals: &mut Refusals) -> Outcome {
+        let pausing = refusals.pausing(Instant::now());
         let api: Api<HyperNode> = Api::all(self.client.clone());
         let mut waits: Vec<usize> = plan.steps.iter().map(|step| step.after.len()).collect();
         let mut followers: Vec<Vec<usize>> = vec![Vec::new(); plan.steps.len()];
@@ -97,7 +93,7 @@ impl Writer {
                 }
             }
         }
-        let mut ready: std::collections::BTreeSet<usize> =
+        let mut ready: BTreeSet<usize> =
             waits.iter().enumerate().filter(|(_, waits)| **waits == 0).map(|(index, _)| index).collect();
         self.hyper_nodes.plan_begins(plan.steps.iter().map(|step| &step.name));
         let mut last: BTreeMap<&str, usize> = BTreeMap::new();
@@ -109,22 +105,23 @@ impl Writer {
         let mut running = FuturesUnordered::new();
         let mut ended = false;
         loop {
-            while !ended && running.len() < self.concurrency {
+            while !ended && !self.stop.is_cancelled() && running.len() < self.concurrency {
                 let Some(index) = ready.pop_first() else { break };
-                let Some(step) = plan.steps.get(index) else { continue };
+                // What depends on a step that pauses never becomes ready.
+                let Some(step) = plan.steps.get(index).filter(|step| !pausing.contains(&step.name)) else { continue };
                 let base = base(step, &versions);
                 running.push(self.step(&api, source, index, step, base));
             }
             let Some((index, result)) = running.next().await else { break };
-            if let Some(step) = plan.steps.get(index).filter(|step| last.get(&*step.name) == Some(&index)) {
+            let Some(step) = plan.steps.get(index) else { continue };
+            if last.get(&*step.name) == Some(&index) {
                 self.hyper_nodes.plan_wrote(&step.name);
             }
             match result {
                 Ok(version) => {
                     outcome.written += 1;
-                    let deletes =
-                        plan.steps.get(index).is_some_and(|step| matches!(step.action, Action::Delete { .. }));
-                    outcome.deleted += usize::from(deletes);
+                    outcome.deleted += usize::from(matches!(step.action, Action::Delete { .. }));
+                    outcome.wrote.insert(Arc::clone(&step.name));
                     if let Some(version) = version {
                         versions.insert(StepId(index), version);
                     }
@@ -139,22 +136,25 @@ impl Writer {
                 }
                 Err(refusal) => {
                     ended |= refusal.reason.stops_everything();
-                    if let Some(step) = plan.steps.get(index) {
-                        outcome.refused.push((Arc::clone(&step.name), refusal));
-                    }
+                    let (object, verb) = (Arc::clone(&step.name), Verb::from(&step.action));
+                    outcome.refused.push(Refused { object, verb, refusal });
                 }
             }
         }
         outcome.left_out = plan.steps.len() - outcome.written - outcome.refused.len();
+        outcome.is_cut_short = outcome.left_out > 0 && self.stop.is_cancelled();
         Span::current().record("written", outcome.written).record("refused", outcome.refused.len());
         self.look_again(&api, &outcome).await;
         self.hyper_nodes.plan_ends(plan.steps.iter().map(|step| &step.name));
+        for news in refusals.learn(plan, &outcome, Instant::now()) {
+            tell(source, &news);
+        }
         outcome
     }
 
     /// Reads again what was not as we thought, so that the next decision sees it.
     async fn look_again(&self, api: &Api<HyperNode>, outcome: &Outcome) {
-        for (name, refusal) in &outcome.refused {
+        for Refused { object: name, refusal, .. } in &outcome.refused {
             if !matches!(refusal.reason, Reason::Conflict | Reason::AlreadyExists | Reason::NotFound) {
                 continue;
             }
@@ -181,11 +181,7 @@ impl Writer {
         step: &Step,
         base: Option<Version>,
     ) -> (usize, Result<Option<Version>, Refusal>) {
-        let verb = match step.action {
-            Action::Create { .. } => "create",
-            Action::Update { .. } => "update",
-            Action::Delete { .. } => "delete",
-        };
+        let verb = Verb::from(&step.action).as_str();
         let result = match &step.action {
             Action::Create { write, .. } => self.create(api, source, &step.name, write).await.map(Some),
             Action::Update { write, .. } => match base {
@@ -287,6 +283,21 @@ impl Writer {
                 Err(refusal)
             }
         }
+    }
+}
+
+fn tell(source: &str, news: &News) {
+    match news {
+        News::Refused(refused) => tracing::warn!(
+            source,
+            verb = refused.verb.as_str(),
+            hyper_node = &*refused.object,
+            reason = refused.refusal.reason.as_str(),
+            missing_rule = refused.refusal.rule(),
+            error = %refused,
+            "writes of HyperNodes are refused"
+        ),
+        News::Over => tracing::info!(source, "writes of HyperNodes are not refused any more"),
     }
 }
 

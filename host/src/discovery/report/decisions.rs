@@ -10,6 +10,7 @@ use topoloom_core::topology::plan::{Action, Step};
 use crate::discovery::decide::Decision;
 use crate::text;
 use crate::topology::apply::Outcome;
+use crate::topology::refusals::Refused;
 
 /// Decisions that are remembered of one source.
 const REMEMBERED: usize = 10;
@@ -82,12 +83,14 @@ fn planned(steps: &[Step], blocked: usize) -> Planned {
 /// What became of a plan that was executed, in words.
 pub(crate) fn fate(outcome: &Outcome) -> String {
     let mut fate = format!("{} written", outcome.written);
-    if let Some((object, refusal)) = outcome.refused.first() {
+    if let Some(Refused { object, refusal, .. }) = outcome.refused.first() {
         let (refused, left) = (outcome.refused.len(), outcome.left_out);
         fate.push_str(&format!(
             ", {refused} refused, {left} left out; {object}: {}: {refusal}",
             refusal.reason.as_str()
         ));
+    } else if outcome.is_cut_short {
+        fate.push_str(&format!(", {} left to the replica that leads next", outcome.left_out));
     } else if outcome.left_out > 0 {
         fate.push_str(&format!(", {} left out", outcome.left_out));
     }
@@ -114,6 +117,7 @@ pub(super) fn remember(decisions: &mut VecDeque<Decided>, new: Decided) {
 mod tests {
     use super::*;
     use crate::cluster::{Reason, Refusal};
+    use crate::topology::refusals::Verb;
 
     fn decided(second: u32, result: &str) -> Decided {
         let now = format!("1970-01-01T00:00:{second:02}Z");
@@ -147,7 +151,7 @@ mod tests {
         let refusal = Refusal { reason: Reason::Conflict, message: "modified".into(), retry_after: None };
         let mut outcome = Outcome { written: 2, ..Outcome::default() };
         assert_eq!(fate(&outcome), "2 written");
-        outcome.refused.push(("rack".into(), refusal));
+        outcome.refused.push(Refused { object: "rack".into(), verb: Verb::Update, refusal });
         outcome.left_out = 3;
         assert_eq!(fate(&outcome), "2 written, 1 refused, 3 left out; rack: Conflict: modified");
     }

@@ -59,6 +59,7 @@ impl Supervisor {
                 self.is_late = true;
             }
             Command::Switched => {
+                self.refusals.end_pauses(Instant::now());
                 if self.forest.is_some() {
                     self.decide_at = Some(Instant::now());
                 }
@@ -93,6 +94,7 @@ impl Supervisor {
     /// The operator asks: places are looked at, what was refused is tried once more, and a round runs.
     fn run_now(&mut self) {
         self.place.look();
+        self.refusals.end_pauses(Instant::now());
         self.try_last_again();
         self.is_late = true;
         if self.prepare_at.is_some() || self.refused.is_some() {

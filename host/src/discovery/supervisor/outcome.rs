@@ -18,12 +18,8 @@ use crate::discovery::decide::{Decision, Inputs, Memory, decide_again};
 use crate::discovery::report::{Decided, fate};
 use crate::topology::apply::Outcome;
 
-/// First pause before a plan with refused writes is decided again; doubles up to [`LONGEST_WRITE_PAUSE`].
-pub(super) const FIRST_WRITE_PAUSE: Duration = Duration::from_millis(500);
-/// An API server or webhook that comes back is noticed within this time.
-const LONGEST_WRITE_PAUSE: Duration = Duration::from_secs(30);
-/// Conflicts in a row that are decided again at once, before the pauses begin.
-const QUICK_CONFLICTS: u32 = 5;
+/// How long a plan waits that another program would undo.
+const FIGHT_PAUSE: Duration = Duration::from_secs(30);
 
 impl Supervisor {
     /// Decides about the last result and writes, until the cluster is as decided or something stands in the way.
@@ -90,7 +86,14 @@ impl Supervisor {
             if fight && !decision.plan.is_empty() {
                 self.remember(&decision, "not written: there is a second writer");
                 self.report.fighting();
-                self.decide_at = Some(Instant::now() + LONGEST_WRITE_PAUSE);
+                self.decide_at = Some(Instant::now() + FIGHT_PAUSE);
+                return;
+            }
+            self.account(passed, &decision.loss, &safety).await;
+            if let Some(until) = self.refusals.all_pause(Instant::now()).filter(|_| !decision.plan.is_empty()) {
+                self.remember(&decision, "not written yet: the last writes were refused");
+                self.report.write_failed(&self.refusals, decision.plan.steps.len());
+                self.decide_at = Some(until);
                 return;
             }
             if !decision.plan.is_empty() {
@@ -101,8 +104,7 @@ impl Supervisor {
                     "writing a topology"
                 );
             }
-            self.account(passed, &decision.loss, &safety).await;
-            let outcome = self.shared.writer.execute(&self.source, &decision.plan).await;
+            let outcome = self.shared.writer.execute(&self.source, &decision.plan, &mut self.refusals).await;
             self.remember(&decision, fate(&outcome));
             if self.written(&decision, &outcome, view, config_hash) {
                 return;
@@ -163,8 +165,6 @@ impl Supervisor {
     /// Takes in what became of a plan. Answers whether the loop ends.
     fn written(&mut self, decision: &Decision, outcome: &Outcome, view: View, config_hash: String) -> bool {
         if outcome.complete() {
-            self.write_pause = FIRST_WRITE_PAUSE;
-            self.conflicts = 0;
             self.baseline = Some(view);
             self.config_applied = Some(config_hash.clone());
             self.hold.clear();
@@ -172,21 +172,23 @@ impl Supervisor {
             self.shared.metrics.in_force(&self.source, decision.numbers.covered, decision.numbers.groups());
             return true;
         }
-        if outcome.is_settled() {
+        if outcome.is_cut_short {
+            self.report.cut_short(outcome);
+            return true;
+        }
+        if self.refusals.are_settled() {
             // What some policy forbids to one object must not turn the guard off for all the others.
             self.baseline = Some(view);
             self.report.settled(&config_hash);
             self.config_applied = Some(config_hash);
         }
-        if outcome.only_conflicts() && self.conflicts < QUICK_CONFLICTS {
-            self.conflicts += 1;
+        let now = Instant::now();
+        let due = self.refusals.due(now);
+        if due.is_some_and(|due| due <= now) {
             return false;
         }
-        let wait = outcome.refused.iter().filter_map(|(_, refusal)| refusal.retry_after).max();
-        let pause = wait.unwrap_or(self.write_pause);
-        self.write_pause = (self.write_pause * 2).min(LONGEST_WRITE_PAUSE);
-        self.decide_at = Some(Instant::now() + pause);
-        self.report.write_failed(outcome, pause);
+        self.decide_at = due;
+        self.report.write_failed(&self.refusals, outcome.refused.len() + outcome.left_out);
         true
     }
 }

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 use topoloom_core::topology::{Named, diff};
 
 use crate::cluster::Reason;
-use crate::topology::apply::{Outcome, Writer};
+use crate::topology::apply::Writer;
+use crate::topology::refusals::Refusals;
 
-/// Conflicts in a row that are decided again at once.
-const QUICK_CONFLICTS: u32 = 5;
-/// An API server that is away is asked again so often, with pauses that double from [`FIRST_PAUSE`]: half a minute.
-const ATTEMPTS: u32 = 6;
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// How long it is tried again what an API server refuses that is away.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What became of the HyperNodes of a source.
 #[derive(Debug, Default)]
@@ -27,36 +25,28 @@ pub struct Removal {
 /// Deletes every HyperNode of a source, in a safe order. What fails for a passing reason is tried again for half a
 /// minute, unless the process stops.
 #[tracing::instrument(level = "debug", skip_all, fields(source = &**source))]
-pub async fn remove(writer: &Writer, source: &Arc<str>, stop: &CancellationToken) -> Removal {
+pub async fn remove(writer: &Writer, source: &Arc<str>) -> Removal {
     let mut removal = Removal::default();
-    let (mut conflicts, mut attempts, mut pause) = (0, 1, FIRST_PAUSE);
+    let (mut refusals, end) = (Refusals::default(), Instant::now() + PATIENCE);
     loop {
         let plan = diff(writer.hyper_nodes.observed().all(), &nothing(source));
-        let outcome = writer.execute(source, &plan).await;
+        let outcome = writer.execute(source, &plan, &mut refusals).await;
         // A plan of deletions updates a parent only to let go of children; whoever is gone afterwards was deleted.
         removal.deleted += outcome.deleted;
-        removal.left = left(&outcome).or_else(|| plan.blocked.first().map(ToString::to_string));
-        if outcome.complete() {
+        let refused = refusals.first().map(|refused| format!("HyperNode {}: {}", refused.object, refused.refusal));
+        let cut_short = outcome.is_cut_short.then(|| "the process stops".to_owned());
+        removal.left = cut_short.or(refused).or_else(|| plan.blocked.first().map(ToString::to_string));
+        if outcome.complete() || outcome.is_cut_short {
             return removal;
         }
-        if outcome.only_conflicts() && conflicts < QUICK_CONFLICTS {
-            conflicts += 1;
-            continue;
-        }
-        if attempts == ATTEMPTS || !outcome.refused.iter().any(|(_, refusal)| passes(refusal.reason)) {
+        let now = Instant::now();
+        let Some(due) = refusals.due(now).filter(|due| *due < end && refusals.reasons().any(passes)) else {
+            return removal;
+        };
+        if writer.stop.run_until_cancelled(tokio::time::sleep_until(due)).await.is_none() {
             return removal;
         }
-        attempts += 1;
-        if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
-            return removal;
-        }
-        pause *= 2;
     }
-}
-
-fn left(outcome: &Outcome) -> Option<String> {
-    let (name, refusal) = outcome.refused.first()?;
-    Some(format!("HyperNode {name}: {refusal}"))
 }
 
 /// Whether the same write may succeed in a moment, without anybody changing a permission or a policy.

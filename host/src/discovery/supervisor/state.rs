@@ -1,7 +1,6 @@
 //! What a source says about itself: one status, and the Events on its way there.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -16,14 +15,16 @@ use topoloom_core::topology::guard::{self, Bucket, Confirmation, Loss, Rule, Saf
 use super::foreign::Foreign;
 use super::removal::Removal;
 use super::wake::Drift;
-use crate::cluster::Reason as Refused;
+use crate::cluster::Reason as Cause;
 use crate::cluster::events::Urgency;
 use crate::discovery::compat::Assumed;
+use crate::cluster::pause;
 use crate::discovery::decide::Decision;
 use crate::discovery::revision::{self, Revision};
 use crate::manager::hypernode::rival::Rival;
 use crate::text;
 use crate::topology::apply::Outcome;
+use crate::topology::refusals::{Refusals, Refused};
 
 /// The longest message of a condition, in bytes; the schema has room for 32 KiB.
 const MESSAGE: usize = 8 << 10;
@@ -451,21 +452,33 @@ impl Report {
             .collect();
     }
 
-    /// Some writes were refused.
-    pub(super) fn write_failed(&mut self, outcome: &Outcome, pause: Duration) {
-        let Some((name, refusal)) = outcome.refused.first() else { return };
-        let more = outcome.refused.len() - 1 + outcome.left_out;
+    /// Some writes were refused, and so many wait for them.
+    pub(super) fn write_failed(&mut self, refusals: &Refusals, waiting: usize) {
+        let Some(Refused { object, verb, refusal }) = refusals.first() else { return };
+        let more = waiting.saturating_sub(1);
         let rest = if more == 0 { String::new() } else { format!(" (and {more} more writes wait)") };
+        // No pause is named: a status is written when its content changes, and pauses do each time.
         let message = format!(
-            "{} of HyperNode {name} was refused ({}): {refusal}{rest}; what is written is sound, the rest is tried again within {pause:?}",
-            "the write",
+            "the write ({}) of HyperNode {object} was refused ({}): {refusal}{rest}; what is written is a valid forest, the rest is tried again after pauses that grow to {:?}",
+            verb.as_str(),
             refusal.reason.as_str(),
+            pause::LONGEST,
         );
         let reason = match refusal.reason {
-            Refused::AlreadyExists => Reason::NameTaken,
+            Cause::AlreadyExists => Reason::NameTaken,
             _ => Reason::WriteFailed,
         };
         self.set(ConditionType::Applied, false, reason, message);
+    }
+
+    /// The process stops in the middle of a plan.
+    pub(super) fn cut_short(&mut self, outcome: &Outcome) {
+        let message = format!(
+            "{} writes were done and {} are left to the replica that leads next: this one was asked to stop; what is written is a valid forest",
+            outcome.written,
+            outcome.refused.len() + outcome.left_out,
+        );
+        self.set(ConditionType::Applied, false, Reason::Pending, message);
     }
 
     /// An object is not as we wrote it.

@@ -35,7 +35,7 @@ impl Report {
         let failing = first_bad.as_ref().filter(|condition| {
             // A plugin that waits or was refused takes nothing from the one that serves.
             let is_loading = condition.type_ == ConditionType::Loaded.as_str();
-            condition.reason != Reason::Observing.as_str()
+            ![Reason::Observing.as_str(), Reason::Pending.as_str()].contains(&&*condition.reason)
                 && !(is_loading && works && !self.is_false(ConditionType::Discovered))
         });
         let state = if self.disabled {
@@ -91,7 +91,7 @@ impl Report {
             let bad = (condition.status == "True") != good_when_true;
             let Some(reason) = Reason::ALL.iter().find(|reason| reason.as_str() == condition.reason) else { continue };
             // Good news is told once it follows bad news; a quiet day needs no Event.
-            if bad && !matches!(reason, Reason::Observing | Reason::Paused) {
+            if bad && !matches!(reason, Reason::Observing | Reason::Paused | Reason::Pending) {
                 news.push((Urgency::Warning, *reason, condition.message.clone()));
             } else if !bad && old.is_some() {
                 news.push((Urgency::Normal, *reason, condition.message.clone()));
