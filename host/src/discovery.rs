@@ -8,6 +8,7 @@
 //! | [`decide`] | one answer, judged: names, guard, plan. Pure |
 //! | [`oneshot`] | one round of every entry without a supervisor, for the command line |
 //! | [`pacing`] | when the next round is due. Pure |
+//! | `ready` | whether a source serves what its entry asks for. Pure |
 //! | [`supervisor`] | one source: its rounds, its state, its writes |
 //! | `shown` | what a plugin sees of the objects that its source made. Pure |
 //! | [`report`] | what every source is doing, in memory and as DiscoverySource objects |
@@ -21,6 +22,7 @@ pub mod node_file;
 pub mod nodes;
 pub mod oneshot;
 pub mod pacing;
+mod ready;
 pub mod report;
 pub mod revision;
 mod shown;

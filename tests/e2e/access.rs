@@ -60,6 +60,12 @@ async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
         "tier 1 ex.io/rack=y (1): b",
     ];
     scene.until(&tree).await;
+    // Whoever waits for it with kubectl, as a pipeline does, goes on.
+    scene.plane.kubectl(&["wait", "dsrc/label", "--for=condition=Ready", "--timeout=45s"]).await?;
+    let object = scene.source("label").await?;
+    let generation = object.metadata.generation;
+    assert!(generation.is_some() && object.status.observed_generation == generation, "{object:#?}");
+    assert!(object.status.conditions.iter().all(|said| said.observed_generation == generation), "{object:#?}");
     // Create, update, delete; a status; an event; the verbs.
     scene.plane.relabel("b", "ex.io/rack", "x").await?;
     scene
@@ -70,6 +76,7 @@ async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
         .await;
     scene.configure(&RACKS.replace("ex.io/rack", "ex.io/nothing").replace("ex.io/spine", "ex.io/nowhere")).await?;
     scene.until_condition("label", "Held", "True", "EmptyResult").await;
+    scene.until_condition("label", "Ready", "False", "EmptyResult").await;
     let about_source = event(&scene, "EmptyResult").await;
     assert_eq!(about_source["regarding"]["kind"], "DiscoverySource", "{about_source}");
     // M6: who says it is called the same everywhere, and who leads is said as every component says it.
@@ -89,7 +96,13 @@ async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
     assert!(!ready.contains("[!]") && !ready.contains("absent"), "{ready}");
     let denied = host.log().into_iter().find(|line| line.contains("orbidden"));
     assert_eq!(denied, None);
-    host.stop().await
+    scene.until_condition("label", "Ready", "True", "Ok").await;
+    host.stop().await?;
+    // No other replica is there to lead.
+    scene.until_state("label", "Stopped").await;
+    let said = scene.until_condition("label", "Ready", "Unknown", "HostStopped").await;
+    assert!(said.contains("no host runs"), "{said}");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -149,6 +162,18 @@ async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
         other => Err(format!("{other:?}")),
     })
     .await;
+    // A replica that follows could not take over either: an update with these rules does not go on.
+    let follower = Host::launch_as("second", &kubeconfig, &[]).await?;
+    eventually("the follower is not ready, and says why", PATIENCE, async || match follower.readyz().await {
+        Err(error) => {
+            let said = error.to_string();
+            let is_why = said.contains("follows") && said.contains("could not take over") && said.contains(rule);
+            if is_why { Ok(()) } else { Err(said) }
+        }
+        Ok(ready) => Err(ready),
+    })
+    .await;
+    follower.stop().await?;
     host.stop().await?;
 
     // Nodes can be read again, and HyperNodes only be read.

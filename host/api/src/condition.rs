@@ -89,6 +89,8 @@ macro_rules! words {
 words! {
     /// The types of conditions that we write.
     ConditionType {
+        /// The source serves what its entry asks for. What `kubectl wait`, Argo CD and Flux look at.
+        Ready,
         /// The entry of the configuration is valid and is what runs.
         Configured,
         /// A plugin is loaded, compiled and allowed to do what it asks for.
@@ -137,6 +139,8 @@ words! {
         Disabled,
         /// The operator paused the source.
         Paused,
+        /// No host runs: the last one stopped.
+        HostStopped,
         /// The host does everything but write.
         Observing,
         /// No plugin of that name, or no such file or key.

@@ -23,6 +23,7 @@ use topoloom_core::queue::Limiter;
 pub(crate) use self::decisions::fate;
 pub use self::decisions::{Decided, Planned};
 use self::write::Writer;
+use super::ready::{self, Runs};
 use crate::cluster::events::{Events, Urgency};
 use crate::manager::health::Check;
 use crate::work::{Options, WorkQueue, run_workers};
@@ -31,6 +32,10 @@ use crate::work::{Options, WorkQueue, run_workers};
 const REFRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
 /// More sources than one ConfigMap has room for.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
+
+/// What is said of every source when the host stops.
+const STOPPED: &str =
+    "no host runs: the one that led has stopped, and no other leads so far; the HyperNodes stay as they are";
 
 /// What a status is written over.
 enum Base {
@@ -52,8 +57,9 @@ struct Entry {
     /// What the cluster holds, as far as we know.
     written: Option<DiscoverySourceStatus>,
     uid: Option<String>,
-    /// The version of that object, as far as we know.
+    /// The version and the generation of that object, as far as we know.
     version: Option<String>,
+    generation: Option<i64>,
     decisions: VecDeque<Decided>,
 }
 
@@ -76,6 +82,7 @@ impl Reports {
             written: None,
             uid: None,
             version: None,
+            generation: None,
             decisions: VecDeque::new(),
         });
         if entry.status == status {
@@ -87,12 +94,27 @@ impl Reports {
         self.look_at(source);
     }
 
+    /// The same of a source that does not run; `Ready` follows from its state.
+    pub fn publish_idle(&self, mut status: DiscoverySourceStatus) {
+        ready::set(&mut status, Runs::Otherwise, Timestamp::now());
+        self.publish(status);
+    }
+
+    /// The host stops. Until another one leads, what it said last is not kept true by anybody.
+    pub fn host_stops(&self) {
+        for status in self.all().into_iter().filter(|status| status.state != Some(State::Disabled)) {
+            let message = STOPPED.to_owned();
+            self.publish_idle(DiscoverySourceStatus { state: Some(State::Stopped), message, ..status });
+        }
+    }
+
     /// What the cluster holds about a source, learnt from the watch.
     pub fn observed(&self, object: &DiscoverySource) {
         let source = object.status.source.clone();
         let known = self.with(&source, |entry| {
             entry.uid.clone_from(&object.metadata.uid);
             entry.version.clone_from(&object.metadata.resource_version);
+            entry.generation = object.metadata.generation;
             entry.written = Some(object.status.clone());
         });
         if known.is_some() {
@@ -110,6 +132,7 @@ impl Reports {
             entry.written = None;
             entry.uid = None;
             entry.version = None;
+            entry.generation = None;
             gone.push(source.clone());
             // A source that is off has nothing more to say: the operator took its object away.
             entry.status.state != Some(State::Disabled)
@@ -198,7 +221,7 @@ impl Reports {
             Some(_) => Base::Version(entry.version.clone()),
             None => Base::Absent,
         };
-        Some((entry.status.clone(), base))
+        Some((entry.said(), base))
     }
 
     fn with<T>(&self, source: &str, act: impl FnOnce(&mut Entry) -> T) -> Option<T> {
@@ -207,12 +230,17 @@ impl Reports {
 }
 
 impl Entry {
+    /// What is to be written: of the generation of the object that it is written over.
+    fn said(&self) -> DiscoverySourceStatus {
+        self.status.clone().observed(self.generation)
+    }
+
     /// Whether the content differs, or the stored `lastSuccess` has become old.
     fn is_due(&self) -> bool {
-        let (now, Some(written)) = (&self.status, &self.written) else { return true };
+        let (now, Some(written)) = (self.said(), &self.written) else { return true };
         let mut same = written.clone();
         same.last_success.clone_from(&now.last_success);
-        if same != *now {
+        if same != now {
             return true;
         }
         let time = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<Timestamp>().ok());

@@ -51,6 +51,7 @@ use super::compat::{self, Made};
 use super::decide;
 use super::nodes::{Interest, Nodes};
 use super::pacing::Pacing;
+use super::ready::Runs;
 use super::report::Reports;
 use super::revision::{self, Refused, Revision};
 use crate::cluster::events::Events;
@@ -539,7 +540,9 @@ impl Supervisor {
     async fn publish(&mut self) {
         let observes = self.observes();
         self.shared.hyper_nodes.observes(&self.source, observes);
-        let mut status = self.report.status(self.is_paused(), observes);
+        let is_asked_for = self.revision.as_ref().is_some_and(|revision| revision.entry.hash == self.entry.hash);
+        let runs = if is_asked_for && self.answered { Runs::AsAsked } else { Runs::Otherwise };
+        let mut status = self.report.status(self.is_paused(), observes, runs);
         self.shared.metrics.held(&self.source, status.held.is_some());
         if observes || self.entry.verbs.pause {
             // What is remembered of a source that must not write: nothing of it is deleted when its entry goes.
@@ -578,7 +581,7 @@ impl Supervisor {
 
     /// The last word of a source that owns nothing any more.
     async fn publish_last(&mut self) {
-        let status = self.report.status(false, false);
+        let status = self.report.status(false, false, Runs::Otherwise);
         self.tell(&status).await;
         self.shared.reports.publish(status);
     }
@@ -602,8 +605,13 @@ async fn follower_breaks(serves: Option<&Revision>) -> Infallible {
 
 /// What is said about a source whose entry was never valid in this life of the host.
 #[must_use]
-pub fn describe_invalid(source: &str, known: DiscoverySourceStatus, message: String) -> DiscoverySourceStatus {
+pub fn describe_invalid(
+    source: &str,
+    known: DiscoverySourceStatus,
+    reason: Reason,
+    message: String,
+) -> DiscoverySourceStatus {
     let mut report = Report::remembering(source, known.on_removal.unwrap_or_default(), known);
-    report.invalid(Reason::InvalidConfig, message, false);
-    report.status(false, false)
+    report.invalid(reason, message, false);
+    report.status(false, false, Runs::Otherwise)
 }

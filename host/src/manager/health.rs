@@ -5,8 +5,11 @@
 //!
 //! What worked once and fails now is shown, and does not count either. An API server that fails, fails for every replica:
 //! if that made them unready, all of them would be taken out of service at the same moment, where what is in force goes on.
-//! There is one exception: a follower that has not been able to read the lease for two lease durations could not take over,
-//! which is all that it is there for. A leader is judged by the lease itself.
+//! There are two exceptions, since a follower is there to take over and for nothing else: one that has not been able to read
+//! the lease for two lease durations is not ready, and neither is one that may not read what a leader reads (403), so that a
+//! rolling update with broken rules does not replace the replicas that work. What was never read is judged at once: a new
+//! pod must not be ready in between. A cache that is cold and was not refused does not count. A leader is judged by the lease
+//! itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +25,9 @@ use crate::cluster::{Reason, Refusal};
 
 /// A failure that was not repeated for this long is over.
 const FORGOTTEN: Duration = Duration::from_secs(90);
+/// How long a follower may be refused what it could read before: the chart's `minReadySeconds`, after which an update counts
+/// a pod as available.
+pub const RIGHTS: Duration = Duration::from_secs(10);
 
 /// All checks of the process by name.
 #[derive(Clone, Default)]
@@ -41,8 +47,10 @@ struct Checked {
     state: State,
     /// It counts only while this group's lease is ours.
     group: Option<Group>,
-    /// Whoever follows in this group is not ready once it has failed for this long.
+    /// A replica that follows in this group is not ready once it has failed for this long.
     followers: Option<(Group, Duration)>,
+    /// A replica that follows in this group is not ready once it was forbidden for this long.
+    rights: Option<(Group, Duration)>,
     /// Since when it fails without a success in between.
     failing_since: Option<Instant>,
     /// The cause that the log names as the present one.
@@ -127,7 +135,9 @@ impl Health {
     }
 
     fn add(&self, name: &'static str, group: Option<Group>, state: State) -> Check {
-        self.lock().checks.insert(name, Checked { state, group, followers: None, failing_since: None, told: None });
+        self.lock()
+            .checks
+            .insert(name, Checked { state, group, followers: None, rights: None, failing_since: None, told: None });
         Check { name, health: self.clone(), controller: None }
     }
 
@@ -185,12 +195,17 @@ impl Health {
         };
         let mut ready = true;
         let mut lines = String::new();
-        for (name, Checked { state, group, followers, failing_since, .. }) in &inner.checks {
+        for (name, check @ Checked { state, group, followers, failing_since, .. }) in &inner.checks {
             let counts = group.is_none_or(leads);
             ready &= !counts || !matches!(state, State::Starting(_));
             let fails_for = failing_since.map(|since| since.elapsed());
             let too_long = followers.is_some_and(|(group, patience)| !leads(group) && fails_for >= Some(patience));
+            let is_forbidden = check.is_forbidden_to_followers(leads);
+            ready &= !is_forbidden;
             lines.push_str(&match state {
+                State::Starting(why) | State::Failing(why, _) if is_forbidden => {
+                    format!("[!] {name} forbidden, so that this replica could not take over: {why}\n")
+                }
                 State::Passing => format!("[+] {name} ok\n"),
                 State::Failing(why, last) if too_long && last.elapsed() < FORGOTTEN => {
                     ready = false;
@@ -287,6 +302,22 @@ impl Health {
     }
 }
 
+impl Checked {
+    /// Whether a replica that follows could do nothing if it led: it is forbidden what it has never read, or what it has not
+    /// been allowed to read for too long.
+    fn is_forbidden_to_followers(&self, leads: impl Fn(Group) -> bool) -> bool {
+        let Some((_, patience)) = self.rights.filter(|(group, _)| !leads(*group)) else { return false };
+        let is_forbidden = matches!(self.told, Some((Reason::Forbidden, _)));
+        let for_long = || self.failing_since.is_some_and(|since| since.elapsed() >= patience);
+        is_forbidden
+            && match &self.state {
+                State::Starting(_) => true,
+                State::Failing(_, last) => for_long() && last.elapsed() < FORGOTTEN,
+                State::Passing | State::Absent(_) => false,
+            }
+    }
+}
+
 impl Check {
     fn set(&self, state: State) -> Option<State> {
         let mut inner = self.health.lock();
@@ -310,6 +341,16 @@ impl Check {
         if let Some(checked) = self.health.lock().checks.get_mut(self.name) {
             checked.followers = Some((group, patience));
         }
+    }
+
+    /// From now on a follower of the group is not ready while it is forbidden what this checks: at once where it was never
+    /// allowed, and after [`RIGHTS`] otherwise.
+    #[must_use]
+    pub fn rights_count_for_followers(self, group: Group) -> Self {
+        if let Some(checked) = self.health.lock().checks.get_mut(self.name) {
+            checked.rights = Some((group, RIGHTS));
+        }
+        self
     }
 
     /// It works. Says so once.

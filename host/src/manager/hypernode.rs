@@ -88,10 +88,12 @@ struct Checks {
 
 impl Checks {
     fn new(health: &Health) -> Self {
+        let group = Group::HyperNode;
+        let hyper_nodes = health.check_of_controller("hypernodes", group, HYPER_NODE);
         Self {
-            nodes: health.check_of_leader("nodes", Group::HyperNode),
-            hyper_nodes: health.check_of_controller("hypernodes", Group::HyperNode, HYPER_NODE),
-            config: health.check_of_leader("config", Group::HyperNode),
+            nodes: health.check_of_leader("nodes", group).rights_count_for_followers(group),
+            hyper_nodes: hyper_nodes.rights_count_for_followers(group),
+            config: health.check_of_leader("config", group).rights_count_for_followers(group),
             reports: health.optional("discoverysources"),
             verbs: health.optional("verbs"),
             status: health.optional("status"),

@@ -46,8 +46,9 @@ pub struct Sources {
     running: BTreeMap<String, Running>,
     /// What the cluster says about sources, running or not.
     known: BTreeMap<String, Known>,
-    /// The last document that could be read.
+    /// The last document that could be read, and why there is no newer one.
     document: Option<Arc<Document>>,
+    unreadable: Option<(Reason, String)>,
     /// Removals that wait for a person, since the document names no source at all.
     removals: Removals,
     /// When deletions that did not succeed are tried again.
@@ -96,6 +97,7 @@ impl Sources {
             running: BTreeMap::new(),
             known: BTreeMap::new(),
             document: None,
+            unreadable: None,
             removals: Removals::default(),
             leftovers_at: None,
             tasks: JoinSet::new(),
@@ -160,6 +162,7 @@ impl Sources {
             let _ = running.mailbox.send(Command::Leave);
         }
         while self.tasks.join_next().await.is_some() {}
+        self.shared.reports.host_stops();
     }
 
     /// Writes were switched off or on: every source decides again what that means for it.
@@ -208,6 +211,7 @@ impl Sources {
             Load::NoKey => return self.unreadable(Reason::ConfigMissing, "the ConfigMap lacks its key"),
             Load::Invalid(error) => return self.unreadable(error.reason(), &error.to_string()),
         };
+        self.unreadable = None;
         for warning in &document.warnings {
             tracing::warn!(%warning, "configuration");
         }
@@ -260,7 +264,7 @@ impl Sources {
                     }
                     None => {
                         let known = self.known.get(source).map(|known| known.status.clone()).unwrap_or_default();
-                        self.shared.reports.publish(describe_invalid(source, known, message));
+                        self.shared.reports.publish(describe_invalid(source, known, Reason::InvalidConfig, message));
                     }
                 }
             }
@@ -270,10 +274,23 @@ impl Sources {
     }
 
     /// Nobody is removed by a document that cannot be read.
-    fn unreadable(&self, reason: Reason, message: &str) {
+    fn unreadable(&mut self, reason: Reason, message: &str) {
         tracing::warn!(reason = %reason, message, "configuration; what runs goes on");
         for running in self.running.values() {
             let _ = running.mailbox.send(Command::Invalid(reason, message.to_owned()));
+        }
+        self.unreadable = Some((reason, message.to_owned()));
+        self.say_unreadable();
+    }
+
+    /// What earlier lives of the host said of sources is not true any more where none of them can run.
+    fn say_unreadable(&self) {
+        let Some((reason, message)) = &self.unreadable else { return };
+        for (source, known) in &self.known {
+            if !self.running.contains_key(source) && known.status.state != Some(State::Disabled) {
+                let status = describe_invalid(source, known.status.clone(), *reason, message.clone());
+                self.shared.reports.publish(status);
+            }
         }
     }
 
@@ -363,7 +380,7 @@ impl Sources {
                 status.state = Some(State::Disabled);
                 status.message = "disabled or removed while the host was down; its HyperNodes stay".to_owned();
                 known.status.state = Some(State::Disabled);
-                self.shared.reports.publish(status);
+                self.shared.reports.publish_idle(status);
                 continue;
             }
             let is_unnamed = document.is_empty() && standing == Standing::Absent;
@@ -406,7 +423,7 @@ impl Sources {
                         Left::Behind
                     }
                 };
-                shared.reports.publish(status);
+                shared.reports.publish_idle(status);
                 left
             }));
         }
@@ -419,7 +436,10 @@ impl Sources {
         let object = match said {
             Said::Object(object) => object,
             // The first complete list may come late: then this is the moment to look at what was left.
-            Said::Complete => return self.leftovers(),
+            Said::Complete => {
+                self.say_unreadable();
+                return self.leftovers();
+            }
         };
         let mut verbs = Verbs::of(&object);
         let source = object.status.source.clone();

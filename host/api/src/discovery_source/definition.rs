@@ -35,6 +35,7 @@ pub fn definition() -> Value {
                 "subresources": { "status": {} },
                 "additionalPrinterColumns": [
                     { "name": "Source", "type": "string", "jsonPath": ".status.source" },
+                    { "name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status" },
                     { "name": "Plugin", "type": "string", "jsonPath": ".status.plugin.name" },
                     { "name": "Version", "type": "string", "jsonPath": ".status.plugin.version" },
                     { "name": "State", "type": "string", "jsonPath": ".status.state" },
@@ -64,7 +65,8 @@ fn status() -> Value {
         "type": "object",
         "properties": {
             "source": text("The source as the configuration names it."),
-            "state": text("What it is doing: Waiting, Serving, Held, Stale, Failed, Paused, Disabled or Observing."),
+            "observedGeneration": count("The metadata.generation of the object that this was written over."),
+            "state": text("What it is doing: Waiting, Serving, Held, Stale, Failed, Paused, Disabled, Observing or Stopped."),
             "message": text("Why, in one sentence."),
             "plugin": plugin(),
             "candidate": candidate(),

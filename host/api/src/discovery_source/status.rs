@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiscoverySourceStatus {
+    /// The `metadata.generation` of the object that this was written over. The object has no spec, so it says only that
+    /// the status is not older than the object; what the entry asks for is what the condition `Ready` is about.
+    #[serde(deserialize_with = "lenient::optional_integer", skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// The source as the configuration names it; the object's own name may be another text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub source: String,
@@ -103,6 +107,8 @@ pub enum State {
     Disabled,
     /// Rounds run and nothing is written.
     Observing,
+    /// No host runs: the last one stopped. Its HyperNodes stay.
+    Stopped,
     /// A word of a later version.
     #[default]
     #[serde(other)]
@@ -120,6 +126,7 @@ impl State {
         Self::Paused,
         Self::Disabled,
         Self::Observing,
+        Self::Stopped,
         Self::Unknown,
     ];
 
@@ -135,6 +142,7 @@ impl State {
             Self::Paused => "Paused",
             Self::Disabled => "Disabled",
             Self::Observing => "Observing",
+            Self::Stopped => "Stopped",
             Self::Unknown => "Unknown",
         }
     }
@@ -250,6 +258,16 @@ pub enum PluginOrigin {
     #[default]
     #[serde(other)]
     Unknown,
+}
+
+impl DiscoverySourceStatus {
+    /// The same, said of that generation of the object.
+    #[must_use]
+    pub fn observed(mut self, generation: Option<i64>) -> Self {
+        self.observed_generation = generation;
+        self.conditions.iter_mut().for_each(|condition| condition.observed_generation = generation);
+        self
+    }
 }
 
 /// How much of the cluster a result covers.

@@ -64,7 +64,7 @@ pub(super) fn of(status: &DiscoverySourceStatus, configuration: &Configuration<'
                 command: configuration.about(cause, status),
             }));
         }
-        State::Serving | State::Held | State::Disabled | State::Observing | State::Unknown => {}
+        State::Serving | State::Held | State::Disabled | State::Observing | State::Stopped | State::Unknown => {}
     }
     waits
 }

@@ -65,6 +65,7 @@ mod tests {
         let invalid = crate::discovery::supervisor::describe_invalid(
             "ufm",
             DiscoverySourceStatus::default(),
+            topoloom_api::Reason::InvalidConfig,
             "line 3: interval".to_owned(),
         );
         reports.publish(invalid);

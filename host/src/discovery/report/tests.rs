@@ -69,6 +69,7 @@ impl<F: Fn(&str, Duration) -> Answer + Send + Sync + 'static> Server<F> {
             Answer::Stored => {
                 let mut stored = DiscoverySource::new("x");
                 stored.metadata.uid = Some("1".into());
+                stored.metadata.generation = Some(1);
                 (StatusCode::OK, serde_json::to_value(stored).unwrap())
             }
             Answer::Refused(code, message, details) => {
@@ -351,4 +352,36 @@ async fn what_waits_for_writes_to_be_allowed_is_neither_failed_nor_dropped() {
     let [at] = server.times("a/status")[..] else { panic!("written more than once") };
     assert!(at <= 3606 * S, "{at:?}");
     assert!(server.times(EVENTS).is_empty(), "nothing was told as given up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_condition_says_of_which_generation_of_its_object_it_speaks() {
+    let server = Server::new(|_, _| Answer::Stored);
+    let reports = Arc::new(Reports::default());
+    reports.publish_idle(DiscoverySourceStatus { state: Some(State::Waiting), ..status("a", "1") });
+    let generations = |server: &Server<_>| -> Vec<Value> {
+        let written = server.bodies("a/status");
+        let words = |body: &Value| {
+            let said = &body["status"];
+            json!([
+                said["observedGeneration"],
+                said["conditions"][0]["type"],
+                said["conditions"][0]["observedGeneration"]
+            ])
+        };
+        written.iter().map(words).collect()
+    };
+    write(&reports, &server, async {
+        server.until(|server| !server.times("a/status").is_empty()).await;
+        assert_eq!(generations(&server), [json!([1, "Ready", 1])], "the one that the object was made with");
+        tokio::time::sleep(S).await;
+        // Somebody made it anew, or changed it.
+        let mut object = DiscoverySource::new("a");
+        (object.metadata.uid, object.metadata.generation) = (Some("1".into()), Some(7));
+        object.status = reports.get("a").expect("it was said").observed(Some(1));
+        reports.observed(&object);
+        server.until(|server| server.times("a/status").len() == 2).await;
+        assert_eq!(generations(&server)[1], json!([7, "Ready", 7]));
+    })
+    .await;
 }

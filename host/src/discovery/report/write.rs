@@ -91,6 +91,7 @@ impl Writer {
         self.reports.with(&source, |entry| {
             entry.uid = object.metadata.uid;
             entry.version = object.metadata.resource_version;
+            entry.generation = object.metadata.generation;
             entry.written = Some(status);
         });
         if was_absent {
@@ -105,6 +106,7 @@ impl Writer {
             let metadata = found.map(|object| object.metadata).unwrap_or_default();
             entry.uid = metadata.uid;
             entry.version = metadata.resource_version;
+            entry.generation = metadata.generation;
         });
         Ok(())
     }
@@ -123,6 +125,7 @@ impl Writer {
             self.reports.with(source, |entry| {
                 entry.uid = None;
                 entry.version = None;
+                entry.generation = None;
                 entry.written = None;
             });
         }
@@ -136,8 +139,12 @@ impl Writer {
     }
 
     /// The version that the status is written over: a leader that is late must not undo what the next one said (decision
-    /// M4).
-    async fn apply(&self, status: &DiscoverySourceStatus, base: Base) -> Result<DiscoverySource, Refusal> {
+    /// M4). Answers what was written, and the object.
+    async fn apply(
+        &self,
+        mut status: DiscoverySourceStatus,
+        base: Base,
+    ) -> Result<(DiscoverySourceStatus, DiscoverySource), Refusal> {
         let name = object_name(&status.source);
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         let version = match base {
@@ -145,12 +152,15 @@ impl Writer {
             Base::Absent => {
                 let body = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}});
                 let made = self.api.patch(&name, &parameters, &Patch::Apply(&body)).await;
-                made.map_err(|error| Refusal::of(&error))?.metadata.resource_version
+                let made = made.map_err(|error| Refusal::of(&error))?.metadata;
+                status = status.observed(made.generation);
+                made.resource_version
             }
         };
         let metadata = json!({"name": name, "resourceVersion": version});
         let body = json!({"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status});
-        self.api.patch_status(&name, &parameters, &Patch::Apply(&body)).await.map_err(|error| Refusal::of(&error))
+        let object = self.api.patch_status(&name, &parameters, &Patch::Apply(&body)).await;
+        Ok((status, object.map_err(|error| Refusal::of(&error))?))
     }
 }
 
@@ -165,8 +175,8 @@ impl Work<String> for Writer {
             {
                 return Ok(Outcome::Again(pause));
             }
-            let looked = match self.apply(&status, base).await {
-                Ok(object) => {
+            let looked = match self.apply(status, base).await {
+                Ok((status, object)) => {
                     self.written(status, object);
                     return Ok(Outcome::Done);
                 }

@@ -6,10 +6,11 @@ use topoloom_api::discovery_source::{CandidateStatus, ComparisonStatus, RefusalS
 use topoloom_core::plugin::Digest;
 use topoloom_core::plugin::rollout::{Comparison, Rollout, Stage, Step};
 
-use super::state::{Report, integer, seconds};
+use super::state::{Report, integer};
 use super::swap::stage_word;
 use crate::cluster::events::Urgency;
 use crate::delivery::Offer;
+use crate::discovery::ready::seconds;
 use crate::discovery::revision::Refused;
 
 /// Everything that the sentence depends on.

@@ -1,6 +1,6 @@
 //! What a source says about itself: one status, and the Events on its way there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -17,9 +17,10 @@ use super::removal::Removal;
 use super::wake::Drift;
 use crate::cluster::Reason as Cause;
 use crate::cluster::events::Urgency;
-use crate::discovery::compat::Assumed;
 use crate::cluster::pause;
+use crate::discovery::compat::Assumed;
 use crate::discovery::decide::Decision;
+use crate::discovery::ready::seconds;
 use crate::discovery::revision::{self, Revision};
 use crate::manager::hypernode::rival::Rival;
 use crate::text;
@@ -57,6 +58,9 @@ pub(super) struct Report {
     /// Which part of the entry the plugin left out.
     left_out: Option<String>,
     pub(super) disabled: bool,
+    /// A revision has served in this life of the host, and the conditions that were set in it.
+    pub(super) has_served: bool,
+    pub(super) fresh: BTreeSet<ConditionType>,
 }
 
 impl Report {
@@ -88,6 +92,8 @@ impl Report {
             warnings: Vec::new(),
             left_out: None,
             disabled: false,
+            has_served: false,
+            fresh: BTreeSet::new(),
         };
         let serving = report.status.plugin.iter().map(|plugin| (&plugin.digest, &plugin.name, &plugin.version));
         let previous = report.status.previous.iter().map(|kept| (&kept.digest, &kept.name, &kept.version));
@@ -105,6 +111,7 @@ impl Report {
     pub(super) fn set(&mut self, type_: ConditionType, status: bool, reason: Reason, message: impl Into<String>) {
         let now = seconds(Timestamp::now());
         let message = text::clip(message.into(), MESSAGE);
+        self.fresh.insert(type_);
         set_condition(
             &mut self.status.conditions,
             Condition::new(type_, ConditionStatus::from(status), reason, message),
@@ -172,6 +179,7 @@ impl Report {
 
     /// A revision serves.
     pub(super) fn revision(&mut self, revision: &Revision) {
+        self.has_served = true;
         let names = (revision.description.name.clone(), revision.description.version.clone());
         self.names.insert(revision.plugin.digest().to_string(), names);
         self.status.plugin = Some(PluginStatus {
@@ -568,11 +576,6 @@ impl Report {
             self.status.groups_by_tier.clear();
         }
     }
-}
-
-/// A time as Kubernetes writes it.
-pub(super) fn seconds(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 pub(super) fn integer(number: usize) -> i64 {

@@ -1,11 +1,13 @@
 //! All that a source says about itself in one word, one sentence, and the Events that are worth one.
 
+use jiff::Timestamp;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
 use topoloom_api::discovery_source::{DiscoverySourceStatus, Held, State};
 
 use super::state::Report;
 use crate::cluster::events::Urgency;
 use crate::discovery::decide::NO_SUCH_LABEL;
+use crate::discovery::ready::{self, PARTS, Runs};
 
 /// The first sentence of what is held: the column of a table; all of it stands in `held` and in the condition.
 fn first_sentence(held: &Held) -> Option<String> {
@@ -22,15 +24,20 @@ pub fn removal_held(mut status: DiscoverySourceStatus, held: &Held) -> Discovery
     status.state = Some(State::Held);
     status.message = first_sentence(held).unwrap_or_default();
     status.held = Some(held.clone());
+    // Always the same time: a status is written when its content changes.
+    ready::set(&mut status, Runs::Otherwise, held.since.parse().unwrap_or_default());
+    status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
     status
 }
 
 impl Report {
     /// The status as it is now.
-    pub(super) fn status(&mut self, paused: bool, observing: bool) -> DiscoverySourceStatus {
-        let bad = [ConditionType::Configured, ConditionType::Loaded, ConditionType::Discovered, ConditionType::Applied];
+    pub(super) fn status(&mut self, paused: bool, observing: bool, runs: Runs) -> DiscoverySourceStatus {
+        if !self.has_served && self.fresh.iter().any(|type_| PARTS.contains(type_) && self.is_false(*type_)) {
+            self.forget_another_process();
+        }
         let first_bad =
-            bad.into_iter().filter(|type_| self.is_false(*type_)).find_map(|type_| self.find(type_)).cloned();
+            PARTS.into_iter().filter(|type_| self.is_false(*type_)).find_map(|type_| self.find(type_)).cloned();
         let works = self.status.plugin.is_some() && self.status.groups.is_some();
         let failing = first_bad.as_ref().filter(|condition| {
             // A plugin that waits or was refused takes nothing from the one that serves.
@@ -62,11 +69,24 @@ impl Report {
                 .or_else(|| first_bad.map(|condition| condition.message))
                 .unwrap_or_else(|| sentence(&self.status, paused));
         }
+        ready::set(&mut self.status, runs, Timestamp::now());
         self.status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
         match &self.removal_held {
             Some(held) => removal_held(self.status.clone(), held),
             None => self.status.clone(),
         }
+    }
+
+    /// Nothing can run: what an earlier process counted and found is no word of this one. What the source needs to go on
+    /// one day stays.
+    fn forget_another_process(&mut self) {
+        let status = &mut self.status;
+        (status.nodes, status.groups, status.overlaps) = (None, None, None);
+        status.groups_by_tier.clear();
+        status.diagnostics.clear();
+        status.tier_conflicts.clear();
+        let said: Vec<&str> = self.fresh.iter().map(|type_| type_.as_str()).collect();
+        status.conditions.retain(|condition| said.contains(&&*condition.type_));
     }
 
     /// What changed in a way that a person should hear of.
@@ -75,6 +95,10 @@ impl Report {
         for condition in &status.conditions {
             let old = self.said.iter().find(|old| old.type_ == condition.type_);
             if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {
+                continue;
+            }
+            if condition.type_ == ConditionType::Ready.as_str() {
+                // It follows from the others.
                 continue;
             }
             if status.held.is_some() && condition.type_ == ConditionType::Applied.as_str() {

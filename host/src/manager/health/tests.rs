@@ -221,6 +221,58 @@ async fn r6_a_follower_that_has_not_read_the_lease_for_too_long_could_not_take_o
     }
 }
 
+fn forbidden() -> Refusal {
+    Refusal { reason: Reason::Forbidden, message: "nodes is forbidden".into(), retry_after: None }
+}
+
+#[tokio::test]
+async fn r6_a_follower_that_was_never_allowed_to_read_what_it_needs_is_not_ready_and_a_cold_cache_does_not_count() {
+    let (health, staged) = process(S);
+    staged.becomes(follows());
+    let nodes = health.check_of_leader("nodes", Group::HyperNode).rights_count_for_followers(Group::HyperNode);
+    assert_eq!(ask(&health, "/readyz").await.0, 200, "its cache is cold");
+    nodes.fail(&trouble());
+    assert_eq!(ask(&health, "/readyz").await.0, 200, "an API server that fails, fails for all");
+    nodes.fail(&forbidden());
+    let (code, text) = ask(&health, "/readyz").await;
+    assert_eq!(code, 503, "{text}");
+    let said = "[!] nodes forbidden, so that this replica could not take over: nodes is forbidden\n";
+    assert!(text.contains(said), "{text}");
+    // The rule is there.
+    nodes.pass();
+    assert_eq!(ask(&health, "/readyz").await.0, 200);
+}
+
+#[tokio::test]
+async fn r6_a_follower_that_loses_a_right_is_not_ready_after_the_time_that_an_update_waits() {
+    let (health, staged) = process(S);
+    staged.becomes(follows());
+    let nodes = health.check_of_leader("nodes", Group::HyperNode).rights_count_for_followers(Group::HyperNode);
+    nodes.pass();
+    nodes.fail(&forbidden());
+    let (code, text) = ask(&health, "/readyz").await;
+    assert_eq!(code, 200, "the rules may be in the middle of a change: {text}");
+    let since = |ago: Duration| {
+        health.lock().checks.get_mut("nodes").unwrap().failing_since = Some(Instant::now() - ago);
+    };
+    since(RIGHTS);
+    assert_eq!(ask(&health, "/readyz").await.0, 503);
+    // A leader goes on with what is in force.
+    staged.becomes(Role::Leader);
+    assert_eq!(ask(&health, "/readyz").await.0, 200);
+    staged.becomes(follows());
+    nodes.fail(&trouble());
+    assert_eq!(ask(&health, "/readyz").await.0, 200, "now it is something else that is wrong");
+}
+
+#[test]
+fn the_time_for_rights_is_that_of_the_chart() {
+    let values = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/chart/topoloom/values.yaml");
+    let values = std::fs::read_to_string(values).unwrap();
+    let seconds = values.lines().find_map(|line| line.strip_prefix("minReadySeconds: ")).unwrap();
+    assert_eq!(Duration::from_secs(seconds.trim().parse().unwrap()), RIGHTS);
+}
+
 #[tokio::test]
 async fn m1_a_controller_waits_while_what_it_needs_is_absent() {
     let (health, staged) = process(S);

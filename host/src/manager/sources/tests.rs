@@ -10,6 +10,9 @@ use kube::client::Body;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::sync::watch;
+use topoloom_api::DiscoverySource;
+use topoloom_api::condition::{Condition, ConditionStatus, ConditionType};
+use topoloom_api::discovery_source::NodeCoverage;
 
 use super::*;
 use crate::cluster::events::Events;
@@ -48,6 +51,7 @@ struct Scene {
     left: Arc<AtomicU32>,
     /// Whether the API server leaves what is told about crashes without an answer.
     silent: Arc<AtomicBool>,
+    reports: Arc<Reports>,
     stop: CancellationToken,
     running: JoinSet<()>,
     _rival: watch::Sender<rival::Rival>,
@@ -56,6 +60,13 @@ struct Scene {
 impl Scene {
     /// Nothing runs yet, and the first time is over in which a list of Nodes waits for wishes.
     fn new(breaks: u32) -> Self {
+        let scene = Self::after(breaks, Vec::new());
+        scene.configure(&[]);
+        scene
+    }
+
+    /// No configuration was read yet, and an earlier life of the host left these objects.
+    fn after(breaks: u32, earlier: Vec<DiscoverySource>) -> Self {
         let (tells, told) = unbounded_channel();
         let (left, silent) = (Arc::new(AtomicU32::new(breaks)), Arc::new(AtomicBool::new(false)));
         let stop = CancellationToken::new();
@@ -64,13 +75,14 @@ impl Scene {
         let shared = Arc::new(shared(&server(tells, &left, &silent), &mut registry, rival, &stop));
         let (loads, heard) = unbounded_channel();
         let (says, said) = unbounded_channel();
+        earlier.into_iter().for_each(|object| says.send(Said::Object(Box::new(object))).unwrap());
         says.send(Said::Complete).unwrap();
+        let reports = Arc::clone(&shared.reports);
         let sources = Sources::new(Arc::clone(&shared), stop.clone());
         let mut running = JoinSet::new();
         running.spawn(sources.run(Standby::new(shared), heard, said));
-        let scene = Self { loads, told, crashes: Vec::new(), registry, left, silent, stop, running, _rival: rivals };
-        scene.configure(&[]);
-        scene
+        let crashes = Vec::new();
+        Self { loads, told, crashes, registry, left, silent, reports, stop, running, _rival: rivals }
     }
 
     /// A document with these sources, each with the plugin that it wants.
@@ -293,4 +305,67 @@ async fn what_is_said_about_a_source_while_it_waits_to_begin_anew_counts() {
     let (begun, _) = scene.next("breaks").await;
     assert_eq!((begun.at - back).as_secs(), 0);
     scene.end().await;
+}
+
+/// What a source said that ran well in an earlier life of the host.
+fn ran_well(source: &str) -> DiscoverySource {
+    let applied = Condition::new(ConditionType::Applied, ConditionStatus::True, Reason::Ok, "all is written");
+    let mut object = DiscoverySource::new(source);
+    object.status = DiscoverySourceStatus {
+        source: source.into(),
+        state: Some(State::Serving),
+        groups: Some(3),
+        nodes: Some(NodeCoverage { covered: 5, total: 6 }),
+        config_hash: Some("of then".into()),
+        on_removal: Some(OnRemoval::Delete),
+        conditions: vec![applied],
+        ..DiscoverySourceStatus::default()
+    };
+    object
+}
+
+/// Its conditions, each in three words.
+fn said(status: &DiscoverySourceStatus) -> Vec<String> {
+    let words = |said: &Condition| format!("{} {} {}", said.type_, said.status, said.reason);
+    status.conditions.iter().map(words).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_with_a_bad_document_or_entry_a_source_has_failed_and_counts_nothing() {
+    let entry = "networkTopologyDiscovery:\n- {source: calm, enabled: true, mode: nonsense}\n";
+    for (load, reason) in [
+        (Load::NoConfigMap, "ConfigMissing"),
+        (Load::NoKey, "ConfigMissing"),
+        (Load::Valid(config::parse(entry).unwrap()), "InvalidConfig"),
+    ] {
+        let scene = Scene::after(0, vec![ran_well("calm")]);
+        scene.loads.send(load).unwrap();
+        tokio::time::sleep(FIRST_ANEW).await;
+        let status = scene.reports.get("calm").expect("it is said");
+        assert_eq!((status.state, status.groups, status.nodes), (Some(State::Failed), None, None), "{status:#?}");
+        assert_eq!(said(&status), [format!("Configured False {reason}"), format!("Ready False {reason}")]);
+        // What it needs to go on one day stays.
+        assert_eq!((status.config_hash.as_deref(), status.on_removal), (Some("of then"), Some(OnRemoval::Delete)));
+        scene.end().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_the_host_has_stopped_every_source_that_is_not_off_says_that_no_host_runs() {
+    let mut off = ran_well("off");
+    off.status.state = Some(State::Disabled);
+    let mut kept = ran_well("kept");
+    kept.status.on_removal = Some(OnRemoval::Keep);
+    let scene = Scene::after(0, vec![kept, off]);
+    scene.configure(&[("calm", "x")]);
+    tokio::time::sleep(FIRST_ANEW).await;
+    let reports = Arc::clone(&scene.reports);
+    scene.end().await;
+    let calm = reports.get("calm").expect("it ran");
+    assert_eq!(calm.state, Some(State::Stopped));
+    assert!(calm.message.starts_with("no host runs") && said(&calm).contains(&"Ready Unknown HostStopped".to_owned()));
+    // What is gone from the configuration is off, and stays so.
+    let gone = reports.get("kept").expect("it is told");
+    assert_eq!((gone.state, said(&gone)), (Some(State::Disabled), vec!["Ready False Disabled".to_owned()]));
+    assert!(reports.get("off").is_none(), "nothing is said of it");
 }
