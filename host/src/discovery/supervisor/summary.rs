@@ -33,7 +33,11 @@ pub fn removal_held(mut status: DiscoverySourceStatus, held: &Held) -> Discovery
 impl Report {
     /// The status as it is now.
     pub(super) fn status(&mut self, paused: bool, observing: bool, runs: Runs) -> DiscoverySourceStatus {
-        if !self.has_served && self.fresh.iter().any(|type_| PARTS.contains(type_) && self.is_false(*type_)) {
+        let is_broken = |type_: &ConditionType| {
+            let found = self.find(*type_).filter(|condition| condition.status == "False");
+            PARTS.contains(type_) && found.is_some_and(|condition| condition.reason != Reason::Pending.as_str())
+        };
+        if !self.has_served && self.fresh.iter().any(is_broken) {
             self.forget_another_process();
         }
         let first_bad =
