@@ -571,7 +571,7 @@ fn by_the_words(world: &World, result: &[&Object]) -> Option<&'static str> {
     };
     let still: BTreeSet<String> = result.iter().flat_map(|object| direct(object)).collect();
     let exists = |node: &String| world.now.contains_key(node);
-    let placed: BTreeSet<String> = world.stored.iter().flat_map(|object| direct(object)).filter(exists).collect();
+    let placed: BTreeSet<String> = world.stored.iter().flat_map(direct).filter(exists).collect();
     let lately: BTreeSet<String> = world.losses.names().map(ToString::to_string).filter(exists).collect();
     let reference: BTreeSet<String> = placed.union(&lately).cloned().collect();
     let lost = reference.difference(&still).count();
