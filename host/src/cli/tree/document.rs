@@ -65,7 +65,7 @@ impl Stored {
         Self {
             name: object.name.to_string(),
             content: Content::of(&object.spec, &object.labels, object.description.as_ref()),
-            node_count: index.get(&object.name).and_then(|count| u64::try_from(count.nodes).ok()),
+            node_count: index.get(&object.name).map(|count| count.nodes),
             stored_node_count: stored,
         }
     }

@@ -46,8 +46,9 @@ impl Report {
         let failing = first_bad.as_ref().filter(|condition| {
             // A plugin that waits or was refused takes nothing from the one that serves.
             let is_loading = condition.type_ == ConditionType::Loaded.as_str();
-            ![Reason::Observing.as_str(), Reason::Pending.as_str()].contains(&&*condition.reason)
-                && !(is_loading && works && !self.is_false(ConditionType::Discovered))
+            let is_harmless = is_loading && works && !self.is_false(ConditionType::Discovered);
+            let is_wished = [Reason::Observing.as_str(), Reason::Pending.as_str()].contains(&&*condition.reason);
+            !is_harmless && !is_wished
         });
         let state = if self.disabled {
             State::Disabled
