@@ -115,7 +115,7 @@ struct Pausing {
     pauses: Pauses,
     conflicts: u32,
     until: Instant,
-    /// Somebody else wrote in between, and it is decided again at once.
+    /// Another client wrote in between, and it is decided again at once.
     is_quick: bool,
 }
 

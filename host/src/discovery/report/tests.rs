@@ -375,7 +375,7 @@ async fn every_condition_says_of_which_generation_of_its_object_it_speaks() {
         server.until(|server| !server.times("a/status").is_empty()).await;
         assert_eq!(generations(&server), [json!([1, "Ready", 1])], "the one that the object was made with");
         tokio::time::sleep(S).await;
-        // Somebody made it anew, or changed it.
+        // Another client made it anew, or changed it.
         let mut object = DiscoverySource::new("a");
         (object.metadata.uid, object.metadata.generation) = (Some("1".into()), Some(7));
         object.status = reports.get("a").expect("it was said").observed(Some(1));

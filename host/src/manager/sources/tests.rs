@@ -365,7 +365,7 @@ async fn after_the_host_has_stopped_every_source_that_is_not_off_says_that_no_ho
     assert_eq!(calm.state, Some(State::Stopped));
     assert!(calm.message.starts_with("no host runs") && said(&calm).contains(&"Ready Unknown HostStopped".to_owned()));
     // What is gone from the configuration is off, and stays so.
-    let gone = reports.get("kept").expect("it is told");
+    let gone = reports.get("kept").expect("it is reported");
     assert_eq!((gone.state, said(&gone)), (Some(State::Disabled), vec!["Ready False Disabled".to_owned()]));
     assert!(reports.get("off").is_none(), "nothing is said of it");
 }
