@@ -60,7 +60,7 @@ async fn the_rules_of_the_chart_are_all_that_the_host_needs() -> Result<()> {
         "tier 1 ex.io/rack=y (1): b",
     ];
     scene.until(&tree).await;
-    // Whoever waits for it with kubectl, as a pipeline does, goes on.
+    // A pipeline that waits for it with kubectl goes on.
     scene.plane.kubectl(&["wait", "dsrc/label", "--for=condition=Ready", "--timeout=45s"]).await?;
     let object = scene.source("label").await?;
     let generation = object.metadata.generation;
