@@ -23,6 +23,9 @@ const SMALL: usize = 256 << 10;
 const TOGETHER: usize = 32 << 20;
 /// What is reserved comes in pieces of this size: a semaphore counts no further than to 2^29 on small machines.
 const PIECE: usize = 1 << 10;
+/// Bytes behind what counts that are read and thrown away: a client that is still sending when its connection ends loses the
+/// answer.
+const DISCARDED: usize = 32 << 20;
 /// How long a body may take, and the wait for room for it.
 const READ: Duration = Duration::from_secs(10);
 
@@ -104,12 +107,13 @@ pub async fn bind(body: Body) -> Result<Vec<u8>, String> {
 
 async fn read(body: Body, most: usize) -> Result<Vec<u8>, String> {
     let whole = async {
-        let (mut stream, mut bytes) = (body.into_data_stream(), Vec::new());
+        let (mut stream, mut bytes, mut came) = (body.into_data_stream(), Vec::new(), 0_usize);
         while let Some(piece) = stream.next().await {
             let piece = piece.map_err(|error| format!("the body cannot be read: {error}"))?;
             let room = most.saturating_sub(bytes.len());
             bytes.extend_from_slice(piece.get(..room).unwrap_or(&piece));
-            if piece.len() >= room {
+            came = came.saturating_add(piece.len());
+            if came >= most.saturating_add(DISCARDED) {
                 break;
             }
         }
@@ -166,6 +170,22 @@ mod tests {
         assert_eq!(third.answered(vec![b' '; 1 << 20]).map(|answer| answer.len()), Ok(1 << 20));
         drop(first);
         assert!(asked().await.answered(vec![b' '; 20 << 20]).is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_is_too_long_is_taken_from_the_client_all_the_same_within_a_bound() {
+        let taken = async |pieces: usize| {
+            let left = Arc::new(std::sync::atomic::AtomicUsize::new(pieces));
+            let count = Arc::clone(&left);
+            let stream = futures::stream::iter((0..pieces).map(move |_| {
+                count.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+                Ok::<_, std::io::Error>(Bytes::from(vec![b' '; 1 << 20]))
+            }));
+            let kept = bind(Body::from_stream(stream)).await.map(|bytes| bytes.len());
+            assert_eq!(kept, Ok(BIND));
+            left.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        assert_eq!((taken(17).await, taken(100).await > 60), (0, true));
     }
 
     #[tokio::test]
