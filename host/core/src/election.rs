@@ -23,6 +23,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::version::ResourceVersion;
+
 #[cfg(test)]
 mod histories;
 #[cfg(test)]
@@ -43,7 +45,7 @@ pub struct Timing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Its resourceVersion.
-    pub version: Arc<str>,
+    pub version: ResourceVersion,
     /// Who holds it; empty: nobody.
     pub holder: Arc<str>,
     /// Who gave it back, where it was given back.
@@ -60,7 +62,7 @@ pub enum Observation {
     /// The Lease.
     Present(Record),
     /// There is none; with the version of its deletion, where a watch told it.
-    Absent(Option<Arc<str>>),
+    Absent(Option<ResourceVersion>),
 }
 
 /// How something was seen.
@@ -82,12 +84,12 @@ pub enum Order {
     /// Write ourselves into it: create it without a base, replace that version otherwise.
     Claim {
         /// The version to replace.
-        base: Option<Arc<str>>,
+        base: Option<ResourceVersion>,
         /// How often it will have changed hands.
         transitions: u32,
     },
     /// Renew this version.
-    Renew(Arc<str>),
+    Renew(ResourceVersion),
     /// It is over.
     Stop(Lost),
 }
@@ -118,7 +120,7 @@ impl std::fmt::Display for Lost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// The API server confirmed it, with this version.
-    Confirmed(Arc<str>),
+    Confirmed(ResourceVersion),
     /// The Lease is not what it was: read it again.
     Conflict,
     /// No answer, or a refusal that says nothing about the Lease. It may have been written.
@@ -158,7 +160,7 @@ enum State {
         read_at: Option<Duration>,
     },
     Leading {
-        version: Arc<str>,
+        version: ResourceVersion,
         /// When the last confirmed renewal was sent.
         confirmed: Duration,
         /// When the next one is due.
@@ -219,7 +221,7 @@ impl Candidate {
                 match () {
                     () if *due > now => Order::Wait(end.min(*due)),
                     () if *doubts => Order::Read,
-                    () => Order::Renew(Arc::clone(version)),
+                    () => Order::Renew(version.clone()),
                 }
             }
             State::Outside { not_before, .. } if *not_before > now => Order::Wait(*not_before),
@@ -258,7 +260,7 @@ impl Candidate {
                 let (other, theirs) = match &observation {
                     Observation::Present(record) if record.holder == self.me => {
                         if seen == Seen::Read {
-                            *version = Arc::clone(&record.version);
+                            version.clone_from(&record.version);
                             *doubts = false;
                             *due = now;
                         }
@@ -267,7 +269,7 @@ impl Candidate {
                     Observation::Present(record) => (Lost::Taken(Arc::clone(&record.holder)), Some(&record.version)),
                     Observation::Absent(version) => (Lost::Deleted, version.as_ref()),
                 };
-                let order = theirs.and_then(|theirs| compare(theirs, version));
+                let order = theirs.and_then(|theirs| theirs.partial_cmp(version));
                 match (seen, order) {
                     (Seen::Read, _) | (Seen::Watch, Some(std::cmp::Ordering::Greater)) => {
                         self.lose(other);
@@ -310,7 +312,7 @@ impl Candidate {
     }
 
     /// A claim or a renewal that was sent then was answered now.
-    pub fn answered(&mut self, sent: Duration, now: Duration, base: Option<&Arc<str>>, answer: Answer) {
+    pub fn answered(&mut self, sent: Duration, now: Duration, base: Option<&ResourceVersion>, answer: Answer) {
         let retry = self.timing.retry_period;
         match (&mut self.state, answer) {
             (State::Lost(_), _) => {}
@@ -375,9 +377,9 @@ impl Candidate {
 
     /// The version that a holder gives back.
     #[must_use]
-    pub fn release(&self) -> Option<Arc<str>> {
+    pub fn release(&self) -> Option<ResourceVersion> {
         match &self.state {
-            State::Leading { version, .. } => Some(Arc::clone(version)),
+            State::Leading { version, .. } => Some(version.clone()),
             _ => None,
         }
     }
@@ -395,7 +397,7 @@ impl Held {
 }
 
 impl Known {
-    fn version(&self) -> Option<&Arc<str>> {
+    fn version(&self) -> Option<&ResourceVersion> {
         match self {
             Self::Free(record) | Self::Held { record, .. } | Self::Mine(record) => Some(&record.version),
             Self::Unread | Self::Absent { .. } => None,
@@ -408,7 +410,7 @@ impl Known {
             Observation::Present(record) => Some(&record.version),
             Observation::Absent(version) => version.as_ref(),
         };
-        let order = theirs.zip(self.version()).and_then(|(theirs, ours)| compare(theirs, ours));
+        let order = theirs.zip(self.version()).and_then(|(theirs, ours)| theirs.partial_cmp(ours));
         order == Some(std::cmp::Ordering::Less)
     }
 
@@ -465,12 +467,5 @@ impl Known {
 
 fn claim(record: &Record, hands: u32) -> Order {
     let transitions = record.transitions.saturating_add(hands);
-    Order::Claim { base: Some(Arc::clone(&record.version)), transitions }
-}
-
-/// Which of two versions of one object is newer, where both are numbers: that is what every API server gives, and what
-/// Kubernetes promises since 1.35.
-fn compare(left: &str, right: &str) -> Option<std::cmp::Ordering> {
-    let (left, right): (u64, u64) = (left.parse().ok()?, right.parse().ok()?);
-    Some(left.cmp(&right))
+    Order::Claim { base: Some(record.version.clone()), transitions }
 }

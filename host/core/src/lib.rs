@@ -14,6 +14,7 @@
 //! | [`near`] | which of the known texts a slip of the keyboard meant |
 //! | [`plugin`] | what a plugin may do, how it ended, and when it is tried again |
 //! | [`queue`] | which key is worked on next, and when one that failed is tried again |
+//! | [`version`] | the order of resourceVersions |
 
 pub mod controllers;
 pub mod election;
@@ -24,3 +25,4 @@ pub mod queue;
 pub mod snapshot;
 pub mod status;
 pub mod topology;
+pub mod version;

@@ -27,6 +27,7 @@ use kube::Api;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use topoloom_core::election::{Answer, Candidate, Lost, Observation, Order, Seen, Standing, Timing};
+use topoloom_core::version::ResourceVersion;
 
 use super::health::Check;
 use super::options::LeaseOptions;
@@ -460,7 +461,7 @@ impl Runner {
         &mut self,
         api: &Api<Lease>,
         sent: Duration,
-        base: Option<Arc<str>>,
+        base: Option<ResourceVersion>,
         lease: Lease,
         watched: &mut (impl futures::Stream<Item = Result<Option<Lease>, Refusal>> + Unpin),
     ) {
@@ -475,9 +476,9 @@ impl Runner {
         let answer = match self.during(sent, request, watched).await {
             Came::Answer(Ok(lease)) => {
                 self.check.pass();
-                let version = lease.metadata.resource_version.clone().unwrap_or_default();
+                let version = lease.metadata.resource_version.as_deref().into();
                 self.stored = Some(lease);
-                Answer::Confirmed(version.into())
+                Answer::Confirmed(version)
             }
             Came::Answer(Err(error)) => {
                 let refusal = Refusal::of(&error);

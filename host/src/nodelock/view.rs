@@ -26,6 +26,7 @@ use tokio::time::Instant;
 use topoloom_core::nodelock::attempt::{Node, Sight};
 use topoloom_core::nodelock::needs::{Backend, Key};
 use topoloom_core::nodelock::{Clock, GRACE, Held, Holder, Lock, Named, Pod, PodKey, Standing, Why, confirm, is_owner};
+use topoloom_core::version;
 
 use super::lock;
 use super::pods::{Seen, Slice};
@@ -733,12 +734,9 @@ fn ours(node: &NodeMeta) -> Annotations {
     about.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Versions are numbers that grow (Kubernetes 1.35 promises it). Where one is none, the newer answer counts.
+/// Of versions that cannot be compared, the one that came last counts.
 fn is_later(version: &str, than: &str) -> bool {
-    match (version.parse::<u128>(), than.parse::<u128>()) {
-        (Ok(version), Ok(than)) => version >= than,
-        _ => true,
-    }
+    version::compare(version, than).is_none_or(std::cmp::Ordering::is_ge)
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_api::HyperNode;
 use topoloom_api::names::FIELD_MANAGER;
 use topoloom_core::topology::plan::{Action, Base, Plan, Step, StepId, Write};
+use topoloom_core::version::ResourceVersion;
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -76,7 +77,7 @@ impl Outcome {
 }
 
 /// The version of an object after a step of this plan.
-type Version = (Arc<str>, Arc<str>);
+type Version = (Arc<str>, ResourceVersion);
 
 impl Writer {
     /// Executes a plan, but for the objects that pause.
@@ -229,7 +230,7 @@ impl Writer {
             let object =
                 api.patch(name, &parameters, &Patch::Merge(&body)).await.map_err(|error| Refusal::of(&error))?;
             self.hyper_nodes.written(&object);
-            version = object.metadata.resource_version.as_deref().unwrap_or_default().into();
+            version = object.metadata.resource_version.as_deref().into();
         }
         let object = self.apply(api, name, &body(source, name, write, Some(&uid), Some(&version))).await;
         match object {
@@ -307,7 +308,7 @@ fn base(step: &Step, versions: &BTreeMap<StepId, Version>) -> Option<Version> {
         Action::Update { base, .. } | Action::Delete { base, .. } => base,
     };
     match base {
-        Base::Observed { uid, resource_version } => Some((Arc::clone(uid), Arc::clone(resource_version))),
+        Base::Observed { uid, resource_version } => Some((Arc::clone(uid), resource_version.clone())),
         Base::Step(step) => versions.get(step).cloned(),
     }
 }
@@ -318,8 +319,8 @@ fn no_base(name: &str) -> Refusal {
 }
 
 fn version_of(object: &HyperNode) -> Version {
-    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-    (text(&object.metadata.uid), text(&object.metadata.resource_version))
+    let metadata = &object.metadata;
+    (metadata.uid.as_deref().unwrap_or_default().into(), metadata.resource_version.as_deref().into())
 }
 
 fn body(source: &str, name: &str, write: &Write, uid: Option<&str>, version: Option<&str>) -> Value {

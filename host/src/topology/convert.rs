@@ -39,7 +39,7 @@ pub fn object(from: &HyperNode) -> Object {
     Object {
         name: text(&metadata.name),
         uid: text(&metadata.uid),
-        resource_version: text(&metadata.resource_version),
+        resource_version: metadata.resource_version.as_deref().into(),
         created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
         source,
         group_id: annotation(GROUP_ID_ANNOTATION),

@@ -334,7 +334,7 @@ impl Inner {
         }
         let name = Arc::clone(&object.name);
         let old = self.objects.get(&name);
-        if old.is_some_and(|old| is_older(&object.resource_version, &old.object.resource_version)) {
+        if old.is_some_and(|old| object.resource_version.is_older_than(&old.object.resource_version)) {
             return None;
         }
         let same = old.is_some_and(|old| {
@@ -400,12 +400,4 @@ fn last_writer(object: &HyperNode) -> Option<String> {
         .filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty())
         .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
     newest.manager.clone()
-}
-
-/// Whether resourceVersion `a` is before `b`. Both are decimal numbers of one sequence; what is not is never older.
-fn is_older(a: &str, b: &str) -> bool {
-    match (a.parse::<u128>(), b.parse::<u128>()) {
-        (Ok(a), Ok(b)) => a < b,
-        _ => false,
-    }
 }

@@ -24,6 +24,7 @@ use topoloom_api::hyper_node::{API_VERSION, KIND};
 use topoloom_api::names::FIELD_MANAGER;
 use topoloom_core::snapshot::ColumnKey;
 use topoloom_core::status::NodeCount;
+use topoloom_core::version::ResourceVersion;
 
 use super::observe::{HyperNodes, Stored};
 use super::rewrites::Rewrites;
@@ -82,7 +83,7 @@ struct Due {
     node_count: i64,
     conditions: Option<Vec<Condition>>,
     /// The version that must still be stored.
-    version: Arc<str>,
+    version: ResourceVersion,
     count: NodeCount,
 }
 

@@ -86,7 +86,7 @@ impl Store {
         record
     }
 
-    fn is(&self, base: Option<&Arc<str>>) -> bool {
+    fn is(&self, base: Option<&ResourceVersion>) -> bool {
         self.record.as_ref().map(|record| &record.version) == base
     }
 }

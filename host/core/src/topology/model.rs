@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::version::ResourceVersion;
+
 /// A discoverer's whole answer, decoded, before anybody has checked it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
@@ -124,7 +126,7 @@ pub struct Object {
     /// `metadata.uid`.
     pub uid: Arc<str>,
     /// `metadata.resourceVersion`.
-    pub resource_version: Arc<str>,
+    pub resource_version: ResourceVersion,
     /// `metadata.creationTimestamp`, seconds since the epoch.
     pub created: i64,
     /// The owning source (label `volcano.sh/network-topology-source`); nobody owns what is being deleted.

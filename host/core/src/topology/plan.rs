@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::model::Spec;
+use crate::version::ResourceVersion;
 
 /// Writes that lead from what is stored to what is wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -91,7 +92,7 @@ pub enum Base {
         /// `metadata.uid`.
         uid: Arc<str>,
         /// `metadata.resourceVersion`.
-        resource_version: Arc<str>,
+        resource_version: ResourceVersion,
     },
     /// As an earlier step of this plan left it: uid and resourceVersion are in the answer to that step.
     Step(StepId),

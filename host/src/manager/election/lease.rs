@@ -30,7 +30,7 @@ pub(super) fn record(lease: &Lease) -> Record {
     let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);
     let annotation = |key| lease.metadata.annotations.as_ref()?.get(key).map(|text| Arc::from(text.as_str()));
     Record {
-        version: lease.metadata.resource_version.as_deref().unwrap_or_default().into(),
+        version: lease.metadata.resource_version.as_deref().into(),
         holder: spec.holder_identity.as_deref().unwrap_or_default().into(),
         released_by: annotation(RELEASED_ANNOTATION),
         duration: Duration::from_secs(seconds),

@@ -78,7 +78,7 @@ pub(super) fn steps(world: &World<'_>, history: &History) -> Vec<Step> {
         let writes_before = if previous.is_some() { Writes::Some } else { Writes::None };
         let observed = |object: &Object| Base::Observed {
             uid: Arc::clone(&object.uid),
-            resource_version: Arc::clone(&object.resource_version),
+            resource_version: object.resource_version.clone(),
         };
         let base = || {
             let base = previous.map(Base::Step).or_else(|| world.stored[moment.id].map(observed));

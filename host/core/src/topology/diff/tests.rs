@@ -23,7 +23,7 @@ fn object(shown: Shown<'_>) -> Object {
     Object {
         name: arc(shown.0),
         uid: arc(&format!("uid-{}", shown.0)),
-        resource_version: arc("1"),
+        resource_version: "1".into(),
         created: 0,
         source: Some(arc("label")),
         group_id: Some(arc(shown.0)),

@@ -244,7 +244,7 @@ fn volcanos(name: &str, tier: u32, labels: &[(&str, &str)], members: &[&str]) ->
     Object {
         name: arc(name),
         uid: arc(&format!("uid-{name}")),
-        resource_version: arc("1"),
+        resource_version: "1".into(),
         created: 100,
         source: Some(source()),
         group_id: None,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::topology::plan::{Action, Base, Plan, Step, Write};
 use crate::topology::{Forest, NameInput, Named, Object, TierNames, diff, name};
+use crate::version::ResourceVersion;
 
 pub(in crate::topology) fn arc(text: &str) -> Arc<str> {
     Arc::from(text)
@@ -27,7 +28,7 @@ pub(in crate::topology) enum Unsound {
 }
 
 /// What running a step has shown: uid and resourceVersion after it.
-pub(in crate::topology) type Versions = BTreeMap<usize, (Arc<str>, Arc<str>)>;
+pub(in crate::topology) type Versions = BTreeMap<usize, (Arc<str>, ResourceVersion)>;
 
 impl Cluster {
     pub(in crate::topology) fn of(objects: impl IntoIterator<Item = Object>) -> Self {
@@ -66,7 +67,7 @@ impl Cluster {
     /// Runs one step with all its preconditions, as the API server would check them.
     pub(in crate::topology) fn step(&mut self, at: usize, step: &Step, source: &Arc<str>, versions: &mut Versions) {
         self.writes += 1;
-        let version = arc(&format!("w{}", self.writes));
+        let version = ResourceVersion::from(format!("w{}", self.writes));
         match &step.action {
             Action::Create { write, .. } => {
                 assert!(!self.objects.contains_key(&step.name), "create of {} which exists", step.name);
@@ -85,7 +86,7 @@ impl Cluster {
                     spec: write.spec.clone(),
                 };
                 put(&mut object, write);
-                versions.insert(at, (Arc::clone(&object.uid), Arc::clone(&object.resource_version)));
+                versions.insert(at, (Arc::clone(&object.uid), object.resource_version.clone()));
                 self.objects.insert(Arc::clone(&step.name), object);
             }
             Action::Update { write, base, .. } => {
@@ -93,7 +94,7 @@ impl Cluster {
                 let object = self.objects.get_mut(&step.name).unwrap();
                 object.resource_version = version;
                 put(object, write);
-                versions.insert(at, (Arc::clone(&object.uid), Arc::clone(&object.resource_version)));
+                versions.insert(at, (Arc::clone(&object.uid), object.resource_version.clone()));
             }
             Action::Delete { base, .. } => {
                 self.check(step, base, source, versions);

@@ -259,7 +259,7 @@ pub(super) fn hand_made(name: &str, spec: Spec) -> Object {
     Object {
         name: arc(name),
         uid: arc(&format!("uid-{name}")),
-        resource_version: arc("1"),
+        resource_version: "1".into(),
         created: 0,
         source: None,
         group_id: None,
