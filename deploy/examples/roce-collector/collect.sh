@@ -1,17 +1,17 @@
 #!/bin/sh
-# Publishes what this node hears by LLDP: one annotation on its own Node, as an entry of topoloom.fabric/v1.
+# Publishes the LLDP neighbours of this node: one annotation on its own Node, as an entry of topoloom.fabric/v1.
 #
-# Needs lldpcli, curl and a POSIX shell with its usual tools. `collect.sh once` looks once and ends with 0 when the
-# annotation says what is known; without an argument it looks for ever. What the switches say is passed on as it is:
-# whoever reads the annotation decides what of it counts.
+# Needs lldpcli, curl and a POSIX shell with its usual tools. `collect.sh once` looks once and ends with 0 if the annotation
+# is up to date; without an argument it runs until it is stopped. It copies what the switches send as it is: the reader of
+# the annotation decides what is valid.
 set -u
 export LC_ALL=C
 
 node=${NODE_NAME:?NODE_NAME is missing: take it from spec.nodeName}
 annotation=${ANNOTATION:-topoloom.dev/fabric-links}
 socket=${LLDPD_SOCKET:-/run/lldpd/lldpd.socket}
-interval=${INTERVAL:-60}          # seconds between two looks; a change is published within this time
-refresh=${REFRESH:-21600}         # seconds after which what did not change is written again, up to a quarter earlier
+interval=${INTERVAL:-60}          # seconds between two looks; it publishes a change within this time
+refresh=${REFRESH:-21600}         # seconds after which it writes again without a change, up to a quarter earlier
 state=${STATE_DIR:-/run/collector}
 net=${NET_DIR:-/sys/class/net}
 account=${ACCOUNT_DIR:-/var/run/secrets/kubernetes.io/serviceaccount}
@@ -19,13 +19,13 @@ limit=16384                       # bytes; the reader refuses more
 
 say() { printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*" >&2; }
 
-# A number from 0 to $1 - 1, another one on every node.
+# A random number from 0 to $1 - 1, different on every node.
 random() {
   number=$(od -An -N2 -tu2 /dev/urandom | tr -dc '0-9')
   echo $((${number:-0} % ($1 > 0 ? $1 : 1)))
 }
 
-# Ethernet ports of the machine that are up, as a JSON list: those that hear nobody are worth a report.
+# Ethernet ports of the machine that are up, as a JSON list: those without a neighbour belong in a report.
 up_interfaces() {
   list=
   for path in "$net"/*; do
@@ -39,30 +39,30 @@ up_interfaces() {
   echo "[$list]"
 }
 
-# The neighbours on one line. The age of a neighbour changes with every look and is of no interest. In the output of
-# lldpcli a line break is never part of a text, so what stands before the first character of a line is indentation.
+# The neighbours on one line. The age of a neighbour changes with every look, so it is removed. In the output of lldpcli a
+# line break is never part of a text, so the blanks at the start of a line are indentation.
 neighbours() {
   lldpcli -u "$socket" -f json0 show neighbors "$@" |
     sed -e 's/^[[:space:]]*//' -e 's/"age": *"[^"]*"/"age":""/g' | tr -d '\n'
 }
 
-# The entry without its time. First with capabilities; where that is too long, without.
+# The entry without its time. First with capabilities; without them if that is too long.
 entry() {
   for detail in "" summary; do
     # shellcheck disable=SC2086 # nothing is no argument
-    heard=$(neighbours $detail)
-    case $heard in
+    found=$(neighbours $detail)
+    case $found in
       '{"lldp":'*'}') ;;
       *) say "lldpcli gave no neighbours: is lldpd up?"; return 1 ;;
     esac
-    text="\"node\":\"$node\",\"collector\":\"topoloom roce-collector\",\"upInterfaces\":$(up_interfaces),\"lldpcli\":$heard}"
-    # The schema and the time come on top of it.
+    text="\"node\":\"$node\",\"collector\":\"topoloom roce-collector\",\"upInterfaces\":$(up_interfaces),\"lldpcli\":$found}"
+    # Schema and time need up to 100 bytes more.
     if [ $((${#text} + 100)) -le "$limit" ]; then
       printf '%s' "$text"
       return 0
     fi
   done
-  say "what the neighbours say has ${#text} bytes and more than $limit are refused: name fewer ports in lldpd"
+  say "the data of the neighbours has ${#text} bytes, and at most $limit are allowed: name fewer ports in lldpd"
   return 1
 }
 
@@ -86,7 +86,7 @@ publish() {
   fi
 }
 
-# Looks once, and writes where something changed or the last time is long ago.
+# Looks once, and writes if something changed or the last write is long ago.
 look() {
   new=$(entry) || return 1
   now=$(date +%s)
@@ -105,7 +105,7 @@ if [ "${1:-}" = once ]; then
   exit
 fi
 trap 'exit 0' TERM INT
-# Thousands of nodes start this at the same moment: they begin spread over one interval.
+# Thousands of nodes start this at the same moment: spread their first looks over one interval.
 sleep "$(random "$interval")" & wait $!
 while :; do
   look

@@ -7,7 +7,7 @@ use topoloom_tests::scene::NAMESPACE;
 
 use super::policies::{Fate, check, enforced, installed};
 
-const DENIED: Fate = Fate::Denied("writes no ConfigMap but topoloom-module-* in volcano-system");
+const DENIED: Fate = Fate::Denied("may write only the ConfigMaps topoloom-module-* in volcano-system");
 const TRY: &str = "--dry-run=server";
 
 #[tokio::test(flavor = "multi_thread")]

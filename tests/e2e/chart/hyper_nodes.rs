@@ -55,9 +55,9 @@ async fn hyper_nodes_are_judged_as_volcano_judges_them() -> Result<()> {
         ("exactMatch name of 100 legal characters", exact(&"a".repeat(100)), qualified),
         ("exactMatch name of 63 legal characters", exact(&"a".repeat(63)), Fate::Accepted),
         ("exactMatch name of 64 legal characters", exact(&"a".repeat(64)), qualified),
-        ("regex a(b", regex("a(b"), Fate::Denied("another number of ( than of )")),
-        ("regex a[b", regex("a[b"), Fate::Denied("another number of [ than of ]")),
-        ("regex a{2", regex("a{2"), Fate::Denied("another number of { than of }")),
+        ("regex a(b", regex("a(b"), Fate::Denied("does not have as many ( as )")),
+        ("regex a[b", regex("a[b"), Fate::Denied("does not have as many [ as ]")),
+        ("regex a{2", regex("a{2"), Fate::Denied("does not have as many { as }")),
         // Only an opening one is counted.
         ("regex a)b", regex("a)b"), Fate::Accepted),
         ("regex x**", regex("x**"), Fate::Accepted),
@@ -96,7 +96,7 @@ async fn hyper_nodes_are_judged_as_volcano_judges_them() -> Result<()> {
     scene.put(hyper_node(&exact("a"))).await?;
     let patch = json!({"spec": {"members": regex("a(b")["members"]}}).to_string();
     let words = ["patch", "hypernode", "row", "--type=merge", "-p", &patch];
-    check(&scene, "an update", &words, Fate::Denied("another number of ( than of )")).await;
+    check(&scene, "an update", &words, Fate::Denied("does not have as many ( as )")).await;
     let status = json!({"status": {"nodeCount": 1}}).to_string();
     let words = ["patch", "hypernode", "row", "--subresource=status", "--type=merge", "-p", &status];
     check(&scene, "a status", &words, Fate::Accepted).await;

@@ -81,11 +81,11 @@ async fn the_host_changes_nothing_on_nodes_but_the_lock() -> Result<()> {
     }
     let status = json!({"status": {"phase": "Running"}}).to_string();
     let words = [&PATCH[..], &["--subresource=status", "-p", &status]].concat();
-    let fate = Fate::Denied("writes no subresource");
+    let fate = Fate::Denied("or write a subresource");
     check(&scene, "the status", &[&words[..], &[us]].concat(), fate).await;
     check(&scene, "the status", &words, Fate::Accepted).await;
     let node = manifest(&scene, &[json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}})])?;
-    let fate = Fate::Denied("it creates, deletes and connects to none");
+    let fate = Fate::Denied("It must not create, delete or connect");
     for words in [["delete", "node", "n1", "--dry-run=server"], ["create", "-f", &node, "--dry-run=server"]] {
         check(&scene, "creating and deleting", &[&words[..], &[us]].concat(), fate).await;
         check(&scene, "creating and deleting", &words, Fate::Accepted).await;

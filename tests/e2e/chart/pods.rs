@@ -9,7 +9,7 @@ use topoloom_tests::scene::Scene;
 use super::policies::{Fate, check, enforced, installed};
 
 const PATCH: [&str; 5] = ["patch", "pod", "p1", "--dry-run=server", "--type=merge"];
-const REST: Fate = Fate::Denied("it creates, deletes and connects to none, and writes no subresource but a Binding");
+const REST: Fate = Fate::Denied("It must not create, delete or connect, or write another subresource than a Binding");
 
 /// Writes one object into a file, for requests that are sent as they are.
 fn file(scene: &Scene, name: &str, object: &Value) -> Result<String> {
@@ -52,7 +52,7 @@ async fn the_host_marks_and_binds_pods_and_does_nothing_else_to_them() -> Result
 
 async fn edits(scene: &Scene, us: &str, refused: Fate) {
     let annotations = |all: Value| json!({"metadata": {"annotations": all}});
-    let another = Fate::Denied("this write changes another annotation");
+    let another = Fate::Denied("This write changes another annotation");
     let rows = [
         ("a pod loses its lock", annotations(json!({"topoloom.dev/lock-revoked": "now"})), Fate::Accepted),
         (
@@ -83,9 +83,9 @@ async fn edits(scene: &Scene, us: &str, refused: Fate) {
         (
             "another image",
             json!({"spec": {"containers": [{"name": "main", "image": "example/other"}]}}),
-            Fate::Denied("this write changes spec"),
+            Fate::Denied("This write changes spec"),
         ),
-        ("a deadline", json!({"spec": {"activeDeadlineSeconds": 60}}), Fate::Denied("this write changes spec")),
+        ("a deadline", json!({"spec": {"activeDeadlineSeconds": 60}}), Fate::Denied("This write changes spec")),
         (
             "a finalizer",
             json!({"metadata": {"finalizers": ["example.com/mine"]}}),
@@ -116,9 +116,9 @@ async fn bindings(scene: &Scene, us: &str) -> Result<()> {
         binding
     };
     let marks = json!({"hami.io/bind-phase": "allocating", "hami.io/bind-time": "1785564600"});
-    let another = Fate::Denied("this Binding brings another annotation than hami.io/bind-phase, hami.io/bind-time");
+    let another = Fate::Denied("This Binding has another annotation than hami.io/bind-phase, hami.io/bind-time");
     let label = Fate::Denied(
-        "this Binding brings another label than topology.kubernetes.io/zone, topology.kubernetes.io/region",
+        "This Binding has another label than topology.kubernetes.io/zone, topology.kubernetes.io/region",
     );
     let place = |key: &str| json!({"labels": {format!("topology.kubernetes.io/{key}"): "b"}});
     let rows = [

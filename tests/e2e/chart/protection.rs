@@ -9,9 +9,9 @@ use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, RACKS, Scene, by_ha
 
 use super::policies::{Fate, check, enforced, installed};
 
-const EDIT: Fate = Fate::Denied("its spec and labels are not changed by hand");
-const OWNERS: Fate = Fate::Denied("its owners and finalizers are not changed by hand");
-const DELETE: Fate = Fate::Denied("is not deleted by hand");
+const EDIT: Fate = Fate::Denied("its spec and labels must not be changed by hand");
+const OWNERS: Fate = Fate::Denied("its owners and finalizers must not be changed by hand");
+const DELETE: Fate = Fate::Denied("must not be deleted by hand");
 const ALICE: &str = "--as=alice";
 const TRY: &str = "--dry-run=server";
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";

@@ -29,7 +29,7 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
             &["renewDeadlineSeconds is 10", "1.2 times retryPeriodSeconds"],
         ),
         (json!({"leaderElection": {"leaseDurationSeconds": 0}}), &["/leaderElection/leaseDurationSeconds", "minimum"]),
-        (json!({"leaderElection": {"enabled": false}}), &["replicas is 2", "all of them would write"]),
+        (json!({"leaderElection": {"enabled": false}}), &["replicas is 2", "all replicas would write"]),
         (
             json!({"drainTimeoutSeconds": 40}),
             &["terminationGracePeriodSeconds is 45", "drainTimeoutSeconds, which is 40"],
@@ -90,7 +90,7 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
         (json!({"config": {"existing": {"namespace": "only"}}}), &["/config/existing"]),
         (json!({"config": {"existing": {"namespace": "A", "name": "b"}}}), &["/config/existing/namespace", "pattern"]),
         (json!({"config": {"document": []}}), &["/config/document", "want string or object"]),
-        (json!({"image": {"repository": ""}}), &["image.repository has to be given", "make image"]),
+        (json!({"image": {"repository": ""}}), &["image.repository is required", "make image"]),
         (json!({"image": {"repository": "Topoloom"}}), &["/image/repository", "pattern"]),
         (json!({"image": {"digest": "sha256:12"}}), &["/image/digest", "pattern"]),
         (json!({"image": {"pullPolicy": "Sometimes"}}), &["/image/pullPolicy"]),
@@ -135,7 +135,7 @@ async fn values_that_mean_nothing_are_refused_by_name() -> Result<()> {
             &["/admission/protection/users/0", "pattern"],
         ),
         (json!({"crds": {"hyperNode": true}}), &["/crds/hyperNode"]),
-        (json!({"serviceAccount": {"create": false}}), &["serviceAccount.name has to be given"]),
+        (json!({"serviceAccount": {"create": false}}), &["serviceAccount.name is required"]),
         (json!({"extraArgs": ["run"]}), &["/extraArgs/0", "pattern"]),
         (json!({"extraEnv": [{"value": "x"}]}), &["/extraEnv/0", "missing property 'name'"]),
     ];

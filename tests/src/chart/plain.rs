@@ -11,11 +11,11 @@ pub const NAMESPACE: &str = "topoloom-system";
 const HEAD: &str = "\
 # topoloom for `kubectl apply --server-side -f`, made from the chart beside it by `xtask manifest`: do not edit it here.
 #
-# The configuration is the ConfigMap topoloom-controller-configmap of this namespace, which is yours: it is not in this file, so
-# that applying a newer one never takes it away. HyperNode's definition is Volcano's; where it is absent, apply
-# crds/hypernodes.topology.volcano.sh.yaml first.
+# The configuration is your ConfigMap topoloom-controller-configmap of this namespace. It is not in this file, so that a newer
+# file never overwrites it. HyperNode's definition is Volcano's; if it is absent, first apply
+# crds/hypernodes.topology.volcano.sh.yaml.
 #
-# The image is a name that no registry has. Put yours in its place: docs/operators/install.md has the line of sed.
+# The name of the image is one that no registry has. Replace it with yours: docs/operators/install.md has the sed command.
 apiVersion: v1
 kind: Namespace
 metadata:

@@ -1,5 +1,5 @@
-{{/* Which controllers run, by the grammar of --controllers: the first token that names one decides, `*` stands for the rest,
-     no token at all for everything. Takes {root, name}; answers "true" or nothing. */}}
+{{/* Whether a controller runs, by the grammar of --controllers: the first token that names it decides, `*` means all others, no
+     token at all means all. Takes {root, name}; returns "true" or nothing. */}}
 {{- define "topoloom.runs" -}}
 {{- $name := .name -}}
 {{- $tokens := .root.Values.controllers -}}
@@ -15,15 +15,15 @@
 {{- if eq $answer "true" -}}true{{- end -}}
 {{- end -}}
 
-{{/* Whether the extender is served: it runs and is switched on. "true" or nothing. Values that an upgrade took over from an
-     earlier chart do not have it. */}}
+{{/* Whether the extender serves: its controller runs and it is enabled. "true" or nothing. Values reused from an earlier chart do
+     not have it. */}}
 {{- define "topoloom.extends" -}}
 {{- if (default dict .Values.extender).enabled -}}
 {{- include "topoloom.runs" (dict "root" . "name" "extender") -}}
 {{- end -}}
 {{- end -}}
 
-{{/* What the sweeper of node locks does: `report`, `repair`, or nothing where it waits or does not run. */}}
+{{/* What the sweeper of node locks does: `report`, `repair`, or nothing if it waits or does not run. */}}
 {{- define "topoloom.sweeps" -}}
 {{- if include "topoloom.runs" (dict "root" . "name" "nodelock-sweeper") -}}
 {{- with (default dict .Values.nodeLock).sweep -}}
@@ -34,7 +34,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Those with rules of their own: each has a template topoloom.rules.NAME.cluster and one topoloom.rules.NAME.namespaced. */}}
+{{/* All controllers: each has a template topoloom.rules.NAME.cluster and one topoloom.rules.NAME.namespaced. */}}
 {{- define "topoloom.controllers" -}}
 [hyperNode-controller, nodelock-sweeper, extender, bottomup-syncer]
 {{- end -}}

@@ -1,11 +1,11 @@
-{{/* Names and labels. Two installs never share one: names in a namespace come from the release, and names of the whole
-     cluster from release and namespace. */}}
+{{/* Names and labels. Two installs never share one: names in a namespace are made from the release, and names of cluster-wide
+     objects from release and namespace. */}}
 
 {{- define "topoloom.name" -}}
 {{- default .Chart.Name .Values.nameOverride -}}
 {{- end -}}
 
-{{/* At most 50 characters, so that every suffix used here fits into 63; what is longer is cut and keeps a hash. */}}
+{{/* At most 50 characters, so that every suffix used here fits into 63; a longer name is cut and gets a hash. */}}
 {{- define "topoloom.fullname" -}}
 {{- $name := include "topoloom.name" . -}}
 {{- $full := .Values.fullnameOverride -}}
@@ -28,11 +28,11 @@
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "topoloom.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- required "serviceAccount.name has to be given where serviceAccount.create is false" .Values.serviceAccount.name -}}
+{{- required "serviceAccount.name is required if serviceAccount.create is false" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Who we are in a request. */}}
+{{/* The user name of our requests. */}}
 {{- define "topoloom.user" -}}
 {{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "topoloom.serviceAccount" .) -}}
 {{- end -}}
@@ -50,7 +50,7 @@
 {{- default .Release.Namespace .Values.config.existing.namespace -}}
 {{- end -}}
 
-{{/* Whether there is a cluster to look into, "true" or nothing: every cluster has the namespace `default`. */}}
+{{/* "true" if Helm can ask a cluster, otherwise nothing: every cluster has the namespace `default`. */}}
 {{- define "topoloom.hasCluster" -}}
 {{- if lookup "v1" "Namespace" "" "default" -}}true{{- end -}}
 {{- end -}}

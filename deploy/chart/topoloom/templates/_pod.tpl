@@ -1,8 +1,8 @@
-{{/* What the pod is started with: image, flags, volumes, and what no schema can check. */}}
+{{/* Image, flags and volumes of the pod, and the checks that a schema cannot express. */}}
 
 {{- define "topoloom.image" -}}
 {{- $image := .Values.image -}}
-{{- $repository := required "image.repository has to be given: where you pushed what `make image` makes" $image.repository -}}
+{{- $repository := required "image.repository is required: the name under which you pushed the image of `make image`" $image.repository -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $repository $image.digest | quote -}}
 {{- else -}}
@@ -16,20 +16,20 @@
 {{- $lease := $v.leaderElection -}}
 {{- if $lease.enabled -}}
 {{- if le (float64 $lease.leaseDurationSeconds) (float64 $lease.renewDeadlineSeconds) -}}
-{{- fail (printf "leaderElection.leaseDurationSeconds is %v and has to be longer than renewDeadlineSeconds, which is %v" $lease.leaseDurationSeconds $lease.renewDeadlineSeconds) -}}
+{{- fail (printf "leaderElection.leaseDurationSeconds is %v and must be longer than renewDeadlineSeconds, which is %v" $lease.leaseDurationSeconds $lease.renewDeadlineSeconds) -}}
 {{- end -}}
 {{- if le (float64 $lease.renewDeadlineSeconds) (mulf 1.2 $lease.retryPeriodSeconds) -}}
-{{- fail (printf "leaderElection.renewDeadlineSeconds is %v and has to be longer than 1.2 times retryPeriodSeconds, which is %v" $lease.renewDeadlineSeconds $lease.retryPeriodSeconds) -}}
+{{- fail (printf "leaderElection.renewDeadlineSeconds is %v and must be longer than 1.2 times retryPeriodSeconds, which is %v" $lease.renewDeadlineSeconds $lease.retryPeriodSeconds) -}}
 {{- end -}}
 {{- else if gt (int $v.replicas) 1 -}}
-{{- fail (printf "replicas is %v and leaderElection.enabled is false: all of them would write" $v.replicas) -}}
+{{- fail (printf "replicas is %v and leaderElection.enabled is false: all replicas would write" $v.replicas) -}}
 {{- end -}}
 {{- $pause := int (include "topoloom.preStop" . | default "0") -}}
 {{- if lt (int $v.terminationGracePeriodSeconds) (int (add $pause $v.drainTimeoutSeconds 10)) -}}
 {{- if $pause -}}
-{{- fail (printf "terminationGracePeriodSeconds is %v and has to be at least ten seconds longer than drainTimeoutSeconds and extender.preStopSeconds together, which are %v and %d" $v.terminationGracePeriodSeconds $v.drainTimeoutSeconds $pause) -}}
+{{- fail (printf "terminationGracePeriodSeconds is %v and must be at least ten seconds longer than drainTimeoutSeconds and extender.preStopSeconds together, which are %v and %d" $v.terminationGracePeriodSeconds $v.drainTimeoutSeconds $pause) -}}
 {{- end -}}
-{{- fail (printf "terminationGracePeriodSeconds is %v and has to be at least ten seconds longer than drainTimeoutSeconds, which is %v" $v.terminationGracePeriodSeconds $v.drainTimeoutSeconds) -}}
+{{- fail (printf "terminationGracePeriodSeconds is %v and must be at least ten seconds longer than drainTimeoutSeconds, which is %v" $v.terminationGracePeriodSeconds $v.drainTimeoutSeconds) -}}
 {{- end -}}
 {{- if eq (int $v.ports.health) (int $v.ports.metrics) -}}
 {{- fail (printf "ports.health and ports.metrics are both %v" $v.ports.health) -}}
@@ -37,41 +37,41 @@
 {{- with $v.nodeLock -}}
 {{- $lasts := float64 (include "topoloom.seconds" .timeout) -}}
 {{- if or (lt $lasts 10.0) (gt $lasts 86400.0) -}}
-{{- fail (printf "nodeLock.timeout is %s and has to be 10s to 24h" .timeout) -}}
+{{- fail (printf "nodeLock.timeout is %s and must be 10s to 24h" .timeout) -}}
 {{- end -}}
 {{- if include "topoloom.extends" $ -}}
 {{- $least := mul 2 (min 28 (sub (int $v.extender.httpTimeoutSeconds) 2)) -}}
 {{- if lt $lasts (float64 $least) -}}
-{{- fail (printf "nodeLock.timeout is %s and has to be at least %ds: twice as long as a Bind may take, which extender.httpTimeoutSeconds says" .timeout $least) -}}
+{{- fail (printf "nodeLock.timeout is %s and must be at least %ds: twice as long as a Bind may take (extender.httpTimeoutSeconds)" .timeout $least) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- with $v.extender -}}
 {{- if .enabled -}}
 {{- if not (or .tls.secret .allowAnonymous) -}}
-{{- fail "extender.enabled needs extender.tls.secret: whoever reaches the extender binds any pod to any node, so it asks for certificates. extender.allowAnonymous lets strangers in" -}}
+{{- fail "extender.enabled needs extender.tls.secret: a client of the extender can bind any pod to any node, so it requires client certificates. extender.allowAnonymous accepts clients without one" -}}
 {{- end -}}
 {{- if not (include "topoloom.extends" $) -}}
-{{- fail (printf "extender.enabled is true and controllers is %v, so that the extender does not run" $v.controllers) -}}
+{{- fail (printf "extender.enabled is true, but with controllers %v the extender does not run" $v.controllers) -}}
 {{- end -}}
 {{- $longest := add 2 (min 28 (sub (int .httpTimeoutSeconds) 2)) -}}
 {{- if lt (int $v.drainTimeoutSeconds) (int $longest) -}}
-{{- fail (printf "drainTimeoutSeconds is %v and has to be at least %d: as long as a Bind may take with what it takes back, which extender.httpTimeoutSeconds says" $v.drainTimeoutSeconds $longest) -}}
+{{- fail (printf "drainTimeoutSeconds is %v and must be at least %d: as long as a Bind and undoing it may take (extender.httpTimeoutSeconds)" $v.drainTimeoutSeconds $longest) -}}
 {{- end -}}
 {{- if has (int .port) (list (int $v.ports.health) (int $v.ports.metrics)) -}}
-{{- fail (printf "extender.port is %v, which is ports.health or ports.metrics" .port) -}}
+{{- fail (printf "extender.port is %v, which is also ports.health or ports.metrics" .port) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq $v.plugins.trust.level "signature") (not $v.plugins.trust.keys) -}}
-{{- fail "plugins.trust.level signature needs plugins.trust.keys: the keys that may sign" -}}
+{{- fail "plugins.trust.level signature needs plugins.trust.keys: the public keys of those who may sign" -}}
 {{- end -}}
 {{- with $v.traces -}}
 {{- if gt (int (include "topoloom.collectorPort" $)) 65535 -}}
 {{- fail (printf "traces.endpoint is %s: there is no such port" .endpoint) -}}
 {{- end -}}
 {{- if and (not .endpoint) (or .headersSecret .authoritiesConfigMap) -}}
-{{- fail "traces.headersSecret and traces.authoritiesConfigMap are for the collector at traces.endpoint, which is empty" -}}
+{{- fail "traces.headersSecret and traces.authoritiesConfigMap need a collector: set traces.endpoint, which is empty" -}}
 {{- end -}}
 {{- end -}}
 {{- $tokens := $v.controllers -}}
@@ -86,11 +86,11 @@
 {{- $on := false -}}
 {{- range $tokens -}}{{- if not (hasPrefix "-" .) -}}{{- $on = true -}}{{- end -}}{{- end -}}
 {{- if and $tokens (not $on) -}}
-{{- fail (printf "controllers is %v, so that none runs: add \"*\"" $tokens) -}}
+{{- fail (printf "with controllers %v none runs: add \"*\"" $tokens) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The seconds of a duration such as 1h30m or 90s, whose form the schema has checked. */}}
+{{/* The seconds of a duration such as 1h30m or 90s. The schema has checked its form. */}}
 {{- define "topoloom.seconds" -}}
 {{- $units := dict "h" 3600 "m" 60 "s" 1 -}}
 {{- $seconds := 0.0 -}}
@@ -101,7 +101,7 @@
 {{- $seconds -}}
 {{- end -}}
 
-{{/* A quantity of memory in MiB, however Kubernetes lets it be written; 0: it is none, or less than one. */}}
+{{/* A quantity of memory in MiB, in any form that Kubernetes accepts; 0 if it is invalid or less than 1 MiB. */}}
 {{- define "topoloom.mebibytes" -}}
 {{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
 {{- if regexMatch "^[0-9]+([.][0-9]+)?([eE][+]?[0-9]+)?([kMGT]|[KMGT]i)?$" . -}}
@@ -112,8 +112,8 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What all calls of plugins may hold together: what is said, or half of what the container may beside a cache in memory. Nothing:
-the container has no limit, and the host has its default. */}}
+{{/* The memory of all plugin calls together: plugins.memory, or half of the container's limit after a cache in memory is
+subtracted. Nothing if the container has no limit: the host then uses its default. */}}
 {{- define "topoloom.pluginMemory" -}}
 {{- $limit := dig "limits" "memory" "" .Values.resources | toString -}}
 {{- $has := include "topoloom.mebibytes" $limit | int64 -}}
@@ -123,12 +123,12 @@ the container has no limit, and the host has its default. */}}
 {{- $cached = include "topoloom.mebibytes" $cache.size | int64 -}}
 {{- end -}}
 {{- if and $limit (not $has) (not .Values.plugins.memory) -}}
-{{- fail (printf "resources.limits.memory is %s: half of it is for what plugins hold, and that cannot be read; write it in Mi or Gi, or set plugins.memory" $limit) -}}
+{{- fail (printf "resources.limits.memory is %s: half of it is for plugins, but the chart cannot read this value; write it in Mi or Gi, or set plugins.memory" $limit) -}}
 {{- end -}}
 {{- if .Values.plugins.memory -}}
 {{- $wants := include "topoloom.mebibytes" .Values.plugins.memory | int64 -}}
 {{- if and (gt $has 0) (gt (add $wants $cached 256) $has) -}}
-{{- fail (printf "plugins.memory is %s and resources.limits.memory is %s: the host itself needs 256Mi beside what its plugins hold%s" .Values.plugins.memory $limit (ternary (printf " and the cache in memory, which is %s" $cache.size) "" (gt $cached 0))) -}}
+{{- fail (printf "plugins.memory is %s and resources.limits.memory is %s: the host itself needs 256Mi beside its plugins%s" .Values.plugins.memory $limit (ternary (printf " and the cache in memory, which is %s" $cache.size) "" (gt $cached 0))) -}}
 {{- end -}}
 {{ .Values.plugins.memory }}
 {{- else if gt $has 0 -}}
@@ -242,7 +242,7 @@ the container has no limit, and the host has its default. */}}
 {{- end }}
 {{- end -}}
 
-{{/* A volume that may be missing when the pod starts. Takes the volume's source. */}}
+{{/* A volume whose source may be missing when the pod starts. Takes the volume's source. */}}
 {{- define "topoloom.optionalVolume" -}}
 {{- $volume := deepCopy . -}}
 {{- range $kind, $source := $volume -}}
@@ -253,7 +253,7 @@ the container has no limit, and the host has its default. */}}
 {{- toYaml $volume -}}
 {{- end -}}
 
-{{/* The port of the collector of traces; none where there is no collector. */}}
+{{/* The port of the collector of traces; nothing without a collector. */}}
 {{- define "topoloom.collectorPort" -}}
 {{- with .Values.traces -}}
 {{- if .endpoint -}}
@@ -263,14 +263,14 @@ the container has no limit, and the host has its default. */}}
 {{- end -}}
 {{- end -}}
 
-{{/* Whether the collector of traces needs files; an earlier chart knew none. */}}
+{{/* Whether the collector of traces needs files; values reused from an earlier chart have none. */}}
 {{- define "topoloom.traceFiles" -}}
 {{- with .Values.traces -}}
 {{- if and .endpoint (or .headersSecret .authoritiesConfigMap) -}}yes{{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* How long a pod whose extender is served goes on before the kubelet sends SIGTERM; nothing without one. */}}
+{{/* How long a pod with an extender continues to serve before the kubelet sends SIGTERM; nothing without an extender. */}}
 {{- define "topoloom.preStop" -}}
 {{- if include "topoloom.extends" . -}}
 {{- $seconds := int (dig "preStopSeconds" 5 .Values.extender) -}}
@@ -278,12 +278,12 @@ the container has no limit, and the host has its default. */}}
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret of the extender; none where it is not served, or without TLS. */}}
+{{/* The Secret of the extender; nothing without an extender or without TLS. */}}
 {{- define "topoloom.extenderSecret" -}}
 {{- if include "topoloom.extends" . -}}{{- .Values.extender.tls.secret -}}{{- end -}}
 {{- end -}}
 
-{{/* The file of --node-lock-resources; none where the built-in table holds. */}}
+{{/* The file of --node-lock-resources; nothing if the built-in table is used. */}}
 {{- define "topoloom.lockResources" -}}
 {{- with (default dict .Values.nodeLock).resources -}}
 {{- toYaml (dict "backends" .) -}}
@@ -303,7 +303,7 @@ the container has no limit, and the host has its default. */}}
 {{- with $plugins.trust.keys }}
 - name: trust
   projected:
-    # 0444 in octal, in words that every reader of YAML takes for the same number.
+    # 0444 in octal: every YAML parser reads 292 as the same number.
     defaultMode: 292
     sources:
     {{- range $index, $key := . }}
@@ -366,7 +366,7 @@ the container has no limit, and the host has its default. */}}
 {{- define "topoloom.mounts" -}}
 {{- $plugins := .Values.plugins -}}
 {{- if $plugins.cache.enabled }}
-# The host makes a folder below it that is its own alone.
+# The host creates a folder in it that only the host can read.
 - name: cache
   mountPath: /var/cache/topoloom
 {{- end }}

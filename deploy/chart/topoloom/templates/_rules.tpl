@@ -1,6 +1,6 @@
-{{/* What the host may do: exactly the calls that it makes, each with its reason. A missing rule is no riddle: the host prints
-     the rule that a 403 asks for, in /readyz, in the log and in the condition of the source. (SelfSubjectAccessReviews,
-     which `topoloom preflight` asks, are allowed to everybody who is authenticated, by system:basic-user.) */}}
+{{/* The rights of the host: exactly the calls that it makes, each with its reason. If a rule is missing, the host prints it in
+     /readyz, in the log and in the condition of the source. (SelfSubjectAccessReviews, which `topoloom preflight` sends, are
+     allowed for every authenticated user, by system:basic-user.) */}}
 
 {{/* Rules of the ClusterRole for the controllers that run. */}}
 {{- define "topoloom.rules.cluster" -}}
@@ -12,7 +12,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Rules in one namespace, for the controllers that run and for what all of them share. Takes {root, namespace}. */}}
+{{/* Rules in one namespace, for the controllers that run and those that all of them share. Takes {root, namespace}. */}}
 {{- define "topoloom.rules.namespaced" -}}
 {{- $it := . -}}
 {{- include "topoloom.rules.shared" $it -}}
@@ -23,7 +23,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Every namespace in which something may be needed. */}}
+{{/* Every namespace that may need rules. */}}
 {{- define "topoloom.namespaces" -}}
 {{- $config := include "topoloom.configNamespace" . -}}
 {{- $all := list .Release.Namespace $config "default" -}}
@@ -33,7 +33,7 @@
 {{- uniq $all | toJson -}}
 {{- end -}}
 
-{{/* The names of a list of {name, namespace} that lie in one namespace. Takes {root, namespace, list}. */}}
+{{/* The names from a list of {name, namespace} that are in one namespace. Takes {root, namespace, list}. */}}
 {{- define "topoloom.namesIn" -}}
 {{- $config := include "topoloom.configNamespace" .root -}}
 {{- $namespace := .namespace -}}
@@ -55,12 +55,12 @@
 {{- $leases = append $leases (printf "%s-nodelock" (include "topoloom.lease" .root)) -}}
 {{- end -}}
 {{- if $leases }}
-# Who leads, one lease per group of controllers. A create cannot be restricted by name.
+# Leader election, one lease per group of controllers. A create cannot be restricted by name.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create]
-# list and watch carry the field selector metadata.name, which is what lets resourceNames restrict them: a follower hears at
-# once that a lease is free. update: every renewal carries the resourceVersion that it was decided on.
+# list and watch have the field selector metadata.name, so resourceNames can restrict them. With them a follower sees at once
+# that a lease is free. update: every renewal carries the resourceVersion that it was decided on.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: {{ $leases | toJson }}
@@ -69,15 +69,15 @@
 {{- end }}
 {{- $locks := or (include "topoloom.extends" .root) (include "topoloom.sweeps" .root) -}}
 {{- if and (not $v.readOnly) (not $locks) (or (eq .namespace "default") (and $v.leaderElection.enabled (eq .namespace .root.Release.Namespace))) }}
-# Events about objects of the whole cluster, which DiscoverySources are, live in the namespace default; those about leases
-# beside the lease. patch counts an Event that happens again. Without this everything works and nobody is told by Event.
+# Events about cluster-wide objects such as DiscoverySources are in the namespace default; those about leases are beside the
+# lease. patch counts an Event that happens again. Without this rule everything works, but there are no Events.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
 {{- end }}
 {{- if and $locks (not (include "topoloom.runs" (dict "root" .root "name" "hyperNode-controller"))) (eq .namespace (include "topoloom.configNamespace" .root)) }}
-# Nobody reads the configuration here, but an annotation of its ConfigMap switches all writes off. get is for the command line
-# inside the pod (preflight, status).
+# No controller here reads the configuration, but an annotation of its ConfigMap switches all writes off. get is for the command
+# line in the pod (preflight, status).
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: [{{ include "topoloom.configMap" .root }}]
@@ -88,18 +88,18 @@
 {{/* ----------------------------------------------------------------------------------------- hyperNode-controller */}}
 
 {{- define "topoloom.rules.hyperNode-controller.cluster" }}
-# Names, labels and annotations only: nodes are watched as metadata. Never written.
+# Names, labels and annotations only: the host watches nodes as metadata. It never writes them.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
 {{- if or .Values.observe .Values.readOnly }}
-# get is for the command line inside the pod. Nothing is written with observe or readOnly.
+# get is for the command line in the pod. With observe or readOnly the host writes nothing.
 - apiGroups: [topology.volcano.sh]
   resources: [hypernodes]
   verbs: [list, watch, get]
 {{- else }}
-# get: an object that a write found changed is read again. patch: every write is a server-side apply, and the API server
-# asks for create as well where the apply creates.
+# get: after a conflict the host reads the object again. patch: every write is a server-side apply, and the API server
+# requires create as well if the apply creates an object.
 - apiGroups: [topology.volcano.sh]
   resources: [hypernodes]
   verbs: [list, watch, get, create, patch, delete]
@@ -113,8 +113,8 @@
   resources: [discoverysources]
   verbs: [list, watch, get]
 {{- else }}
-# One object per source; patch also takes the operator's one-time annotations (run, confirm, continue) off again. get is
-# for the command line inside the pod (`kubectl exec … -- topoloom confirm SOURCE`). Never deleted by the host.
+# One object per source; patch also removes the operator's one-time annotations (run, confirm, continue). get is for the
+# command line in the pod (`kubectl exec … -- topoloom confirm SOURCE`). The host never deletes them.
 - apiGroups: [topoloom.dev]
   resources: [discoverysources]
   verbs: [list, watch, get, create, patch]
@@ -128,8 +128,8 @@
 {{- if hasSuffix "-controller-configmap" $map }}
 {{- $names = append $names (printf "%s-hypernode-controller-manager" (trimSuffix "-controller-configmap" $map)) | uniq }}
 {{- end }}
-# A fresh lease of Volcano's own HyperNode controller: a second writer. By name, in whichever namespace it is; list and watch
-# carry the field selector metadata.name.
+# A fresh lease of Volcano's own HyperNode controller means a second writer. By name, in every namespace; list and watch have
+# the field selector metadata.name.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: {{ $names | toJson }}
@@ -140,38 +140,38 @@
 {{- define "topoloom.rules.hyperNode-controller.namespaced" -}}
 {{- $v := .root.Values -}}
 {{- if eq .namespace (include "topoloom.configNamespace" .root) }}
-# The configuration, one ConfigMap. get is for the command line inside the pod (plan, tree, explain).
+# The configuration, one ConfigMap. get is for the command line in the pod (plan, tree, explain).
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: [{{ include "topoloom.configMap" .root }}]
   verbs: [list, watch, get]
 {{- end }}
 {{- if and $v.plugins.kept (not $v.readOnly) (eq .namespace .root.Release.Namespace) }}
-# Modules that served, kept for the way back after a restart: ConfigMaps topoloom-module-<12 digits of a digest>. Their names
-# are not known beforehand, and a create cannot be restricted by name at all, so this rule is for every ConfigMap of this
-# namespace. create and delete of others are refused by admission.configMaps; reading them is not: a host that is led astray
-# could read all that lie here. `plugins.kept: false` takes the rule away, and then everything works but the way back after a
-# restart. Builtin plugins are never kept.
+# Plugins that have served, stored for a rollback after a restart: ConfigMaps topoloom-module-<12 digits of a digest>. Their
+# names are not known beforehand, and a create cannot be restricted by name at all, so this rule is for every ConfigMap of this
+# namespace. admission.configMaps refuses create and delete of others, but cannot refuse reading: a compromised host could read
+# every ConfigMap of this namespace. `plugins.kept: false` removes the rule; then everything works except a rollback after a
+# restart. Builtin plugins are never stored.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create, get, delete]
 {{- end }}
 {{- with include "topoloom.namesIn" (dict "root" .root "namespace" .namespace "list" $v.plugins.watched) }}
-# Plugins that entries take from a ConfigMap: the watch on those objects. Nothing is written into them.
+# Plugins that entries take from a ConfigMap: the host watches these objects and never writes them.
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: {{ . }}
   verbs: [list, watch]
 {{- end }}
 {{- with include "topoloom.namesIn" (dict "root" .root "namespace" .namespace "list" $v.access.configMaps) }}
-# Documents and bundles of authorities.
+# Documents and CA bundles.
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: {{ . }}
   verbs: [get, list, watch]
 {{- end }}
 {{- with include "topoloom.namesIn" (dict "root" .root "namespace" .namespace "list" $v.access.secrets) }}
-# Credentials, by name and no other. get reads them once per round; with list and watch a rotation is heard of at once.
+# Credentials, only by these names. get reads them once per round; with list and watch the host sees a rotation at once.
 - apiGroups: [""]
   resources: [secrets]
   resourceNames: {{ . }}
@@ -179,31 +179,31 @@
 {{- end }}
 {{- end -}}
 
-{{/* ------------------------------------------------------------- extender and nodelock-sweeper, where they are configured */}}
+{{/* ---------------------------------------------------------------- extender and nodelock-sweeper, if they are configured */}}
 
-{{/* What both need, once. Locks are annotations of Nodes, so nothing here can be restricted by name, and what may be written is
-     narrowed by admission.nodes and admission.pods. */}}
+{{/* The rules that both need, once. Locks are annotations of Nodes, so these rules cannot be restricted by name. admission.nodes
+     and admission.pods restrict what may be written. */}}
 {{- define "topoloom.rules.locks.cluster" }}
 {{- $repairs := and (not .Values.readOnly) (or (include "topoloom.extends" .) (eq "repair" (include "topoloom.sweeps" .))) }}
 {{- $watched := include "topoloom.runs" (dict "root" . "name" "hyperNode-controller") }}
-# The locks. Nodes are watched as metadata, where the hyperNode-controller runs by its rule. get: nobody loses a lock by what a
-# watch said last.
+# The locks. The host watches Nodes as metadata; if the hyperNode-controller runs, its rule allows that. get: the host reads the
+# Node again before a take-over, and never trusts the watch alone.
 {{- if $repairs }}
-# patch: locks are taken and given back, in exactly the version that was judged.
+# patch: take and release locks, only in exactly the version of the Node that the decision was made on.
 {{- end }}
 - apiGroups: [""]
   resources: [nodes]
   verbs: [{{ if not $watched }}list, watch, {{ end }}get{{ if $repairs }}, patch{{ end }}]
-# Who holds a lock, and whether that pod may still be bound or served: pods of every namespace. get: as above.
+# The holder of a lock, and whether that pod may still be bound or served: pods of every namespace. get: as above.
 {{- if $repairs }}
-# patch: the mark of a pod that loses its lock, so that it is not bound under it.
+# patch: mark a pod that loses its lock, so that it cannot be bound under that lock.
 {{- end }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch, get{{ if $repairs }}, patch{{ end }}]
 {{- if not .Values.readOnly }}
-# Events about Pods live in the namespaces of the Pods, so these are for all of them. patch counts an Event that happens again.
-# Without this everything works and nobody is told by Event.
+# Events about Pods are in the namespaces of the Pods, so this rule is for all namespaces. patch counts an Event that happens
+# again. Without this rule everything works, but there are no Events.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
@@ -223,7 +223,7 @@
 {{- include "topoloom.rules.locks.cluster" . }}
 {{- end }}
 {{- if not .Values.readOnly }}
-# Binding pods is what kube-scheduler asks the extender for. A Binding names UID and version of the pod that was judged.
+# kube-scheduler asks the extender to bind pods. A Binding names UID and version of the pod that the decision was made on.
 - apiGroups: [""]
   resources: [pods/binding]
   verbs: [create]
