@@ -117,9 +117,8 @@ async fn bindings(scene: &Scene, us: &str) -> Result<()> {
     };
     let marks = json!({"hami.io/bind-phase": "allocating", "hami.io/bind-time": "1785564600"});
     let another = Fate::Denied("This Binding has another annotation than hami.io/bind-phase, hami.io/bind-time");
-    let label = Fate::Denied(
-        "This Binding has another label than topology.kubernetes.io/zone, topology.kubernetes.io/region",
-    );
+    let label =
+        Fate::Denied("This Binding has another label than topology.kubernetes.io/zone, topology.kubernetes.io/region");
     let place = |key: &str| json!({"labels": {format!("topology.kubernetes.io/{key}"): "b"}});
     let rows = [
         ("a Binding", json!({}), Fate::Accepted),
