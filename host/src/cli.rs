@@ -58,15 +58,15 @@ struct Cli {
 enum Verb {
     /// Watch the cluster and keep its HyperNodes, until stopped
     Run(Box<run::RunArgs>),
-    /// Discover from a file of nodes: the same pipeline without a cluster
+    /// Run the discoverers on a file of nodes, without a cluster
     Discover(discover::DiscoverArgs),
-    /// Show the topology that is in force, with counts, drift and problems
+    /// Show the active topology, with counts, drift and problems
     Tree(tree::TreeArgs),
-    /// Show what a round would write now, in order and with the reason for the order; writes nothing
+    /// Show what the next round would write, in order and with reasons; writes nothing
     Plan(plan::PlanArgs),
-    /// Say where a node is placed, by which labels, or why it is not
+    /// Show where a node is placed and by which labels, or why it has no place
     Explain(explain::ExplainArgs),
-    /// Confirm the held result of a source, so that it is written
+    /// Confirm the held result of a source, so that the host writes it
     Confirm(source::ConfirmArgs),
     /// List, delete, run or pause sources
     #[command(subcommand)]
@@ -74,7 +74,7 @@ enum Verb {
     /// Inspect or sign a plugin file, before it sees a cluster
     #[command(subcommand)]
     Plugin(plugin::PluginVerb),
-    /// Show who holds the locks of nodes, and release one by hand
+    /// Show the holders of node locks, and release a lock by hand
     #[command(subcommand)]
     Lock(lock::LockVerb),
     /// Report on the cabling of fabrics
@@ -83,27 +83,27 @@ enum Verb {
     /// Check options files and discovery documents before a cluster sees them
     #[command(subcommand)]
     Config(config::ConfigVerb),
-    /// Check everything that a host needs: rights, definitions, configuration, leases, admission, other writers
+    /// Check everything that the host needs: RBAC rights, CRDs, configuration, leases, admission, other writers
     ///
-    /// Give it the flags that `run` gets. The rights that it asks for are those of whoever calls it: in the pod the host's
-    /// own. From elsewhere --service-account asks for those of another, which needs create on subjectaccessreviews. It
-    /// changes nothing, and reads no Secret.
+    /// Give it the flags that `run` gets. It checks the rights of the caller: in the pod, those of the host. With
+    /// --service-account it checks those of another account, which needs create on subjectaccessreviews. It changes
+    /// nothing, and reads no Secret.
     Preflight(preflight::PreflightArgs),
-    /// Show who leads, the replicas, each source and what waits for a person; reads only
+    /// Show the leader, the replicas, each source and what waits for a person; writes nothing
     Status(status::StatusArgs),
-    /// End all writes of every replica but those of leases, or let them go on
+    /// Stop all writes of every replica except leases, or allow them again
     ReadOnly(read_only::ReadOnlyArgs),
     /// Look into a running host: its state in one document, and what it logs
     #[command(subcommand)]
     Debug(debug::DebugVerb),
-    /// Print the CustomResourceDefinitions, to be piped into kubectl apply --server-side -f -
+    /// Print the CustomResourceDefinitions, for kubectl apply --server-side -f -
     Crd,
     /// Print a completion script for a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write the manual into a folder, one page for each verb
+    /// Write the man pages into a folder, one page for each verb
     Man(man::ManArgs),
 }
 
@@ -113,7 +113,7 @@ pub struct LogArgs {
     /// What is logged: a level (error, warn, info, debug, trace) or directives such as info,topoloom::topology=debug
     #[arg(long, global = true, env = "TOPOLOOM_LOG", default_value = "info", value_name = "FILTER", value_parser = log::check)]
     log: String,
-    /// How it is written
+    /// The format of the log
     #[arg(long, global = true, env = "TOPOLOOM_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
 }
@@ -139,10 +139,11 @@ pub struct ClusterArgs {
     /// Our own namespace, where the configuration is; default: KUBE_POD_NAMESPACE, volcano-system
     #[arg(long, env = crate::config::location::NAMESPACE_VARIABLE, value_name = "NAME", value_parser = namespace)]
     namespace: Option<String>,
-    /// The Helm release that the ConfigMap is named after, RELEASE-controller-configmap; default: HELM_RELEASE_NAME, volcano
+    /// The Helm release that the ConfigMap is named after, RELEASE-controller-configmap; default: HELM_RELEASE_NAME,
+    /// volcano
     #[arg(long, env = crate::config::location::RELEASE_VARIABLE, value_name = "RELEASE", value_parser = release)]
     release: Option<String>,
-    /// The ConfigMap of the configuration, wherever it is and whatever its name
+    /// The ConfigMap of the configuration, in any namespace and with any name
     #[arg(long, env = "TOPOLOOM_CONFIG_MAP", value_name = "[NAMESPACE/]NAME", value_parser = config_map)]
     config_map: Option<String>,
 }
@@ -269,8 +270,8 @@ fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode>
     ended
 }
 
-/// Ends what is left of the threads. One that hangs in the kernel, on a volume or a name server, must not keep the process:
-/// nobody hears signals now.
+/// Ends what is left of the threads. One that hangs in the kernel, on a volume or a name server, must not keep the
+/// process: nobody hears signals now.
 fn end(runtime: tokio::runtime::Runtime) {
     runtime.shutdown_timeout(LAST_PATIENCE);
 }

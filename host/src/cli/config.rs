@@ -18,7 +18,7 @@ use crate::config::{Document, Error, MAX_BYTES};
 /// Verbs about files that the host reads.
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigVerb {
-    /// Say what each file is, and everything that is wrong with it
+    /// Show what each file is, and everything that is wrong with it
     Check(CheckArgs),
 }
 

@@ -1,6 +1,7 @@
 //! `topoloom debug`: what a running host tells about itself at its admin server.
 //!
-//! Nothing of a Secret is ever there; what is written is nevertheless readable by its owner alone, since it names nodes.
+//! Nothing of a Secret is ever there; what is written is nevertheless readable by its owner alone, since it names
+//! nodes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,11 +23,12 @@ const PAGE: usize = 32 << 20;
 /// Verbs for whoever looks for a mistake.
 #[derive(Debug, Subcommand)]
 pub(super) enum DebugVerb {
-    /// Write everything that a running host says about itself as one JSON document: state, queues, leases, last decisions
+    /// Write the state of a running host as one JSON document: state, queues, leases, last decisions
     Dump(DumpArgs),
     /// Show or set what a running host logs
     Log(LogFilterArgs),
-    /// Show where a running host spends its processor time, as folded stacks for a flame graph; it must run with --profiling
+    /// Show where a running host spends its processor time, as folded stacks for a flame graph; it must run with
+    /// --profiling
     Profile(ProfileArgs),
 }
 
@@ -53,7 +55,8 @@ pub(super) struct DumpArgs {
 pub(super) struct LogFilterArgs {
     #[command(flatten)]
     admin: AdminArgs,
-    /// What is logged from now on, until the process ends: a level or directives such as info,topoloom::topology=debug
+    /// What the host logs from now on, until its process ends: a level or directives such as
+    /// info,topoloom::topology=debug
     #[arg(value_name = "FILTER", value_parser = crate::log::check)]
     filter: Option<String>,
 }
@@ -63,7 +66,7 @@ pub(super) struct LogFilterArgs {
 pub(super) struct ProfileArgs {
     #[command(flatten)]
     admin: AdminArgs,
-    /// How long it is watched, in seconds: 1 to 60
+    /// How long the host is sampled, in seconds: 1 to 60
     #[arg(long, value_name = "N", default_value_t = profile::USUAL.as_secs(),
         value_parser = clap::value_parser!(u64).range(1..=profile::LONGEST.as_secs()))]
     seconds: u64,

@@ -39,14 +39,14 @@ pub(super) struct DeskArgs {
     /// Use this plugin file in place of the entry's own; grants come from the entry's `permissions`
     #[arg(long, value_name = "FILE", requires = "nodes")]
     plugin: Option<PathBuf>,
-    /// Where the keys of the Secret are that the entry names: files like `token`, or `username` and `password`. Of several
-    /// Secrets, each in a folder of its name in there
+    /// A folder with the keys of the Secret that the entry names: files such as `token`, or `username` and `password`.
+    /// If the entry names several Secrets, one subfolder per Secret, with its name
     #[arg(long, value_name = "DIR", requires = "nodes")]
     credentials: Option<PathBuf>,
-    /// Write down what endpoints answered, to be replayed; no credential gets into it
+    /// Record the answers of endpoints, for --replay; the recording contains no credentials
     #[arg(long, value_name = "FILE", conflicts_with = "replay", requires = "nodes")]
     record: Option<PathBuf>,
-    /// Answer requests to endpoints from a recording in place of the network
+    /// Answer requests to endpoints from a recording instead of the network
     #[arg(long, value_name = "FILE", requires = "nodes")]
     replay: Option<PathBuf>,
 }

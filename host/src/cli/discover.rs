@@ -28,7 +28,7 @@ pub(super) struct DiscoverArgs {
     /// Only this source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// What is printed: a tree for people, objects that kubectl can apply, or one list
+    /// The output: a tree for people, objects for kubectl apply, or one list
     #[arg(short, long, value_enum, default_value_t = Output::Tree)]
     output: Output,
     /// With -o tree: list the nodes of every group

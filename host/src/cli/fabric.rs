@@ -10,8 +10,8 @@ use clap::Subcommand;
 /// Verbs about fabrics.
 #[derive(Debug, Subcommand)]
 pub(super) enum FabricVerb {
-    /// Say what is wrong with the cabling: wrong cables, dead links, switches that serve two units, names that lead
-    /// nowhere, each with its evidence
+    /// Show what is wrong with the cabling, with evidence: wrong cables, dead links, switches that serve two units,
+    /// names that match no Node
     Report(report::ReportArgs),
     /// Run a fabric manager over a generated fabric, with faults by switch, until interrupted
     Simulate(simulate::SimulateArgs),

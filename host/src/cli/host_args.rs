@@ -1,5 +1,5 @@
-//! What verbs about a running or future host are told beside the cluster: where its leases are, and those of others, and
-//! what it does about locks of nodes.
+//! What verbs about a running or future host are told beside the cluster: where its leases are, and those of others,
+//! and what it does about locks of nodes.
 
 use clap::{ArgAction, Args, ValueEnum};
 
@@ -29,9 +29,9 @@ pub(super) struct HostArgs {
 /// Who else may write HyperNodes.
 #[derive(Debug, Clone, Args)]
 pub(super) struct RivalArgs {
-    /// Leases of Volcano's own HyperNode controller, in whichever namespace: while somebody holds one, no source is
-    /// written. Names with commas between; RELEASE-hypernode-controller-manager counts as well, and vc-controller-manager,
-    /// which all of Volcano's controllers share, does not
+    /// Leases of Volcano's own HyperNode controller, in any namespace: while another program holds one of them, no
+    /// source is written. Names separated by commas; RELEASE-hypernode-controller-manager always counts;
+    /// vc-controller-manager, which all of Volcano's controllers share, never does
     #[arg(long, env = "TOPOLOOM_VOLCANO_LEASES", value_name = "NAMES", value_delimiter = ',', default_values = rival::USUAL_NAMES, action = ArgAction::Append, value_parser = values::lease)]
     volcano_leases: Vec<String>,
 }
@@ -39,9 +39,9 @@ pub(super) struct RivalArgs {
 /// What the sweeper does about locks that nobody holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum SweepWord {
-    /// It says so
+    /// Report them
     Report,
-    /// It removes them
+    /// Remove them
     Repair,
 }
 

@@ -25,11 +25,11 @@ use crate::nodelock::lock::{EXPIRE_DEFAULT, EXPIRE_VARIABLE, Options};
 /// Verbs about node locks.
 #[derive(Debug, Subcommand)]
 pub(super) enum LockVerb {
-    /// Show every node on which a lock stands: its holder, its age, how it stands and why
+    /// Show every locked node: the holder of the lock, its age, its state and why
     List(ListArgs),
-    /// Say everything about the locks of one node, and what happens next
+    /// Show everything about the locks of one node, and what happens next
     Explain(NodeArgs),
-    /// Remove a lock by hand, if it still is the one that you saw
+    /// Remove a lock by hand, if it is still the one that you saw
     Release(ReleaseArgs),
 }
 
@@ -38,8 +38,8 @@ pub(super) enum LockVerb {
 pub(super) struct TermsArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// How long a lock lasts whose pod does not tell whether it holds it, as `run` has it (10s to 24h; default: the variable
-    /// HAMI_NODELOCK_EXPIRE, otherwise 5m)
+    /// Age at which a lock expires if the state of its pod cannot show that the lock is still needed, as `run` has it
+    /// (10s to 24h; default: the variable HAMI_NODELOCK_EXPIRE, otherwise 5m)
     #[arg(long, env = "TOPOLOOM_NODE_LOCK_TIMEOUT", value_name = "DURATION", value_parser = values::node_lock_timeout)]
     node_lock_timeout: Option<Duration>,
     /// Who loses a lock for its age alone, as `run` has it

@@ -12,7 +12,7 @@ use super::print;
 /// Flags of `man`.
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
-    /// Where the pages go: a folder man1 of a MANPATH, for example ~/.local/share/man/man1; it is made where it is missing
+    /// The folder for the pages: man1 of a MANPATH, for example ~/.local/share/man/man1; created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -22,7 +22,7 @@ pub(super) struct PlanArgs {
     /// Only this source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// Exit with 3 when there is something to write, and with 1 when no entry is enabled
+    /// Exit with 3 if there is something to write, and with 1 if no entry is enabled
     #[arg(long)]
     exit_code: bool,
     #[command(flatten)]

@@ -17,19 +17,19 @@ use clap::Subcommand;
 /// Verbs about plugins.
 #[derive(Debug, Subcommand)]
 pub(super) enum PluginVerb {
-    /// Show which plugin serves which source, which waits, and which served before
+    /// Show for each source the active plugin, a waiting one, and those that served before
     List(serving::ListArgs),
-    /// Go back to a plugin that served before
+    /// Roll back to a plugin that served before
     Rollback(serving::RollbackArgs),
-    /// Let the plugin go on that waits, or end a rollback
+    /// Let a waiting plugin take over, or end a rollback
     Continue(serving::ContinueArgs),
     /// Put a plugin file into a ConfigMap
     Push(push::PushArgs),
-    /// Compare a plugin file with what serves a source, on the live cluster; writes nothing
+    /// Compare a plugin file with the active plugin of a source, on the live cluster; writes nothing
     Diff(diff::DiffArgs),
-    /// Show what a plugin is, what it asks for, and whether the host would take it
+    /// Show what a plugin is, what it requests, and whether the host would accept it
     Inspect(inspect::InspectArgs),
-    /// Sign a plugin: write its .sig beside it, for hosts that ask for signatures
+    /// Sign a plugin: write a .sig file beside it, for hosts that require signatures
     Sign(sign::SignArgs),
 }
 

@@ -1,7 +1,7 @@
 //! `topoloom preflight`: whether everything is there that a host needs, before it runs and when it does not work.
 //!
-//! It reads, asks for rights, asks the plugins of this binary what they would read, and creates one HyperNode that is never
-//! stored (a dry run). Secrets are asked about and not read.
+//! It reads, asks for rights, asks the plugins of this binary what they would read, and creates one HyperNode that is
+//! never stored (a dry run). Secrets are asked about and not read.
 
 mod access;
 mod cluster;
@@ -47,16 +47,16 @@ pub(super) struct PreflightArgs {
     /// The host writes nothing but leases, as `run` has it
     #[arg(long, env = "TOPOLOOM_READ_ONLY", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     read_only: bool,
-    /// Modules that served are kept in ConfigMaps, which takes a rule: `plugins.kept` of the chart
+    /// Plugins that have served are stored in ConfigMaps, which needs the RBAC rule of `plugins.kept` in the chart
     #[arg(long, env = "TOPOLOOM_MODULES_KEPT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
     modules_kept: bool,
-    /// What the sweeper does about locks that nobody holds, as `run` has it
+    /// What the sweeper does about orphaned locks, as for `run`
     #[arg(long, env = "TOPOLOOM_NODELOCK_SWEEP", value_enum)]
     nodelock_sweep: Option<SweepWord>,
-    /// Where the extender listens, as `run` has it; it is not asked there
+    /// Where the extender listens, as for `run`; preflight does not connect to it
     #[arg(long, env = "TOPOLOOM_EXTENDER_ADDRESS", value_name = "[IP]:PORT", value_parser = values::listener)]
     extender_address: Option<SocketAddr>,
-    /// Ask for the rights of this ServiceAccount in place of our own
+    /// Check the rights of this ServiceAccount instead of the caller's
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = account)]
     service_account: Option<Subject>,
     #[command(flatten)]

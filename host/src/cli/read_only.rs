@@ -22,20 +22,20 @@ use crate::cluster::{Reason, Refusal};
 pub(super) struct ReadOnlyArgs {
     #[command(flatten)]
     host: HostArgs,
-    /// Whether writes end or go on
+    /// Whether writes stop or are allowed
     #[arg(value_enum)]
     position: Position,
-    /// Annotate the ConfigMap even where no lease says that a host of ours is there (one that runs with
-    /// --leader-elect=false has none)
+    /// Annotate the ConfigMap even if no lease shows that a host of ours runs there (a host with --leader-elect=false
+    /// has no lease)
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Position {
-    /// End all writes but those of leases
+    /// Stop all writes except leases
     On,
-    /// Let writes go on
+    /// Allow writes again
     Off,
 }
 
@@ -89,8 +89,8 @@ pub(super) async fn run(args: ReadOnlyArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Whoever believes that writes end must not have annotated the ConfigMap of somebody else: Volcano's has the name that we
-/// look for where nothing else is said. A lease is what every host leaves that has ever run there.
+/// Whoever believes that writes end must not have annotated the ConfigMap of somebody else: Volcano's has the name that
+/// we look for where nothing else is said. A lease is what every host leaves that has ever run there.
 async fn a_host_is_there(client: &kube::Client, host: &HostArgs) -> anyhow::Result<()> {
     let (namespace, name) = host.lease();
     let way = "say where ours is with --namespace and --release (the chart's: topoloom-system, topoloom), with --config-map \

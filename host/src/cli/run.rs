@@ -35,54 +35,54 @@ use crate::traces::{Ear, Settings, Spans};
 pub(super) struct RunArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// A file with flags, one `NAME: VALUE` each; flags and variables win over it
+    /// A file with flags, one `NAME: VALUE` per line; flags and variables win over it
     #[arg(long, value_name = "FILE", value_parser = values::path)]
     options: Option<PathBuf>,
-    /// Do everything but write HyperNodes, for a trial beside another controller
+    /// Do everything except writing HyperNodes, for a trial beside another controller
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     observe: bool,
-    /// Write nothing at all but leases, for an emergency
+    /// Write nothing except leases, for an emergency
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     read_only: bool,
-    /// Which controllers run: names with commas between, `*` for all others, `-NAME` for all but; may be repeated. Known
-    /// are bottomup-syncer, extender, hyperNode-controller, nodelock-sweeper
+    /// Which controllers run: names separated by commas, `*` for all others, `-NAME` to leave one out; may be repeated.
+    /// Known are bottomup-syncer, extender, hyperNode-controller, nodelock-sweeper
     #[arg(long, help_heading = VOLCANOS, value_name = "NAMES", default_value = "*", allow_hyphen_values = true, action = ArgAction::Append)]
     controllers: Vec<String>,
-    /// How often a failing work item is tried again before it is dropped; below zero: for ever
+    /// How often a failing work item is tried again before it is dropped; below zero: no limit
     #[arg(long, help_heading = VOLCANOS, value_name = "COUNT", default_value = "15", allow_hyphen_values = true, value_parser = values::tries)]
     max_requeue_num: i64,
-    /// Go on without a controller that cannot be initialised; /readyz says which, and why. One that fails later ends the
-    /// process all the same
+    /// Continue without a controller that cannot be initialised; /readyz says which, and why. A controller that fails
+    /// later still ends the process
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     tolerate_controller_failures: bool,
-    /// How long work that is under way may take when the process is told to stop (1s to 10m)
+    /// How long work under way may take after the process is asked to stop (1s to 10m)
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::lasting::<1_000, 600_000>)]
     drain_timeout: Duration,
-    /// Give profiles at the admin address
+    /// Serve profiles at the admin address
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     profiling: bool,
     #[command(flatten)]
     rivals: RivalArgs,
-    /// Whose status.nodeCount is kept
+    /// Which HyperNodes get their status.nodeCount updated
     #[arg(long, value_enum, default_value_t = StatusScope::All)]
     status: StatusScope,
-    /// HyperNode writes under way at most, for objects and for statuses each (1 to 64)
+    /// How many HyperNode writes run at once, for objects and for statuses each (1 to 64)
     #[arg(long, value_name = "COUNT", default_value = "8", value_parser = values::whole::<1, 64>)]
     concurrency: u32,
     #[command(flatten)]
     listeners: listeners::ListenerArgs,
     #[command(flatten)]
     plugins: plugins::PluginArgs,
-    /// Where documents may lie: files that entries grant to plugins with `permissions.endpoints.NAME.file`
+    /// The folder of documents that entries may grant to plugins with `permissions.endpoints.NAME.file`
     #[arg(long, value_name = "DIR", value_parser = values::path)]
     documents: Option<PathBuf>,
     /// Stack of WebAssembly code in each call of a plugin (64Ki to 8Mi)
     #[arg(long, default_value_t = default(Limit::Stack), value_parser = stack, value_name = "SIZE")]
     plugin_stack: ByteSize,
-    /// Calls of plugins under way at most; the others wait (1 to 32)
+    /// How many plugin calls run at once; the others wait (1 to 32)
     #[arg(long, default_value_t = Limit::ProcessCalls.fixed().number(), value_parser = calls, value_name = "COUNT")]
     plugin_calls: u64,
-    /// Memory of all calls of plugins at one time; a call that grows waits for what others hold (16Mi to 64Gi)
+    /// Memory of all plugin calls together; a call that needs more waits until others release theirs (16Mi to 64Gi)
     #[arg(long, default_value_t = default(Limit::ProcessMemory), value_parser = memory, value_name = "SIZE")]
     plugin_memory: ByteSize,
     #[command(flatten)]

@@ -42,7 +42,7 @@ pub(super) struct ConfirmArgs {
     cluster: ClusterArgs,
     /// The source whose result is held
     source: String,
-    /// Confirm only if this is the result that is held
+    /// Confirm only if this is the held result
     #[arg(long, value_name = "HASH")]
     result: Option<String>,
 }
@@ -50,13 +50,13 @@ pub(super) struct ConfirmArgs {
 /// Verbs about sources.
 #[derive(Debug, Subcommand)]
 pub(super) enum SourceVerb {
-    /// Show every source: state, plugin, coverage, and what it says
+    /// Show every source: state, plugin, coverage and message
     List(list::ListArgs),
-    /// Delete what a source left behind: its HyperNodes, in a safe order, and its DiscoverySource
+    /// Delete what a removed source left: its HyperNodes, in a safe order, and its DiscoverySource
     Delete(DeleteArgs),
     /// Run a round now
     Run(NameArgs),
-    /// Run no rounds and write nothing, until resumed
+    /// Stop the rounds and writes of a source, until resumed
     Pause(PauseArgs),
 }
 
@@ -76,7 +76,7 @@ pub(super) struct PauseArgs {
     cluster: ClusterArgs,
     /// The source
     source: String,
-    /// Let rounds and writes go on
+    /// Resume rounds and writes
     #[arg(long)]
     resume: bool,
 }
@@ -88,10 +88,10 @@ pub(super) struct DeleteArgs {
     cluster: ClusterArgs,
     /// The source
     source: String,
-    /// Only say what would be deleted
+    /// Only show what would be deleted
     #[arg(long)]
     dry_run: bool,
-    /// Delete although a host may still run the source
+    /// Delete even if a host may still run the source
     #[arg(long)]
     force: bool,
 }

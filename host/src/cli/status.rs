@@ -1,7 +1,7 @@
 //! `topoloom status`: who leads, what the replicas are, how each source is and what waits for a person.
 //!
-//! It only reads. A right that is missing makes a remark and not a failure: at three in the morning half an answer is worth
-//! more than none.
+//! It only reads. A right that is missing makes a remark and not a failure: at three in the morning half an answer is
+//! worth more than none.
 
 mod admin;
 mod advice;
@@ -31,12 +31,13 @@ pub(super) struct StatusArgs {
     host: HostArgs,
     #[command(flatten)]
     rivals: RivalArgs,
-    /// What the pods of the replicas are listed by, as kubectl has it; default: the labels of the pod that leads
+    /// The label selector for the pods of the replicas, as in kubectl; default: the labels of the leader's pod
     #[arg(long, env = "TOPOLOOM_SELECTOR", value_name = "LABELS")]
     selector: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
-    /// The admin server of one replica, which says more about it: PORT, IP:PORT or a URL; default: 8082, where it answers
+    /// The admin server of one replica, which says more about it: PORT, IP:PORT or a URL; default: 8082, where it
+    /// answers
     #[arg(long, value_name = "ADDRESS", value_parser = server::address)]
     admin: Option<SocketAddr>,
 }

@@ -54,8 +54,8 @@ pub struct Options {
     pub metrics: Option<SocketAddr>,
     /// The executable that compiles foreign plugins: this one.
     pub executable: PathBuf,
-    /// How fast requests to the API server may be sent; nothing: as fast as it lets us. Leases, locks and Bindings never
-    /// wait for it.
+    /// How fast requests to the API server may be sent; nothing: as fast as it lets us. Leases, locks and Bindings
+    /// never wait for it.
     pub rate: Option<Rate>,
     /// Whether the admin server gives profiles.
     pub profiling: Profiling,
@@ -95,9 +95,9 @@ pub struct LockOptions {
 /// What the sweeper does about locks that nobody holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SweepMode {
-    /// It says so.
+    /// Report them.
     Report,
-    /// It removes them.
+    /// Remove them.
     Repair,
 }
 
@@ -119,7 +119,8 @@ pub struct ExtenderOptions {
 impl ExtenderOptions {
     /// Binds that have not to wait, beside those that do: each is two or three requests long.
     const AT_WORK: usize = 128;
-    /// Connections that no Bind can take: for the filter of every kube-scheduler, for health, and for those that are idle.
+    /// Connections that no Bind can take: for the filter of every kube-scheduler, for health, and for those that are
+    /// idle.
     const SPARE: usize = 128;
 
     /// How many Binds there may be.
@@ -219,8 +220,8 @@ pub enum Election {
     On(LeaseOptions),
 }
 
-/// The lease that replicas share. Validated: every duration is above zero, the lease lasts longer than the deadline, the
-/// deadline longer than 1.2 times the period.
+/// The lease that replicas share. Validated: every duration is above zero, the lease lasts longer than the deadline,
+/// the deadline longer than 1.2 times the period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseOptions {
     /// Where it is.

@@ -38,7 +38,7 @@ pub(in crate::cli) struct InspectArgs {
     /// The plugin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What it would run with: its configuration, an entry, or the document that stands in the ConfigMap
+    /// The configuration to test it with: its own, an entry, or the whole document
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The entry of the document

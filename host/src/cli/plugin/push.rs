@@ -37,7 +37,7 @@ pub(in crate::cli) struct PushArgs {
     /// The key of the module in it
     #[arg(long, default_value = "plugin.wasm")]
     key: String,
-    /// Which limits hold when the plugin is tried before it is pushed
+    /// Which limits apply when the plugin is tested before it is pushed
     #[arg(long, value_enum, default_value_t = ProfileArg::Standard)]
     profile: ProfileArg,
     /// Do everything but the write

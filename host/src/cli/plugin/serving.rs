@@ -1,5 +1,5 @@
-//! `topoloom plugin list`, `rollback` and `continue`: which plugin serves which source, and the operator's word about it
-//! (decision H17).
+//! `topoloom plugin list`, `rollback` and `continue`: which plugin serves which source, and the operator's word about
+//! it (decision H17).
 
 use std::process::ExitCode;
 
@@ -87,7 +87,7 @@ pub(in crate::cli) struct RollbackArgs {
     cluster: ClusterArgs,
     /// The source
     source: String,
-    /// The plugin to serve, by digest or its first digits; default: the one that served before
+    /// The plugin to roll back to, by digest or its first digits; default: the one that served before
     #[arg(long, value_name = "DIGEST")]
     to: Option<String>,
 }
@@ -99,7 +99,7 @@ pub(in crate::cli) struct ContinueArgs {
     cluster: ClusterArgs,
     /// The source
     source: String,
-    /// Only if this plugin waits, by digest or its first digits
+    /// Only if this plugin is waiting: its digest or its first digits
     #[arg(long, value_name = "DIGEST")]
     digest: Option<String>,
 }

@@ -14,11 +14,12 @@ const BURST: u32 = 100;
 #[derive(Debug, Args)]
 #[command(next_help_heading = VOLCANOS)]
 pub(super) struct AccessArgs {
-    /// Requests to the API server per second (above 0); default: no limit here, the API server has its own; 50 where only
-    /// the burst is given
+    /// Requests to the API server per second (above 0); default: no limit here (the API server has its own), or 50 if
+    /// only --kube-api-burst is given
     #[arg(long, value_name = "NUMBER", value_parser = values::per_second)]
     kube_api_qps: Option<f32>,
-    /// Requests at once after a pause (1 to 1000000); default: no limit; 100 where only the rate is given
+    /// How many requests may follow at once after a pause (1 to 1000000); default: no limit, or 100 if only
+    /// --kube-api-qps is given
     #[arg(long, value_name = "COUNT", value_parser = values::whole::<1, 1_000_000>)]
     kube_api_burst: Option<u32>,
 }

@@ -15,16 +15,16 @@ const PERIOD: &str = "leader-elect-retry-period";
 #[derive(Debug, Args)]
 #[command(next_help_heading = VOLCANOS)]
 pub(super) struct ElectionArgs {
-    /// Hold a lease while writing, so that of several replicas one writes
+    /// Hold a lease while writing, so that only one of several replicas writes
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
     leader_elect: bool,
-    /// How long others wait after the last renewal that they saw (1s to 24h)
+    /// How long other replicas wait after the last renewal that they saw (1s to 24h)
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::lasting::<1_000, 86_400_000>)]
     leader_elect_lease_duration: Duration,
-    /// How long the holder tries to renew before it stops; shorter than the lease (1ms to 24h)
+    /// How long the leader tries to renew before it stops; shorter than the lease (1ms to 24h)
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::lasting::<1, 86_400_000>)]
     leader_elect_renew_deadline: Duration,
-    /// The pause between two tries; 1.2 times as long it is still shorter than the deadline (1ms to 24h)
+    /// The pause between two tries; 1.2 times the pause must be shorter than the deadline (1ms to 24h)
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = values::lasting::<1, 86_400_000>)]
     leader_elect_retry_period: Duration,
     /// The kind of lock: leases
@@ -36,7 +36,7 @@ pub(super) struct ElectionArgs {
     /// The namespace of the lease; default: our own
     #[arg(long, value_name = "NAME", value_parser = values::some_namespace)]
     leader_elect_resource_namespace: Option<String>,
-    /// The same, by its older name, which wins
+    /// The older name of --leader-elect-resource-namespace; it wins
     #[arg(long, value_name = "NAME", value_parser = values::namespace)]
     lock_object_namespace: Option<String>,
 }

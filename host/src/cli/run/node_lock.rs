@@ -34,10 +34,12 @@ const RESOURCES: &str = "node-lock-resources";
 /// Flags of the node lock.
 #[derive(Debug, Args)]
 pub(super) struct NodeLockArgs {
-    /// How long a lock lasts whose pod does not tell whether it holds it (10s to 24h; twice the time of a Bind at least)
+    /// Age at which a lock expires if the state of its pod cannot show that the lock is still needed (10s to 24h; twice
+    /// the time of a Bind at least)
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::node_lock_timeout)]
     node_lock_timeout: Duration,
-    /// Who loses a lock for its age alone: with `age` also a pod whose device plugin has not answered, as the original has it
+    /// When a lock may be taken over: with `state` only when its pod is provably done with it; with `age` whenever it
+    /// is older than the timeout, as in HAMi, so that two pods may share a device
     #[arg(long, value_enum, default_value_t = TakeoverWord::State)]
     node_lock_takeover: TakeoverWord,
     /// How API errors and conflicts are tried again
@@ -46,7 +48,7 @@ pub(super) struct NodeLockArgs {
     /// A YAML file with the resources that need the lock, in place of the built-in table
     #[arg(long, value_name = "FILE", value_parser = values::path)]
     node_lock_resources: Option<PathBuf>,
-    /// What the sweeper does about locks that nobody holds; default: repair where the extender runs, otherwise it waits
+    /// What the sweeper does about orphaned locks; default: repair where the extender runs, otherwise the sweeper waits
     #[arg(long, value_enum)]
     nodelock_sweep: Option<SweepWord>,
     /// Where the extender listens for kube-scheduler; without it the extender waits
@@ -61,18 +63,18 @@ pub(super) struct NodeLockArgs {
     /// Authorities in PEM: clients need a certificate of one of them
     #[arg(long, value_name = "FILE", value_parser = values::path)]
     extender_client_ca_file: Option<PathBuf>,
-    /// Whose certificates of those authorities are let in: common names or organisations, with commas between
+    /// Which certificates of those authorities are accepted: common names or organisations, separated by commas
     #[arg(long, value_name = "NAMES", default_value = "system:kube-scheduler", value_parser = values::client_names)]
     extender_client_names: values::ClientNames,
-    /// Serve whoever reaches the extender, which then binds any pod to any node for them
+    /// Accept clients without a certificate: anyone who can connect can bind any pod to any node
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     extender_allow_anonymous: bool,
-    /// The httpTimeout of the extender in the configuration of kube-scheduler; a Bind waits for a lock 2s less than that, and
-    /// 28s at most (3s to 10m)
+    /// The httpTimeout of the extender in the configuration of kube-scheduler; a Bind waits for a lock at most 2s less
+    /// than that, and at most 28s (3s to 10m)
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::lasting::<3_000, 600_000>)]
     extender_http_timeout: Duration,
-    /// Binds that wait for a lock at most, a quarter of them for one node; a Bind beyond that is answered with contention at
-    /// once, and kube-scheduler asks again (1 to 4096)
+    /// How many Binds may wait for a lock, and a quarter of that for one node; a Bind beyond that fails at once with
+    /// contention, and kube-scheduler tries again (1 to 4096)
     #[arg(long, value_name = "COUNT", default_value = "256", value_parser = values::whole::<1, 4096>)]
     extender_max_waiting_binds: u32,
     /// Which nodes the filter of the extender leaves out

@@ -21,25 +21,27 @@ pub(super) struct PluginArgs {
     /// The folder of installed plugins: NAME.wasm, or NAME/plugin.wasm, each with .yaml and .sig beside it
     #[arg(long, value_name = "DIR", value_parser = values::path)]
     plugin_dir: Option<PathBuf>,
-    /// How often files of plugins are looked at without an event, in seconds (1 to 3600)
+    /// How often the host checks plugin files for changes without an event, in seconds (1 to 3600)
     #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = values::whole::<1, 3600>)]
     plugin_poll: u32,
-    /// Where modules that served are kept for the way back, beside ConfigMaps, which take no more than 1 MiB
+    /// A folder that also stores plugins that have served, for rollback: ConfigMaps take no more than 1 MiB
     #[arg(long, value_name = "DIR", value_parser = values::path)]
     module_dir: Option<PathBuf>,
-    /// Keep modules that served in ConfigMaps, for the way back, which takes a rule; without it only --module-dir keeps any
+    /// Store plugins that have served in ConfigMaps, so that rollback works after a restart (needs the RBAC rule of
+    /// `plugins.kept`); without it only --module-dir stores them
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
     modules_kept: bool,
-    /// Keep compiled plugins in this folder, so that they are not compiled again; it is created for this user alone
+    /// Store compiled plugins in this folder, so that they are not compiled again; the host creates it for its own user
+    /// only
     #[arg(long, value_name = "DIR", value_parser = values::path)]
     plugin_cache: Option<PathBuf>,
-    /// The key that seals them, at least 32 random bytes: for a folder that outlives the process
+    /// The key that seals compiled plugins, at least 32 random bytes: for a folder that outlives the process
     #[arg(long, value_name = "FILE", value_parser = values::path)]
     plugin_cache_key: Option<PathBuf>,
-    /// How large the folder may become (1Mi to 1Ti); what was not used for the longest time goes first
+    /// How large the folder may become (1Mi to 1Ti); the host deletes what was unused for the longest time first
     #[arg(long, value_name = "SIZE", value_parser = cache_size, default_value_t = ByteSize::bytes(DEFAULT_SIZE))]
     plugin_cache_size: ByteSize,
-    /// What every plugin that is not builtin has to bring before it is loaded; an entry may ask for more
+    /// What the host requires of every plugin that is not builtin before it loads it; an entry may require more
     #[arg(long, value_enum, default_value_t = TrustArg::None)]
     plugin_trust: TrustArg,
     /// Public keys that may sign plugins, as `openssl pkey -pubout` writes them; may be repeated
