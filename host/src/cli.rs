@@ -11,6 +11,7 @@ mod desk;
 mod discover;
 mod explain;
 mod fabric;
+mod groups;
 mod host_args;
 mod installation;
 mod live;
@@ -44,7 +45,7 @@ use options::values::{config_map, namespace, release, server};
 use options::{Given, Outside, Reading};
 pub use output::schemas;
 
-/// Discovers how a Kubernetes cluster is wired and keeps it as HyperNode objects.
+/// Keeps the network topology of a Kubernetes cluster as HyperNode objects, and locks nodes while pods get devices.
 #[derive(Debug, Parser)]
 #[command(name = "topoloom", version, propagate_version = true, max_term_width = 110)]
 struct Cli {
@@ -68,19 +69,19 @@ enum Verb {
     Explain(explain::ExplainArgs),
     /// Confirm the held result of a source, so that the host writes it
     Confirm(source::ConfirmArgs),
-    /// List, delete, run or pause sources
+    /// List sources, run or pause one, and delete what a removed one left
     #[command(subcommand)]
     Source(source::SourceVerb),
-    /// Inspect or sign a plugin file, before it sees a cluster
+    /// Inspect, sign, push and compare plugins; list those that serve, roll back, continue
     #[command(subcommand)]
     Plugin(plugin::PluginVerb),
     /// Show the holders of node locks, and release a lock by hand
     #[command(subcommand)]
     Lock(lock::LockVerb),
-    /// Report on the cabling of fabrics
+    /// Report mistakes in the cabling of fabrics, or simulate a fabric manager
     #[command(subcommand)]
     Fabric(fabric::FabricVerb),
-    /// Check options files and discovery documents before a cluster sees them
+    /// Check options files and discovery documents, without a cluster
     #[command(subcommand)]
     Config(config::ConfigVerb),
     /// Check everything that the host needs: RBAC rights, CRDs, configuration, leases, admission, other writers
@@ -93,7 +94,7 @@ enum Verb {
     Status(status::StatusArgs),
     /// Stop all writes of every replica except leases, or allow them again
     ReadOnly(read_only::ReadOnlyArgs),
-    /// Look into a running host: its state in one document, and what it logs
+    /// Look into a running host: dump its state, change what it logs, profile it
     #[command(subcommand)]
     Debug(debug::DebugVerb),
     /// Print the CustomResourceDefinitions, for kubectl apply --server-side -f -
@@ -203,9 +204,11 @@ fn command() -> Command {
         None => arg,
     };
     let volcanos = |arg: clap::Arg| arg.help_heading(options::VOLCANOS);
-    Cli::command().mut_subcommand(options::flags::VERB, |run| {
+    let command = Cli::command().mut_subcommand(options::flags::VERB, |run| {
         run.mut_args(variable).mut_arg("kubeconfig", volcanos).mut_arg("master", volcanos)
-    })
+    });
+    let template = groups::template(&command);
+    command.help_template(template)
 }
 
 /// Parses the arguments and does what they say.

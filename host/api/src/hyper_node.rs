@@ -44,7 +44,7 @@ pub struct HyperNode {
     /// What the group is. The API server accepts an object without it.
     #[serde(default, deserialize_with = "lenient::null_is_default")]
     pub spec: HyperNodeSpec,
-    /// What is known about the group.
+    /// The status of the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<HyperNodeStatus>,
 }

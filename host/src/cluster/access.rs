@@ -188,9 +188,9 @@ impl Setting {
         rights.push(needed(Need::Required, Vec::new(), &["create"], "the first replica makes the lease"));
         for group in groups {
             let (need, why) = match group {
-                Group::HyperNode => (Need::Required, "who leads, and so writes HyperNodes"),
-                Group::NodeLock if self.sweeps().is_some() => (Need::Required, "who leads the sweeper of node locks"),
-                Group::NodeLock => (Need::Useful, "who leads the sweeper of node locks, once it runs"),
+                Group::HyperNode => (Need::Required, "which replica leads, and so writes HyperNodes"),
+                Group::NodeLock if self.sweeps().is_some() => (Need::Required, "which replica leads the sweeper of node locks"),
+                Group::NodeLock => (Need::Useful, "which replica leads the sweeper of node locks, once it runs"),
             };
             rights.push(needed(need, vec![group.lease(name)], &["get", "list", "watch", "update"], why));
         }
@@ -216,7 +216,7 @@ impl Setting {
                 resource: "events",
                 names: Vec::new(),
                 verbs: vec!["create", "patch"],
-                why: "without it everything works and nobody is told by Event",
+                why: "without it everything works, but no Events are sent",
                 part: "all controllers",
                 need: Need::Useful,
             });
@@ -258,7 +258,7 @@ impl Setting {
     }
 
     fn discovery_sources(&self, rights: &mut Vec<Right>) {
-        let (ours, why) = ("topoloom.dev", "what each source says about itself, and the words of operators on it");
+        let (ours, why) = ("topoloom.dev", "the status of each source, and the verbs of operators on it");
         if self.extent == Extent::LeasesOnly {
             rights.push(cluster(ours, "discoverysources", &["list", "watch", "get"], why));
         } else {
@@ -305,16 +305,16 @@ impl Setting {
             rights.push(Right { part, ..cluster("", resource, verbs, why) });
         };
         let reads = ["list", "watch", "get"];
-        needs("nodes", &reads, "the locks, which are annotations; live before somebody loses one");
-        needs("pods", &reads, "who holds a lock, and whether that pod may still be served");
+        needs("nodes", &reads, "the locks, which are annotations; read live before a lock is taken over");
+        needs("pods", &reads, "which pod holds a lock, and whether it may still get its devices");
         if mode == SweepMode::Repair && self.extent != Extent::LeasesOnly {
-            needs("nodes", &["patch"], "locks are taken and given back");
+            needs("nodes", &["patch"], "locks are taken and released");
             needs("pods", &["patch"], "the mark of a pod that loses its lock, so that it is not bound under it");
         }
     }
 
     fn references(&self, rights: &mut Vec<Right>) {
-        let heard = "a change is heard of at once, not only by the next round";
+        let heard = "a change is noticed at once, not only by the next round";
         let mut named = |objects: &[(String, String)], resource, verbs: &[&'static str], why, need| {
             rights.extend(objects.iter().map(|(namespace, name)| Right {
                 names: vec![name.clone()],

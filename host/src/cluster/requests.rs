@@ -1,7 +1,7 @@
 //! What is asked of the API server, counted by verb, resource and code.
 //!
-//! The labels are closed sets: a resource that this program has no business with counts as `other`, an answer that never
-//! came as `error`.
+//! The labels are closed sets: a resource that this program has no business with counts as `other`, an answer that
+//! never came as `error`.
 
 use std::future::Future;
 use std::task::{Context, Poll};
@@ -79,12 +79,12 @@ impl Metrics {
             Self { requests: Family::default(), seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)) };
         registry.register(
             "api_requests",
-            "Requests to the API server by verb, resource and code of the answer",
+            "Requests to the API server by verb, resource and response code",
             metrics.requests.clone(),
         );
         registry.register_with_unit(
             "api_request_duration",
-            "Time until the head of the answer of the API server",
+            "Time until the response headers of the API server",
             Unit::Seconds,
             metrics.seconds.clone(),
         );

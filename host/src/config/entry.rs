@@ -326,7 +326,7 @@ fn take_token(
     let place = fields.place("config.token");
     match token {
         Value::String(token) if !token.is_empty() => {
-            let advice = "can be read by everybody who reads this ConfigMap; put it into a Secret and name that under `credentials`";
+            let advice = "can be read by anyone who can read this ConfigMap; put it into a Secret and name that under `credentials`";
             report.warning(place, advice.to_owned());
             Some(Credentials::Token(Hidden::new(token.into_bytes())))
         }

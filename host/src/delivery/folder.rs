@@ -106,7 +106,7 @@ impl Ears {
             }
         };
         let watcher = notify::recommended_watcher(heard)
-            .inspect_err(|error| tracing::warn!(%error, "files of plugins are only looked at from time to time"));
+            .inspect_err(|error| tracing::warn!(%error, "plugin files cannot be watched; they are read again at intervals"));
         Self { watcher: watcher.ok(), on: Vec::new() }
     }
 

@@ -79,8 +79,8 @@ impl Modules {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says which modules a source wants by its status, without storing any: what earlier lives of the host stored, also
-    /// for a source that does not run now.
+    /// Says which modules a source wants by its status, without storing any: what earlier lives of the host stored,
+    /// also for a source that does not run now.
     pub fn remember(&self, source: &Arc<str>, status: &DiscoverySourceStatus) {
         self.lock().entry(Arc::clone(source)).or_default().extend(wanted(status));
     }
@@ -161,7 +161,7 @@ impl Modules {
     }
 
     fn write(&self, digest: Digest, packed: &[u8], signature: Option<&[u8]>) -> Result<(), String> {
-        let Some(folder) = &self.folder else { return Err("no folder is configured for modules".to_owned()) };
+        let Some(folder) = &self.folder else { return Err("no folder is configured for stored modules (--module-dir)".to_owned()) };
         let path = folder.join(object_name(digest));
         if path.exists() {
             return Ok(());
@@ -189,7 +189,7 @@ impl Modules {
         let Some(api) = &self.api else { return true };
         let deleted = delete(api, digest).await;
         if let Err(refusal) = &deleted {
-            tracing::warn!(%digest, error = %refusal, "a module that nobody wants could not be deleted");
+            tracing::warn!(%digest, error = %refusal, "a stored module that no source uses could not be deleted");
         }
         deleted.is_ok()
     }

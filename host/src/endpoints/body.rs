@@ -278,7 +278,7 @@ impl Packing {
         match said.map(str::to_ascii_lowercase).as_deref() {
             None | Some("" | "identity") => Ok(Self::None),
             Some("gzip" | "x-gzip") => Ok(Self::Gzip),
-            Some(_) => Err(Error::Protocol("the answer is packed in a form that nobody asked for".to_owned())),
+            Some(_) => Err(Error::Protocol("the answer has a content encoding that was not requested".to_owned())),
         }
     }
 }

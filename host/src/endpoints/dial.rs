@@ -1,7 +1,7 @@
 //! A connection to one endpoint: the name is resolved, every address is judged, and only what was judged is dialled.
 //!
-//! There is no proxy in here, whatever the environment says, and nothing between the judgement and the dial could resolve the name
-//! a second time.
+//! There is no proxy in here, whatever the environment says, and nothing between the judgement and the dial could
+//! resolve the name a second time.
 
 use std::future::Future;
 use std::io;
@@ -174,7 +174,7 @@ fn tls_words(error: &io::Error) -> String {
     let words = match tls {
         // A bad signature is that of another authority of the same name: the one before a renewal.
         Some(Tls::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature)) => {
-            "its certificate is signed by nobody that is trusted; give the authority with `caBundle`, or as `ca.crt` in \
+            "its certificate is not signed by a trusted authority; give the authority with `caBundle`, or as `ca.crt` in \
              the Secret"
         }
         Some(Tls::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. })) => "its certificate has expired",

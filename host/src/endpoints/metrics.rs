@@ -62,11 +62,11 @@ impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register("endpoint_requests", "Requests of plugins to endpoints by outcome", metrics.requests.clone());
-        let seconds = "Time of a request until the head of its answer";
+        let seconds = "Time of a request until its response headers";
         registry.register_with_unit("endpoint_request_duration", seconds, Unit::Seconds, metrics.seconds.clone());
-        let received = "What endpoints answered, unpacked";
+        let received = "Bytes of the answers of endpoints, decompressed";
         registry.register_with_unit("endpoint_received", received, Unit::Bytes, metrics.received.clone());
-        let denials = "Requests of plugins that were refused, by what was not granted";
+        let denials = "Requests of plugins that the host refused, by what was not granted";
         registry.register("endpoint_denials", denials, metrics.denials.clone());
         let unverified = "1 where an endpoint's certificate is not checked";
         registry.register("endpoint_unverified", unverified, metrics.unverified.clone());

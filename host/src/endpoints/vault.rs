@@ -101,7 +101,8 @@ impl std::fmt::Debug for Vault {
 #[derive(Clone)]
 pub struct Folder {
     path: PathBuf,
-    /// Whose the files are that lie in it: they are shown to no endpoint but that of the first Secret that was asked for.
+    /// Whose the files are that lie in it: they are shown to no endpoint but that of the first Secret that was asked
+    /// for.
     owner: Arc<OnceLock<Name>>,
 }
 
@@ -232,7 +233,7 @@ fn missing(name: &Name) -> String {
 fn unreadable(name: &Name, refusal: &Refusal) -> String {
     match refusal.reason {
         Reason::Forbidden => format!(
-            "the {name} cannot be read: grant `get` (and `list` and `watch`, to hear of changes at once) on the {}s \
+            "the {name} cannot be read: grant `get` (and `list` and `watch`, to notice changes at once) on the {}s \
              named {:?} in the namespace {} to the host's ServiceAccount",
             name.kind.word(),
             name.name,

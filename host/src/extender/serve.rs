@@ -1,7 +1,7 @@
 //! The pages of the extender: `/bind`, `/filter`, and two that always say yes (`node-lock-and-bind.md` A20).
 //!
-//! Whatever is asked, the answer is 200 with an error in words, as kube-scheduler expects it; only a wrong path or method is
-//! told by a status.
+//! Whatever is asked, the answer is 200 with an error in words, as kube-scheduler expects it; only a wrong path or
+//! method is told by a status.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -175,7 +175,7 @@ impl Extender {
     fn tell(&self, report: &Report, pod: &PodKey, node: &str) {
         let uid = pod.uid.as_deref().unwrap_or_default();
         for reason in &report.took {
-            tracing::warn!(%pod, uid, node, reason = reason.word(), "a lock was taken that nobody held: {reason}");
+            tracing::warn!(%pod, uid, node, reason = reason.word(), "took over an orphaned lock: {reason}");
         }
         match &report.result {
             Ok(how) => {
@@ -193,7 +193,7 @@ impl Extender {
                 if let Some(times) = self.crowded.due(Instant::now()) {
                     tracing::warn!(
                         %pod, uid, node, times, waiting = self.lock.waiting(),
-                        "too many Binds wait, so that some are turned away (--extender-max-waiting-binds): {failure}"
+                        "too many Binds wait, so some are refused (--extender-max-waiting-binds): {failure}"
                     );
                 }
             }
@@ -219,7 +219,7 @@ impl Extender {
     fn filter<'a>(&self, args: FilterArgs<'a>) -> Result<FilterResult<'a>, String> {
         let pod = args.pod.as_deref().ok_or("Pod: is missing")?;
         if args.nodes.is_none() && args.names.is_none() {
-            return Err("Nodes, NodeNames: one of them is expected".to_owned());
+            return Err("one of Nodes and NodeNames is required".to_owned());
         }
         let needs = Seen::of(pod, self.view.backends()).map(|seen| (seen.pod.key, seen.keys));
         let (Some((asker, keys)), true) = (needs, self.options.filter != Filter::Off) else {

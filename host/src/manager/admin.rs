@@ -61,20 +61,20 @@ fn profiles(profiling: Profiling) -> Router {
     let answer = match profiling {
         Profiling::On => get(profile),
         Profiling::Off => {
-            get(async || (StatusCode::NOT_FOUND, "profiles are given by a host that runs with --profiling\n"))
+            get(async || (StatusCode::NOT_FOUND, "this host serves no profiles: start it with --profiling\n"))
         }
     };
     Router::new().route("/debug/profile", answer)
 }
 
-/// These pages for whoever asks for them by a loopback name or address. A page in a browser on the same machine can make any
-/// other name stand for 127.0.0.1, and would then read what it gets.
+/// These pages for whoever asks for them by a loopback name or address. A page in a browser on the same machine can
+/// make any other name stand for 127.0.0.1, and would then read what it gets.
 pub fn loopback_only(pages: Router) -> Router {
     pages.layer(middleware::from_fn(async |request: Request, next: Next| {
         if is_for_loopback(&request) {
             return next.run(request).await;
         }
-        let text = "this server answers to localhost, 127.0.0.1 and [::1], and to no other name\n";
+        let text = "this server accepts only the host names localhost, 127.0.0.1 and [::1]\n";
         (StatusCode::MISDIRECTED_REQUEST, text).into_response()
     }))
 }
@@ -145,7 +145,7 @@ async fn profile(uri: Uri) -> Response {
     let seconds = match uri.query().map(|query| query.strip_prefix("seconds=").and_then(|number| number.parse().ok())) {
         None => profile::USUAL.as_secs(),
         Some(Some(seconds)) => seconds,
-        Some(None) => return (StatusCode::BAD_REQUEST, "nothing is asked for but ?seconds=N\n").into_response(),
+        Some(None) => return (StatusCode::BAD_REQUEST, "the only parameter is ?seconds=N\n").into_response(),
     };
     match profile::take(seconds).await {
         Ok(stacks) => stacks.into_response(),

@@ -1,8 +1,8 @@
 //! What a controller is, and the registry of those that this process has (`node-lock-and-bind.md` B2 to B4).
 //!
-//! A controller is initialised with the shared [`Context`], which must not block, and then run until it is told to stop.
-//! They are initialised in the order of their names and stopped the other way round (requirement R2), so that two starts
-//! are alike.
+//! A controller is initialised with the shared [`Context`], which must not block, and then run until it is told to
+//! stop. They are initialised in the order of their names and stopped the other way round (requirement R2), so that two
+//! starts are alike.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -37,7 +37,8 @@ pub struct Context<'a> {
     pub locks: &'a OnceCell<locks::Shared>,
     /// The switch of all writes.
     pub switch: Switch,
-    /// The recorder of Events: one for the process, so that equal Events of all controllers are one series (requirement R12).
+    /// The recorder of Events: one for the process, so that equal Events of all controllers are one series (requirement
+    /// R12).
     pub events: &'a Events,
     /// Where checks are entered.
     pub health: &'a Health,
@@ -84,7 +85,7 @@ pub struct InitError(pub String);
 
 /// Why a controller is not registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there are two controllers called {0}; the first stays")]
+#[error("two controllers are called {0}; only the first runs")]
 pub struct Duplicate(pub &'static str);
 
 /// The controllers of this process by name.

@@ -1,15 +1,16 @@
 //! What works and what does not, for `/readyz` and `/healthz`.
 //!
 //! A replica that follows is ready when it has read the lease: what its controllers keep warm is shown, and does not
-//! count. One that leads is ready when its caches are there (requirement R6). Alive is everybody whose renew loop goes on.
+//! count. One that leads is ready when its caches are there (requirement R6). Alive is everybody whose renew loop goes
+//! on.
 //!
-//! What worked once and fails now is shown, and does not count either. An API server that fails, fails for every replica:
-//! if that made them unready, all of them would be taken out of service at the same moment, where what is in force goes on.
-//! There are two exceptions, since a follower is there to take over and for nothing else: one that has not been able to read
-//! the lease for two lease durations is not ready, and neither is one that may not read what a leader reads (403), so that a
-//! rolling update with broken rules does not replace the replicas that work. What was never read is judged at once: a new
-//! pod must not be ready in between. A cache that is cold and was not refused does not count. A leader is judged by the lease
-//! itself.
+//! What worked once and fails now is shown, and does not count either. An API server that fails, fails for every
+//! replica: if that made them unready, all of them would be taken out of service at the same moment, where what is in
+//! force goes on. There are two exceptions, since a follower is there to take over and for nothing else: one that has
+//! not been able to read the lease for two lease durations is not ready, and neither is one that may not read what a
+//! leader reads (403), so that a rolling update with broken rules does not replace the replicas that work. What was
+//! never read is judged at once: a new pod must not be ready in between. A cache that is cold and was not refused does
+//! not count. A leader is judged by the lease itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,8 +26,8 @@ use crate::cluster::{Reason, Refusal};
 
 /// A failure that was not repeated for this long is over.
 const FORGOTTEN: Duration = Duration::from_secs(90);
-/// How long a follower may be refused what it could read before: the chart's `minReadySeconds`, after which an update counts
-/// a pod as available.
+/// How long a follower may be refused what it could read before: the chart's `minReadySeconds`, after which an update
+/// counts a pod as available.
 pub const RIGHTS: Duration = Duration::from_secs(10);
 
 /// All checks of the process by name.
@@ -131,7 +132,7 @@ impl Health {
     /// Adds a check that readiness does not wait for.
     #[must_use]
     pub fn optional(&self, name: &'static str) -> Check {
-        self.add(name, None, State::Absent("not needed so far".into()))
+        self.add(name, None, State::Absent("not needed yet".into()))
     }
 
     fn add(&self, name: &'static str, group: Option<Group>, state: State) -> Check {
@@ -146,7 +147,8 @@ impl Health {
         self.lock().elections.push(election);
     }
 
-    /// No controller of this group runs here, so its lease is left to others, and nothing waits for what the group needs.
+    /// No controller of this group runs here, so its lease is left to others, and nothing waits for what the group
+    /// needs.
     pub fn stands_back(&self, group: Group) {
         let mut inner = self.lock();
         inner.elections.retain(|election| election.group() != group);
@@ -179,7 +181,7 @@ impl Health {
         match stuck {
             Some((group, late)) => {
                 let late = late.as_secs();
-                (false, format!("the renew loop of the lease {} is stuck: {late} s late\n", group.as_str()))
+                (false, format!("the renewal of the lease {} is stuck: {late} s late\n", group.as_str()))
             }
             None => (true, "ok".to_owned()),
         }
@@ -204,7 +206,7 @@ impl Health {
             ready &= !is_forbidden;
             lines.push_str(&match state {
                 State::Starting(why) | State::Failing(why, _) if is_forbidden => {
-                    format!("[!] {name} forbidden, so that this replica could not take over: {why}\n")
+                    format!("[!] {name} forbidden, so this replica could not take over: {why}\n")
                 }
                 State::Passing => format!("[+] {name} ok\n"),
                 State::Failing(why, last) if too_long && last.elapsed() < FORGOTTEN => {
@@ -225,9 +227,9 @@ impl Health {
             lines.push_str(&match election.role() {
                 Role::Unknown => {
                     ready = false;
-                    format!("[ ] election {name}: the lease was not read yet\n")
+                    format!("[ ] election {name}: the lease has not been read yet\n")
                 }
-                Role::Follower(holder) if holder.is_empty() => format!("[+] election {name}: nobody leads\n"),
+                Role::Follower(holder) if holder.is_empty() => format!("[+] election {name}: no replica leads\n"),
                 Role::Follower(holder) => format!("[+] election {name}: follows {holder}\n"),
                 Role::Leader => format!("[+] election {name}: leads\n"),
                 Role::Lost(lost) => {
@@ -238,7 +240,7 @@ impl Health {
         }
         for group in &inner.left_to_others {
             lines.push_str(&format!(
-                "[-] election {}: left to others, since no controller of it runs here\n",
+                "[-] election {}: no controller of this group runs here, so other replicas lead\n",
                 group.as_str()
             ));
         }
@@ -303,8 +305,8 @@ impl Health {
 }
 
 impl Checked {
-    /// Whether a replica that follows could do nothing if it led: it is forbidden what it has never read, or what it has not
-    /// been allowed to read for too long.
+    /// Whether a replica that follows could do nothing if it led: it is forbidden what it has never read, or what it
+    /// has not been allowed to read for too long.
     fn is_forbidden_to_followers(&self, leads: impl Fn(Group) -> bool) -> bool {
         let Some((_, patience)) = self.rights.filter(|(group, _)| !leads(*group)) else { return false };
         let is_forbidden = matches!(self.told, Some((Reason::Forbidden, _)));
@@ -335,16 +337,16 @@ impl Check {
         Some(std::mem::replace(&mut checked.state, state))
     }
 
-    /// From now on a follower of the group is not ready once this has failed for that long. Shorter failures do not count,
-    /// so that an API server that is started anew does not make every replica unready.
+    /// From now on a follower of the group is not ready once this has failed for that long. Shorter failures do not
+    /// count, so that an API server that is started anew does not make every replica unready.
     pub fn counts_for_followers(&self, group: Group, patience: Duration) {
         if let Some(checked) = self.health.lock().checks.get_mut(self.name) {
             checked.followers = Some((group, patience));
         }
     }
 
-    /// From now on a follower of the group is not ready while it is forbidden what this checks: at once where it was never
-    /// allowed, and after [`RIGHTS`] otherwise.
+    /// From now on a follower of the group is not ready while it is forbidden what this checks: at once where it was
+    /// never allowed, and after [`RIGHTS`] otherwise.
     #[must_use]
     pub fn rights_count_for_followers(self, group: Group) -> Self {
         if let Some(checked) = self.health.lock().checks.get_mut(self.name) {
@@ -390,7 +392,7 @@ impl Check {
     pub fn absent(&self, why: &str) {
         let next = State::Absent(why.to_owned());
         if self.set(next.clone()).as_ref() != Some(&next) {
-            tracing::warn!(check = self.name, why, "absent; going on without it");
+            tracing::warn!(check = self.name, why, "absent; continuing without it");
         }
     }
 }

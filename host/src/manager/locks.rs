@@ -1,7 +1,7 @@
 //! `extender` and `nodelock-sweeper`: the two controllers of the node lock.
 //!
-//! They share what is watched: one of them watches, and the other goes on when that one ends. The sweeper is elected; the
-//! extender is not, since every replica serves and the writes on the node keep them apart (decision N8).
+//! They share what is watched: one of them watches, and the other goes on when that one ends. The sweeper is elected;
+//! the extender is not, since every replica serves and the writes on the node keep them apart (decision N8).
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -89,7 +89,7 @@ impl Controller for ExtenderController {
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
         let locks = &context.options.locks;
         let Some(options) = locks.extender.clone() else {
-            return Ok(Initialized::Waits("it is served where --extender-address says, which is not given".to_owned()));
+            return Ok(Initialized::Waits("waiting: set --extender-address".to_owned()));
         };
         let metrics = BindMetrics::register(context.metrics);
         let kept = |files: ServingFiles| {
@@ -199,12 +199,12 @@ impl Controller for SweeperController {
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
         let locks = &context.options.locks;
         let Some(mode) = locks.sweep else {
-            let why = "neither --nodelock-sweep says what to do about locks that nobody holds, nor does the extender run here";
+            let why = "waiting: set --nodelock-sweep=report or repair (repair is the default only where the extender runs)";
             return Ok(Initialized::Waits(why.to_owned()));
         };
         let shared =
             context.locks.get_or_init(|| Shared::new(locks, context.health, context.metrics, context.debug)).clone();
-        tracing::info!(?mode, ttl = %Go(locks.lock.ttl), "locks that nobody holds are swept");
+        tracing::info!(?mode, ttl = %Go(locks.lock.ttl), "the sweeper looks for orphaned locks");
         let sweeper = Arc::new(Sweeper {
             carrier: shared.carrier(context.writes),
             terms: locks.lock,

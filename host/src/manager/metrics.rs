@@ -124,18 +124,18 @@ impl RoundMetrics {
             metrics.seconds.clone(),
         );
         registry.register("nodes_covered", "Existing Nodes with a place in the applied result", metrics.nodes.clone());
-        registry.register("nodes", "Existing Nodes when the source was last decided about", metrics.existing.clone());
+        registry.register("nodes", "Existing Nodes at the last decision about the source", metrics.existing.clone());
         registry.register("groups", "HyperNodes of the applied result", metrics.groups.clone());
         registry.register("held", "1 while a result waits for confirmation", metrics.held.clone());
-        registry.register("drift", "Objects of the source that somebody else changed", metrics.drift.clone());
+        registry.register("drift", "Objects of the source that another program changed", metrics.drift.clone());
         registry.register(
             "source_crashes",
-            "Times that a task of the source crashed, which is a defect of the host, and the source was started anew",
+            "Crashes of the tasks of the source, each a defect of the host; the source is restarted",
             metrics.crashes.clone(),
         );
         registry.register(
             "name_conflicts",
-            "Fixed names of the source that objects of others have",
+            "Fixed names of the source that are taken by objects of other owners",
             metrics.name_conflicts.clone(),
         );
         registry.register(
@@ -145,7 +145,7 @@ impl RoundMetrics {
         );
         registry.register_with_unit(
             "source_interval",
-            "The pause between two rounds of a source with a timer: one that only hears of changes has none",
+            "The pause between two rounds of a source with a timer; a source that only reacts to changes has none",
             Unit::Seconds,
             metrics.interval.clone(),
         );

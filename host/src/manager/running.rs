@@ -117,7 +117,7 @@ impl Running {
             }
         };
         if timeout(left(), rest).await.is_err() {
-            tracing::warn!(?drain, "work was cut off at the end of the drain timeout; what is written is sound");
+            tracing::warn!(?drain, "work was cut off at the end of the drain timeout; what was written is valid");
         }
         for (_, _, tasks) in self.tasks.values_mut() {
             tasks.cut_off().await;

@@ -36,8 +36,7 @@ const LAST_ANEW: Duration = Duration::from_secs(60);
 /// A source that ran that long without breaking begins with the first pause.
 const CALM: Duration = Duration::from_secs(600);
 /// What its Event says. Not what the panic said: that may hold anything, and stands in the log.
-const BROKE: &str = "a task of this source crashed, which is a defect of topoloom and not of its configuration or plugin; \
-                     the source is started anew, its HyperNodes stay, and the log of the leader says where it was";
+const BROKE: &str = "a task of this source crashed, which is a defect of topoloom and not of the configuration or the plugin; the host restarts the source, its HyperNodes stay, and the log of the leader shows the place";
 
 /// The running sources.
 pub struct Sources {
@@ -275,7 +274,7 @@ impl Sources {
 
     /// Nobody is removed by a document that cannot be read.
     fn unreadable(&mut self, reason: Reason, message: &str) {
-        tracing::warn!(reason = %reason, message, "configuration; what runs goes on");
+        tracing::warn!(reason = %reason, message, "configuration; the running sources continue");
         for running in self.running.values() {
             let _ = running.mailbox.send(Command::Invalid(reason, message.to_owned()));
         }
@@ -506,8 +505,8 @@ impl Sources {
         }
     }
 
-    /// A task broke. Its source waits a while and begins anew; until then it counts as one that stops, so that whatever is
-    /// said about it meanwhile counts when it begins. A deletion that broke is tried again.
+    /// A task broke. Its source waits a while and begins anew; until then it counts as one that stops, so that whatever
+    /// is said about it meanwhile counts when it begins. A deletion that broke is tried again.
     fn crashed(&mut self, error: &tokio::task::JoinError) {
         let Some(source) = self.names.remove(&error.id()) else { return };
         let Some(running) = self.running.get_mut(&source) else { return };

@@ -1,7 +1,7 @@
 //! What operators say by annotations on DiscoverySource objects (decision H17).
 //!
-//! A verb that asks for something once (`run`, `confirm`, `continue`) is handed over and taken off the object, so that it
-//! never counts twice; `pause` and `serve` stay for as long as they are meant.
+//! A verb that asks for something once (`run`, `confirm`, `continue`) is handed over and taken off the object, so that
+//! it never counts twice; `pause` and `serve` stay for as long as they are meant.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -102,9 +102,9 @@ async fn take(api: &Api<DiscoverySource>, reports: &Reports, said: &UnboundedSen
         Ok(Ok(_)) => {}
         Ok(Err(error)) => {
             let refusal = Refusal::of(&error);
-            tracing::debug!(discovery_source = name, error = %refusal, "a verb could not be taken off its object");
+            tracing::debug!(discovery_source = name, error = %refusal, "a verb's annotation could not be removed");
         }
-        Err(_) => tracing::debug!(discovery_source = name, "a verb was not taken off its object in time"),
+        Err(_) => tracing::debug!(discovery_source = name, "a verb's annotation was not removed in time"),
     }
 }
 

@@ -84,13 +84,13 @@ impl BindMetrics {
         );
         registry.register(
             "node_lock_takeovers",
-            "Locks taken that no pod held, by why none did",
+            "Orphaned locks taken over, by reason",
             metrics.takeovers.clone(),
         );
         registry.register("node_lock_contended", "Binds that had to wait for a lock", metrics.contended.clone());
         registry.register(
             "node_lock_kept",
-            "Binds that failed and left their lock to the sweeper, since it was not proved that the pod is not bound",
+            "Binds that failed and left their lock to the sweeper, since the pod may still become bound",
             metrics.kept.clone(),
         );
         registry.register("node_lock_under_way", "Binds under way", metrics.under_way.clone());
@@ -103,7 +103,7 @@ impl BindMetrics {
         );
         registry.register(
             "extender_refused_clients",
-            "Clients that the extender did not let in, by what was wrong with their certificate",
+            "Clients that the extender refused, by what was wrong with their certificate",
             metrics.refused.clone(),
         );
         metrics.begin();
@@ -203,17 +203,17 @@ impl SweepMetrics {
         let metrics = Self { states: Family::default(), found: Family::default(), stuck: Gauge::default() };
         registry.register(
             "node_locks",
-            "Locks on nodes by how they stand: leaked where nobody holds them, stuck where a pod waits for its device plugin for too long",
+            "Locks on nodes by state: leaked is an orphaned lock, stuck is one whose pod has waited for its device plugin longer than the timeout",
             metrics.states.clone(),
         );
         registry.register(
             "node_lock_leaks",
-            "Locks found that no pod held, by why none did and what was done",
+            "Orphaned locks found, by reason and action",
             metrics.found.clone(),
         );
         registry.register_with_unit(
             "node_lock_longest_stuck",
-            "How long the pod waits that has waited longest for its device plugin, of those that wait for too long",
+            "Longest wait for a device plugin among pods past the timeout",
             Unit::Seconds,
             metrics.stuck.clone(),
         );
@@ -253,7 +253,7 @@ pub fn hold_histogram(registry: &mut Registry) -> Histogram {
     let stood = Histogram::new(HOLDS);
     registry.register_with_unit(
         "node_lock_hold",
-        "Time from a lock that this process wrote until it stood there no longer",
+        "Time from the write of a lock by this process until the lock was gone",
         Unit::Seconds,
         stood.clone(),
     );

@@ -123,8 +123,8 @@ impl Cache {
         }
     }
 
-    /// Keeps an image that the compiler just made. It is kept, and counted, also where nobody waits for that any more: whoever
-    /// asked for the compile may be gone while others use what came of it.
+    /// Keeps an image that the compiler just made. It is kept, and counted, also where nobody waits for that any more:
+    /// whoever asked for the compile may be gone while others use what came of it.
     pub(super) async fn store(&self, engine: &Engine, module: Digest, optimise: Optimise, image: Vec<u8>) {
         let (cache, engine) = (Arc::clone(&self.shared), engine.clone());
         let stored = off_thread(move || {
@@ -190,9 +190,9 @@ impl Shared {
         let first = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(reason);
         let (plugin, error, folder) = (module.short(), trouble.chain(), self.folder.path().display());
         if first {
-            tracing::warn!(plugin, reason, error, %folder, "the plugin cache is of no use here, the plugin is compiled");
+            tracing::warn!(plugin, reason, error, %folder, "the plugin cache cannot be used; the plugin is compiled");
         } else {
-            tracing::debug!(plugin, reason, error, %folder, "the plugin cache is of no use here, the plugin is compiled");
+            tracing::debug!(plugin, reason, error, %folder, "the plugin cache cannot be used; the plugin is compiled");
         }
     }
 }

@@ -146,7 +146,7 @@ pub enum LoadError {
         cause: String,
     },
     /// Its source stopped waiting for it.
-    #[error("reading the plugin was given up")]
+    #[error("reading the plugin was cancelled")]
     GivenUp,
     /// The host's own fault: a bug.
     #[error("the host failed while it loaded the plugin: {0}")]

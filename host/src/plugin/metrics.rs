@@ -132,14 +132,14 @@ impl Metrics {
         registry.register("plugin_calls", "Calls of plugins by outcome", metrics.calls.clone());
         let seconds = "Time of a call by the clock, from its turn to its end";
         registry.register_with_unit("plugin_call", seconds, Unit::Seconds, metrics.seconds.clone());
-        registry.register_with_unit("plugin_cpu", "Time computed in calls", Unit::Seconds, metrics.cpu.clone());
+        registry.register_with_unit("plugin_cpu", "Processor time of plugin calls", Unit::Seconds, metrics.cpu.clone());
         let memory = "The most memory that the last call held";
         registry.register_with_unit("plugin_peak_memory", memory, Unit::Bytes, metrics.peak_memory.clone());
-        let received = "What the host gave to the plugin";
+        let received = "Bytes that the host passed to the plugin";
         registry.register_with_unit("plugin_received", received, Unit::Bytes, metrics.received.clone());
-        let sent = "What the plugin gave to the host";
+        let sent = "Bytes that the plugin passed to the host";
         registry.register_with_unit("plugin_sent", sent, Unit::Bytes, metrics.sent.clone());
-        let dropped = "Log lines of the plugin beyond its limit";
+        let dropped = "Log lines of the plugin dropped beyond its limit";
         registry.register("plugin_log_lines_dropped", dropped, metrics.log_dropped.clone());
         let compiles = "Time of a compile by the clock, by kind (quick, optimised) and outcome";
         registry.register_with_unit("plugin_compile", compiles, Unit::Seconds, metrics.compiles.clone());

@@ -87,7 +87,7 @@ impl Voice {
         if self.dropped > 0 {
             let Speaker { source, plugin, digest, call } = &self.speaker;
             let (source, plugin, digest) = (&**source, &**plugin, &**digest);
-            tracing::warn!(source, plugin, digest, call, dropped = self.dropped, "plugin says more than it may");
+            tracing::warn!(source, plugin, digest, call, dropped = self.dropped, "the plugin logs more than its limit");
         }
         (self.lines, self.dropped)
     }

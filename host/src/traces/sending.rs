@@ -73,7 +73,7 @@ impl Spans {
                 let left = std::iter::from_fn(|| queue.try_recv().ok()).count();
                 let lost = sender.under_way + u64::try_from(left).unwrap_or(u64::MAX);
                 sender.metrics.count(Fate::Lost, lost);
-                tracing::warn!(collector = sender.endpoint, lost, "the last spans are lost: they were not taken in time");
+                tracing::warn!(collector = sender.endpoint, lost, "the last spans are lost: the collector did not accept them in time");
             }
         }
         Ok(())
@@ -152,13 +152,13 @@ impl Sender {
                 self.metrics.count(Fate::Sent, spans - rejected);
                 self.metrics.count(Fate::Rejected, rejected);
                 if self.trouble.ends() {
-                    tracing::info!(collector = self.endpoint, "spans are taken again");
+                    tracing::info!(collector = self.endpoint, "the collector accepts spans again");
                 }
             }
             Err(error) => {
                 self.metrics.count(Fate::Lost, spans);
                 if self.trouble.begins() {
-                    tracing::warn!(collector = self.endpoint, %error, "spans are lost: the collector does not take them");
+                    tracing::warn!(collector = self.endpoint, %error, "spans are lost: the collector does not accept them");
                 }
             }
         }

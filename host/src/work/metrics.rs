@@ -132,15 +132,15 @@ type Counted = (&'static str, &'static str, fn(&Counts) -> u64);
 type Measured = (&'static str, &'static str, fn(&Counts, &Running) -> f64);
 
 const COUNTED: [Counted; 4] = [
-    ("workqueue_adds", "Keys put in the line", |counts| counts.adds),
-    ("workqueue_retries", "Failed keys that were given another try", |counts| counts.retries),
-    ("workqueue_dropped", "Keys that failed too often and rest until a resync", |counts| counts.drops),
-    ("workqueue_refused", "Keys that found no room", |counts| counts.refusals),
+    ("workqueue_adds", "Keys added to the queue", |counts| counts.adds),
+    ("workqueue_retries", "Retries of failed keys", |counts| counts.retries),
+    ("workqueue_dropped", "Keys that failed too often and were dropped until a resync", |counts| counts.drops),
+    ("workqueue_refused", "Keys refused because the queue was full", |counts| counts.refusals),
 ];
 
 const MEASURED: [Measured; 5] = [
     ("workqueue_depth", "Keys that wait for a worker", |counts, _| count(counts.waiting)),
-    ("workqueue_delayed", "Keys that will be added at their time", |counts, _| count(counts.later)),
+    ("workqueue_delayed", "Keys that are added later, at a set time", |counts, _| count(counts.later)),
     ("workqueue_resting", "Dropped keys that wait for a resync", |counts, _| count(counts.dropped_now)),
     ("workqueue_unfinished_work_seconds", "Time of all the work under way", |_, running| running.total.as_secs_f64()),
     ("workqueue_longest_running_processor_seconds", "Time of the longest work under way", |_, running| {

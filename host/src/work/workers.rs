@@ -99,10 +99,10 @@ async fn resync<K: Key, W: Work<K>>(queue: &WorkQueue<K>, work: &W, pause: Durat
         // One that finds no room is counted, and comes again with the next resync.
         let refused = work.all().into_iter().filter(|key| queue.add(key.clone()) == Err(Refused::Full)).count();
         if refused > 0 {
-            tracing::warn!(queue = queue.name(), refused, "there is no room in the queue; the rest waits for a resync");
+            tracing::warn!(queue = queue.name(), refused, "the queue is full; the rest waits for a resync");
         }
         if revived > 0 {
-            tracing::info!(queue = queue.name(), revived, "what was dropped is tried again");
+            tracing::info!(queue = queue.name(), revived, "dropped keys are tried again");
         }
     }
 }
@@ -168,7 +168,7 @@ impl<K: Key, W: Work<K>> Worker<K, W> {
                 tracing::warn!(queue, %key, tries, error, "work failed too often; it rests until the next resync");
                 let said = std::panic::catch_unwind(AssertUnwindSafe(|| self.work.dropped(key, failure)));
                 if let Err(panic) = said {
-                    tracing::error!(queue, %key, panic = text::of_panic(&*panic), "a drop could not be told");
+                    tracing::error!(queue, %key, panic = text::of_panic(&*panic), "a dropped key could not be reported");
                 }
             }
         }

@@ -45,7 +45,7 @@ pub fn definition() -> Value {
                     { "name": "Message", "type": "string", "jsonPath": ".status.message" },
                 ],
                 "schema": { "openAPIV3Schema": {
-                    "description": "What one source of the discovery configuration is doing.",
+                    "description": "The state of one source of the discovery configuration.",
                     "type": "object",
                     "properties": {
                         "apiVersion": { "type": "string" },
@@ -61,7 +61,7 @@ pub fn definition() -> Value {
 
 fn status() -> Value {
     json!({
-        "description": "All there is to say; written by topoloom alone.",
+        "description": "The status; only topoloom writes it.",
         "type": "object",
         "properties": {
             "source": text("The source as the configuration names it."),
@@ -70,25 +70,25 @@ fn status() -> Value {
             "message": text("Why, in one sentence."),
             "plugin": plugin(),
             "candidate": candidate(),
-            "previous": list("What served before, newest first: the ways back.", "digest", json!({
+            "previous": list("Plugins that served before, newest first: what a rollback can return to.", "digest", json!({
                 "digest": text("sha256 of the bytes."),
                 "name": text("The plugin's own name."),
                 "version": text("The plugin's own version."),
             })),
             "takenBack": json!({
-                "description": "Digests that failed in service and do not come back without a person.",
+                "description": "Digests of plugins that failed while they served; they do not serve again unless a person says so.",
                 "type": "array",
                 "items": { "type": "string" },
             }),
-            "strikes": count("Faults of the serving plugin in a row."),
+            "strikes": count("Consecutive faults of the active plugin."),
             "lastRefusal": object("The last plugin that was refused.", json!({
                 "digest": text("sha256 of the bytes."),
-                "step": text("The step on the way to service that refused it."),
+                "step": text("The step at which the host refused it."),
                 "reason": text("The word."),
                 "message": text("The sentence, shortened."),
                 "time": time("When."),
             })),
-            "lastComparison": comparison("The last comparison of a candidate with what served."),
+            "lastComparison": comparison("The last comparison of a candidate with the active plugin."),
             "nodes": object("How much of the cluster the applied result covers.", json!({
                 "covered": count("Existing Nodes that have a place in it."),
                 "total": count("Existing Nodes."),
@@ -103,15 +103,15 @@ fn status() -> Value {
             "resultHash": text("Hash of the applied result."),
             "configHash": text("Hash of the configuration that the applied result came from."),
             "nodesByName": json!({
-                "description": "Whether the plugin has answered with Nodes by name without the grant nodeNames: its own objects are shown to it without Nodes then.",
+                "description": "Whether the plugin has answered with Nodes by name without the grant nodeNames; its own objects are then passed to it without Nodes.",
                 "type": "boolean",
             }),
             "held": held(),
-            "lostNodes": list("Nodes that written results left without a place lately, by time; the guard counts them with the next ones.", "at", json!({
-                "at": time("When the last of them did."),
+            "lostNodes": list("Nodes that recently written results left without a place, by time; the guard counts them together with the next ones.", "at", json!({
+                "at": time("When the last of them lost its place."),
                 "nodes": count("How many."),
             })),
-            "onRemoval": text("What happens to the HyperNodes when the source goes: keep or delete."),
+            "onRemoval": text("What happens to the HyperNodes when the source is removed: keep or delete."),
             "diagnostics": list("What the last round dropped or corrected, per code.", "code", json!({
                 "code": text("The plugin's word for it."),
                 "count": count("How often in the last round."),
@@ -136,15 +136,15 @@ fn plugin() -> Value {
             "version": text("The plugin's own version."),
             "vendor": text("Who made it, as it says itself."),
             "digest": text("sha256 of the bytes."),
-            "origin": text("Where the bytes came from: Builtin, File, ConfigMap, or Kept (the modules kept for the way back)."),
-            "watched": { "description": "It took the place of another one so lately that one fault brings that one back.", "type": "boolean" },
+            "origin": text("Where the bytes came from: Builtin, File, ConfigMap, or Kept (the modules stored for rollback)."),
+            "watched": { "description": "It replaced another plugin so recently that one fault rolls back to that one.", "type": "boolean" },
         }),
     )
 }
 
 fn candidate() -> Value {
     object(
-        "The plugin that wants to serve.",
+        "The candidate plugin.",
         json!({
             "digest": text("sha256 of the bytes."),
             "name": text("The plugin's own name."),
@@ -152,7 +152,7 @@ fn candidate() -> Value {
             "stage": text("How far it is: Preparing, Shadow, Held or Refused."),
             "step": text("The step that holds or refuses it; the condition Loaded says why."),
             "strikes": count("Failed tries in a row."),
-            "comparison": comparison("How far its answer is from that of what serves."),
+            "comparison": comparison("How much its answer differs from that of the active plugin."),
         }),
     )
 }
@@ -161,7 +161,7 @@ fn comparison(description: &str) -> Value {
     object(
         description,
         json!({
-            "placed": count("Nodes that the serving plugin places."),
+            "placed": count("Nodes that the active plugin places."),
             "kept": count("Of these, those that the candidate places too."),
             "moved": count("Of these, those that it places in another group."),
             "gained": count("Nodes that only the candidate places."),
@@ -176,7 +176,7 @@ fn held() -> Value {
         json!({
             "rule": text("Which rule holds it: Deletions, LostNodes or Empty."),
             "sentence": text("What would happen, with numbers."),
-            "hash": text("The result; what an operator confirms with the annotation topoloom.dev/confirm."),
+            "hash": text("The hash of the result; an operator confirms it with the annotation topoloom.dev/confirm."),
             "since": time("Since when."),
             "confirmations": count("Agreeing rounds so far, this one included."),
             "nextRound": time("When the next one runs."),

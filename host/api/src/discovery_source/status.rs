@@ -27,19 +27,19 @@ pub struct DiscoverySourceStatus {
     /// The plugin that wants to serve, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate: Option<CandidateStatus>,
-    /// What served before, newest first: the ways back.
+    /// Plugins that served before, newest first: what a rollback can return to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<KeptPlugin>,
-    /// Digests that failed in service and do not come back without a person.
+    /// Digests of plugins that failed while they served; they do not serve again unless a person says so.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken_back: Vec<String>,
-    /// Faults of the serving plugin in a row.
+    /// Consecutive faults of the active plugin.
     #[serde(deserialize_with = "lenient::optional_integer", skip_serializing_if = "Option::is_none")]
     pub strikes: Option<i64>,
     /// The last plugin that was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_refusal: Option<RefusalStatus>,
-    /// The last comparison of a candidate with what served.
+    /// The last comparison of a candidate with the active plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_comparison: Option<ComparisonStatus>,
     /// How much of the cluster the applied result covers.
@@ -63,15 +63,15 @@ pub struct DiscoverySourceStatus {
     /// Hash of the configuration that the applied result came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_hash: Option<String>,
-    /// Whether the plugin has answered with Nodes by name while it may not see names of Nodes: its own objects are shown to it
-    /// without Nodes then.
+    /// Whether the plugin has answered with Nodes by name while it may not see names of Nodes: its own objects are
+    /// shown to it without Nodes then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes_by_name: Option<bool>,
     /// The result that waits, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
-    /// Nodes that written results left without a place since the last `holdFor`, by time, oldest first: the guard counts them
-    /// together with those that the next result would take, also after a restart.
+    /// Nodes that written results left without a place since the last `holdFor`, by time, oldest first: the guard
+    /// counts them together with those that the next result would take, also after a restart.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost_nodes: Vec<LostNodes>,
     /// What happens to the HyperNodes when the source goes; remembered here, since the entry is gone then.
@@ -163,12 +163,12 @@ pub struct PluginStatus {
     pub digest: String,
     /// Where the bytes came from.
     pub origin: PluginOrigin,
-    /// It took the place of another one so lately that one fault brings that one back.
+    /// It replaced another plugin so recently that one fault rolls back to that one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub watched: bool,
 }
 
-/// The plugin that wants to serve.
+/// The candidate plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CandidateStatus {
@@ -188,7 +188,7 @@ pub struct CandidateStatus {
     /// Failed tries in a row.
     #[serde(deserialize_with = "lenient::integer")]
     pub strikes: i64,
-    /// How far its answer is from that of what serves.
+    /// How much its answer differs from that of the active plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<ComparisonStatus>,
 }
@@ -213,7 +213,7 @@ pub struct KeptPlugin {
 pub struct RefusalStatus {
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// The step on the way to service that refused it.
+    /// The step at which the host refused it.
     pub step: String,
     /// The word.
     pub reason: String,
@@ -227,7 +227,7 @@ pub struct RefusalStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ComparisonStatus {
-    /// Nodes that the serving plugin places.
+    /// Nodes that the active plugin places.
     #[serde(deserialize_with = "lenient::integer")]
     pub placed: i64,
     /// Of these, those that the candidate places too.

@@ -175,7 +175,7 @@ fn label_selector() -> Value {
 
 fn status() -> Value {
     json!({
-        "description": "What is known about the group.",
+        "description": "The status of the group.",
         "type": "object",
         "properties": {
             "conditions": conditions_schema(),

@@ -85,7 +85,7 @@ pub enum CallError {
     #[error("the plugin could not be started: {0}")]
     Start(String),
     /// The host's own fault: a bug. The call is over, the host goes on.
-    #[error("the host failed while it served the plugin: {0}")]
+    #[error("the host failed while it ran the plugin: {0}")]
     Host(String),
 }
 

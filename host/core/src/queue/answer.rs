@@ -38,7 +38,8 @@ pub enum Next<K> {
 pub enum Verdict {
     /// It is tried again after this pause.
     AgainAfter(Duration),
-    /// It failed too often; its count begins anew. It stays known, and [`Queue::revive`](super::Queue::revive) adds it again.
+    /// It failed too often; its count begins anew. It stays known, and [`Queue::revive`](super::Queue::revive) adds it
+    /// again.
     Dropped,
     /// The queue was shut down: nothing is tried again.
     Closed,
@@ -49,7 +50,7 @@ pub enum Verdict {
 pub struct Counts {
     /// Keys that wait for a worker.
     pub waiting: usize,
-    /// Keys that will be added at their time.
+    /// Keys that are added later, at a set time.
     pub later: usize,
     /// Keys that are worked on.
     pub processing: usize,

@@ -57,7 +57,7 @@ struct Served {
     /// Where its bytes came from: `Builtin`, `File`, `ConfigMap` or `Kept`.
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
-    /// The plugin that wants to serve.
+    /// The candidate plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     candidate: Option<Candidate>,
     /// What served before, newest first.

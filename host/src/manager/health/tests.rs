@@ -236,7 +236,7 @@ async fn r6_a_follower_that_was_never_allowed_to_read_what_it_needs_is_not_ready
     nodes.fail(&forbidden());
     let (code, text) = ask(&health, "/readyz").await;
     assert_eq!(code, 503, "{text}");
-    let said = "[!] nodes forbidden, so that this replica could not take over: nodes is forbidden\n";
+    let said = "[!] nodes forbidden, so this replica could not take over: nodes is forbidden\n";
     assert!(text.contains(said), "{text}");
     // The rule is there.
     nodes.pass();

@@ -1,11 +1,11 @@
 //! Volcano's own HyperNode controller, by its lease: while it leads, no source of ours is written (decision M6).
 //!
 //! Only the stand-alone process can be seen: it always elects, under a name of its own (`hypernode.md` 13.2). The
-//! controller inside of `vc-controller-manager` shares that process's lease with nine others, and shows itself by what it
-//! writes ([`crate::discovery::supervisor`] notices).
+//! controller inside of `vc-controller-manager` shares that process's lease with nine others, and shows itself by what
+//! it writes ([`crate::discovery::supervisor`] notices).
 //!
-//! A lease counts for as long as it keeps changing, judged by our own clock, so neither a wrong clock nor a lease that an
-//! uninstall left behind holds anything up for longer than its duration.
+//! A lease counts for as long as it keeps changing, judged by our own clock, so neither a wrong clock nor a lease that
+//! an uninstall left behind holds anything up for longer than its duration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,8 +25,8 @@ use crate::manager::health::Check;
 /// The leases that the stand-alone process has unless somebody named its release or its lease otherwise: where no chart
 /// named it, and in Volcano's own chart.
 pub const USUAL_NAMES: [&str; 2] = ["vc-hypernode-controller-manager", "volcano-hypernode-controller-manager"];
-/// The lease of Volcano's whole controller manager says nothing: it is held with this controller switched off, too. Whoever
-/// names it is told so, and it is left out.
+/// The lease of Volcano's whole controller manager says nothing: it is held with this controller switched off, too.
+/// Whoever names it is told so, and it is left out.
 pub const OF_ALL: &str = "vc-controller-manager";
 /// What the chart of a release calls it.
 const SUFFIX: &str = "-hypernode-controller-manager";
@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// How long after such a look that failed the next one is made.
 const AGAIN: Duration = Duration::from_secs(2);
 /// What is said until every lease was looked at once.
-const UNKNOWN: &str = "it is not known yet whether Volcano's own HyperNode controller leads: its leases were not read";
+const UNKNOWN: &str = "not known yet whether Volcano's own HyperNode controller leads: its leases have not been read";
 
 /// Who leads there, as a sentence; nothing while nobody does.
 pub type Rival = Option<String>;
@@ -55,8 +55,8 @@ pub fn is_known(rival: &Rival) -> bool {
     rival.as_deref() != Some(UNKNOWN)
 }
 
-/// The names that the lease may have: those that were given but [`OF_ALL`], and that of the release whose configuration is
-/// read.
+/// The names that the lease may have: those that were given but [`OF_ALL`], and that of the release whose configuration
+/// is read.
 #[must_use]
 pub fn leases(given: &[String], release: Option<&str>) -> Vec<String> {
     let release = release.filter(|release| !release.is_empty()).map(|release| format!("{release}{SUFFIX}"));
@@ -153,8 +153,8 @@ impl Named {
     }
 }
 
-/// Says how all the watches stand, by the first that fails: each names its own lease, and one after the other they would
-/// look like news with every try.
+/// Says how all the watches stand, by the first that fails: each names its own lease, and one after the other they
+/// would look like news with every try.
 fn say(check: &Check, refused: &[Option<Refusal>]) {
     match refused.iter().flatten().next() {
         Some(refusal) if refusal.reason == Reason::Forbidden => check.absent(&refusal.message),

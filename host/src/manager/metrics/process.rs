@@ -1,5 +1,5 @@
-//! What every process shows, under the names that every process shows it by: processor time, memory, descriptors, and when
-//! it started; and which build it is.
+//! What every process shows, under the names that every process shows it by: processor time, memory, descriptors, and
+//! when it started; and which build it is.
 //!
 //! Read when a scraper asks. What cannot be read is left out. The process that compiles plugins of others is not in it.
 
@@ -66,8 +66,8 @@ impl Collector for Seen {
         ConstGauge::new(started).encode(gauge)?;
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         for (name, field, help) in [
-            ("process_resident_memory", "VmRSS:", "Memory of the process that is in use"),
-            ("process_virtual_memory", "VmSize:", "Memory of the process that is addressed"),
+            ("process_resident_memory", "VmRSS:", "Resident memory of the process"),
+            ("process_virtual_memory", "VmSize:", "Virtual memory of the process"),
         ] {
             let Some(kilobytes) = field_of(&status, field) else { continue };
             let gauge = encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?;

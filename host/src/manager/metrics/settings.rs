@@ -68,12 +68,12 @@ impl SettingMetrics {
         let metrics = Self::default();
         registry.register(
             "read_only",
-            "1 while nothing but leases is written: for the flag, the annotation, or a configuration never read so far",
+            "1 while the host writes only leases, by reason: the flag, the annotation, or a configuration that was never read",
             metrics.read_only.clone(),
         );
         registry.register(
             "configuration",
-            "1 for how the configuration is: valid, with mistakes in entries, invalid, without its key, or missing",
+            "1 for the state of the configuration: valid, with mistakes in entries, invalid, without its key, or missing",
             metrics.configuration.clone(),
         );
         metrics

@@ -48,25 +48,25 @@ impl SwapMetrics {
         let metrics = Self::default();
         registry.register(
             "plugin_swaps",
-            "Plugins that took over a source, the first one included",
+            "Plugins that became active, including the first of a source",
             metrics.swaps.clone(),
         );
-        registry.register("plugin_rollbacks", "Plugins that were taken back", metrics.rollbacks.clone());
+        registry.register("plugin_rollbacks", "Rollbacks of plugins", metrics.rollbacks.clone());
         registry.register("plugin_refusals", "Plugins that were refused, by step", metrics.refusals.clone());
-        registry.register("plugin_info", "1 for the plugin that serves a source", metrics.info.clone());
+        registry.register("plugin_info", "1 for the active plugin of a source", metrics.info.clone());
         registry.register(
             "plugin_quarantined",
-            "1 while the plugin that serves a source rests, since it fails and there is none to go back to",
+            "1 while the active plugin of a source is in quarantine: it fails, and there is none to roll back to",
             metrics.quarantined.clone(),
         );
         registry.register(
             "plugin_waiting",
-            "1 while a plugin that was delivered for a source waits for a person",
+            "1 while a candidate plugin of the source waits for a person",
             metrics.waiting.clone(),
         );
         registry.register_with_unit(
             "last_success_timestamp",
-            "When a round of the source last had a sound result: `time()` minus this is how stale it is",
+            "Unix time of the last valid round of the source: `time()` minus this is its age",
             Unit::Seconds,
             metrics.last_success.clone(),
         );

@@ -31,7 +31,7 @@ impl Removals {
             return None;
         }
         let removal = self.0.entry(source.to_owned()).or_insert_with(|| {
-            tracing::warn!(source, "the configuration names no source at all; HyperNodes that would go with it stay");
+            tracing::warn!(source, "the configuration names no source at all; the HyperNodes that this would delete stay");
             Removal { held: held(source, status.groups), is_confirmed: false }
         });
         (!removal.is_confirmed).then(|| removal.held.clone())
@@ -60,8 +60,7 @@ fn held(source: &str, groups: Option<i64>) -> Held {
     Held {
         rule: HeldRule::Empty,
         sentence: format!(
-            "Held, nothing was deleted: the configuration names no source at all, and {what} of this one would go \
-             (onRemoval: delete). Time does not confirm that. If it is right, run `topoloom confirm {source}`; if not, \
+            "Held, nothing was deleted: the configuration names no source at all, and this would delete {what} of this source (onRemoval: delete). It does not confirm itself with time. If it is right, run `topoloom confirm {source}`; if not, \
              write the entry back into the ConfigMap."
         ),
         hash: nothing(),

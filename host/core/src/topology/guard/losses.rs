@@ -1,8 +1,8 @@
 //! Nodes that lost their place lately: what the guard counts together with those that the next result would take.
 //!
-//! While the process runs they are known by name, so one that returns, or is deleted, counts no more. What is kept across a
-//! restart are numbers by time ([`Bucket`]), which fit into a status whatever the size of the cluster. After a restart any
-//! Node without a place may be one of them: rather too many are counted than too few.
+//! While the process runs they are known by name, so one that returns, or is deleted, counts no more. What is kept
+//! across a restart are numbers by time ([`Bucket`]), which fit into a status whatever the size of the cluster. After a
+//! restart any Node without a place may be one of them: rather too many are counted than too few.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub struct Loss {
     pub fresh: u64,
     /// The lost ones as far as their names are known.
     pub names: Vec<Arc<str>>,
-    /// A result is held already. Then no lost Node is let through: while labels return, those that did not return yet are
-    /// fewer and fewer, and their objects must not go at the end.
+    /// A result is held already. Then no lost Node is let through: while labels return, those that did not return yet
+    /// are fewer and fewer, and their objects must not go at the end.
     pub is_held: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn share(reference: u64, percent: u8) -> u64 {
 /// So many Nodes lost their place at about this time, rather later than earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// When the last of them did.
+    /// When the last of them lost its place.
     pub at: Timestamp,
     /// How many.
     pub nodes: u64,
