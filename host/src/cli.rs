@@ -246,7 +246,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 /// An options file. A ConfigMap holds no larger one.
 fn read_options(path: &Path) -> Result<String, String> {
     let bytes = plugin::read_bounded(path, crate::config::MAX_BYTES as u64).map_err(|error| chain(&error))?;
-    String::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
 }
 
 /// How long threads that block may take when everything else has ended.
@@ -259,7 +259,7 @@ fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode>
     let told = args.settle(run::Depth::Files, &mut given);
     if !given.mistakes().is_empty() {
         given.mistakes().iter().for_each(|mistake| print::error(&format!("topoloom: {mistake}")));
-        anyhow::bail!("not started, since {} of what it was told cannot be meant", count(given.mistakes().len()));
+        anyhow::bail!("not started: {} of the options are wrong", count(given.mistakes().len()));
     }
     let (ear, spans) = told.collect();
     let log = prepare(&log, ear)?;

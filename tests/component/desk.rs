@@ -123,7 +123,7 @@ fn a_plugin_is_shown_with_all_that_it_is() {
         "signature     none",
         "labels        example.com/rack",
         "when a label or annotation changes",
-        "To grant what it asks for, add to the entry:\n\npermissions:\n  nodeLabels: [\"example.com/rack\"]\n",
+        "To grant what it requests, add to the entry:\n\npermissions:\n  nodeLabels: [\"example.com/rack\"]\n",
     ] {
         assert!(end.out.contains(words), "{words:?} is not in\n{}", end.out);
     }
@@ -189,7 +189,7 @@ fn no_file_is_too_odd_to_be_refused_in_words() {
         assert_eq!(said["size"], json!(bytes.len()));
     }
     desk.put("packed", b"\x28\xb5\x2f\xfd");
-    for (path, words) in [(".", "it is no regular file"), ("nowhere", "No such file"), ("packed", "zstd")] {
+    for (path, words) in [(".", "it is not a regular file"), ("nowhere", "No such file"), ("packed", "zstd")] {
         let end = desk.run(&["inspect", path]);
         assert!(end.code == Some(1) && end.error.contains(words), "{path}: {}", end.error);
     }

@@ -57,7 +57,8 @@ pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 /// On a Lease without a holder: who gave it back. Others then need not wait for that holder's time to pass.
 pub const RELEASED_ANNOTATION: &str = "topoloom.dev/released-by";
 
-/// Label on what belongs to an installation, as the chart sets it and a host on its leases: by it the command line finds one.
+/// Label on what belongs to an installation, as the chart sets it and a host on its leases: by it the command line
+/// finds one.
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
 /// See [`NAME_LABEL`].
 pub const NAME: &str = "topoloom";
@@ -65,11 +66,11 @@ pub const NAME: &str = "topoloom";
 /// On a Lease: `NAMESPACE/NAME` of the ConfigMap from which its holder takes the configuration.
 pub const CONFIGURATION_ANNOTATION: &str = "topoloom.dev/configuration";
 
-/// On the ConfigMap of the configuration: `"true"` ends all writes but those of leases, on every replica.
+/// On the ConfigMap of the configuration: `"true"` stops all writes except leases, on every replica.
 pub const READ_ONLY_ANNOTATION: &str = "topoloom.dev/read-only";
 
-/// Annotation on a Node: our notes about the locks beside it, with the UID of the pod that each is for. Each counts only
-/// while its value is the lock's, byte for byte.
+/// Annotation on a Node: our notes about the locks beside it, with the UID of the pod that each is for. Each counts
+/// only while its value is the lock's, byte for byte.
 pub const NODE_LOCK_ANNOTATION: &str = "topoloom.dev/node-lock";
 
 /// Annotation on a Pod that is not bound: the value of a lock that was taken from it.

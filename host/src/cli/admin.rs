@@ -44,7 +44,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     }
     let named = bare.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     values::loopback(named.as_deref().unwrap_or(bare)).map_err(|_| {
-        "must be PORT, IP:PORT or http://IP:PORT with a loopback address: run it in the pod, or behind kubectl port-forward"
+        "must be PORT, IP:PORT or http://IP:PORT with a loopback address: run this command in the pod, or through kubectl port-forward"
             .to_owned()
     })
 }

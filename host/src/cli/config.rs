@@ -111,9 +111,9 @@ fn standard_input() -> Result<String, String> {
     let most = MAX_BYTES as u64;
     std::io::stdin().lock().take(most + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > most {
-        return Err(format!("it is larger than {most} bytes, which are read at most"));
+        return Err(format!("it is larger than {most} bytes, the most that is read"));
     }
-    String::from_utf8(bytes).map_err(|_| "it is no UTF-8 text".to_owned())
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
 }
 
 impl Findings {
@@ -174,7 +174,7 @@ fn check(path: &Path, text: &str) -> Findings {
         }
     }
     if seen == 0 {
-        findings.mistake("it holds nothing that topoloom reads");
+        findings.mistake("it has nothing that topoloom reads");
     }
     findings
 }

@@ -103,7 +103,7 @@ fn tape(args: &DeskArgs) -> anyhow::Result<Tape> {
         let is_there = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
         anyhow::ensure!(
             !is_there,
-            "--record {}: the file is there already; give another, or remove it",
+            "--record {}: the file is there already; name another file, or remove this one",
             path.display()
         );
         private::open(path).with_context(|| format!("--record {}", path.display()))?;
@@ -137,7 +137,7 @@ fn read_config(path: &Path) -> anyhow::Result<Document> {
 fn read_bounded(path: &Path, most: u64) -> anyhow::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(most + 1).read_to_string(&mut text)?;
-    anyhow::ensure!(text.len() as u64 <= most, "it is larger than {most} bytes, which are read at most");
+    anyhow::ensure!(text.len() as u64 <= most, "it is larger than {most} bytes, the most that is read");
     Ok(text)
 }
 

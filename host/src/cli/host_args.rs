@@ -64,8 +64,7 @@ impl RivalArgs {
     pub(super) fn left_out(&self) -> Option<String> {
         let of_all = self.volcano_leases.iter().find(|name| *name == rival::OF_ALL)?;
         Some(format!(
-            "{of_all} is left out: all of Volcano's controllers share it, and it is held with the HyperNode controller \
-             switched off, too, so that no source would ever be written. What runs there is not seen by a lease"
+            "{of_all} is ignored: all of Volcano's controllers share this lease, and they hold it even when the HyperNode controller is off, so no source would ever be written. A lease cannot show what runs there"
         ))
     }
 }

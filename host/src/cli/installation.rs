@@ -1,8 +1,8 @@
 //! Which installation a command on a desk is about where nothing says so: the only one that there is.
 //!
-//! In a pod of the chart variables say it, elsewhere flags can. Where neither does, Deployments and leases are looked for by
-//! their label; exactly one installation is taken, and said. Of several none is, since a command about the wrong one
-//! confirms, deletes or switches off the wrong thing.
+//! In a pod of the chart variables say it, elsewhere flags can. Where neither does, Deployments and leases are looked
+//! for by their label; exactly one installation is taken, and said. Of several none is, since a command about the wrong
+//! one confirms, deletes or switches off the wrong thing.
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
@@ -43,8 +43,8 @@ pub(super) enum Without {
     GoesOn,
 }
 
-/// Looks for the only installation and says which it is. `None`: there is none, and the command goes on with what a host
-/// without flags would look at.
+/// Looks for the only installation and says which it is. `None`: there is none, and the command goes on with what a
+/// host without flags would look at.
 ///
 /// # Errors
 /// Where there are several, where they could not be looked for, or where there is none and nothing to go on with.
@@ -75,10 +75,11 @@ pub(super) async fn look(client: &kube::Client, without: Without) -> anyhow::Res
             print::error(&format!("topoloom: looking at {what}, configuration {namespace}/{name}"));
             Ok(Some(found.clone()))
         }
-        ([], Some(refusal)) if without == Without::Fails => Err(refusal)
-            .context("which installation is meant could not be looked for; say it with --namespace and --release"),
+        ([], Some(refusal)) if without == Without::Fails => {
+            Err(refusal).context("the installation could not be looked up; name it with --namespace and --release")
+        }
         ([], _) => nothing(client, without).await,
-        (several, _) => bail!("there are several installations; say which one is meant:{}", listed(several)),
+        (several, _) => bail!("there are several installations; name one:{}", listed(several)),
     }
 }
 
@@ -117,8 +118,8 @@ fn listed(several: &[Installation]) -> String {
     several.iter().map(line).collect()
 }
 
-/// The installations that there are: those that are deployed or hold a lease, and only where there is none of these, those
-/// that once held one: a lease outlives an uninstall.
+/// The installations that there are: those that are deployed or hold a lease, and only where there is none of these,
+/// those that once held one: a lease outlives an uninstall.
 fn candidates(deployed: Vec<Installation>, leased: Vec<(Installation, Standing)>) -> Vec<Installation> {
     let (fresh, old): (Vec<_>, Vec<_>) = leased.into_iter().partition(|(_, standing)| *standing == Standing::Fresh);
     let mut found = deployed;

@@ -106,7 +106,7 @@ pub(super) async fn run(mut args: PreflightArgs) -> anyhow::Result<ExitCode> {
         Err(refusal) => {
             let todo = match refusal.reason {
                 Reason::Unauthorized => {
-                    "the credentials of the kubeconfig or the token of the ServiceAccount are not valid there"
+                    "the API server does not accept the credentials of the kubeconfig or the token of the ServiceAccount"
                 }
                 _ => "look at the network, the address and the certificate in the kubeconfig",
             };

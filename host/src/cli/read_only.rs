@@ -52,13 +52,10 @@ impl Position {
     fn effect(self) -> &'static str {
         match self {
             Self::On => {
-                "writes end within a second on every replica: no HyperNode, no status, no Event. Leases are still renewed, \
-                 rounds and reports in memory go on, and HyperNodes stay as they are. `topoloom plan` shows what would be \
-                 written, `topoloom read-only off` lets it go on"
+                "writes stop within a second on every replica: no HyperNode, no status, no Event. Replicas still renew leases and run rounds in memory, and HyperNodes stay as they are. `topoloom plan` shows what would be written, `topoloom read-only off` allows writes again"
             }
             Self::Off => {
-                "writes go on: every source decides anew about what it finds, with all its guards. A host that was started \
-                 with --read-only stays as it is"
+                "writes are allowed again: every source decides again from what it observes, with all its guards. A host that was started with --read-only still writes nothing"
             }
         }
     }
@@ -93,8 +90,7 @@ pub(super) async fn run(args: ReadOnlyArgs) -> anyhow::Result<ExitCode> {
 /// we look for where nothing else is said. A lease is what every host leaves that has ever run there.
 async fn a_host_is_there(client: &kube::Client, host: &HostArgs) -> anyhow::Result<()> {
     let (namespace, name) = host.lease();
-    let way = "say where ours is with --namespace and --release (the chart's: topoloom-system, topoloom), with --config-map \
-               and --leader-elect-resource-name where it has other names; --force goes on without this check";
+    let way = "name the installation with --namespace and --release (in the chart: topoloom-system, topoloom), and with --config-map and --leader-elect-resource-name if it has other names; --force skips this check";
     let leases: Api<Lease> = Api::namespaced(client.clone(), &namespace);
     match leases.get_opt(&name).await.map_err(|error| Refusal::of(&error)) {
         Ok(Some(_)) => Ok(()),

@@ -248,7 +248,10 @@ fn controllers(given: &mut Given) -> Selection {
     let Some(reading) = counting else { return Selection::all() };
     if !reading.elsewhere.is_empty() {
         let names = reading.elsewhere.join(", ");
-        given.warn(&["controllers"], format!("switches off what is not here: {names} run in Volcano's own binary"));
+        given.warn(
+            &["controllers"],
+            format!("switches off controllers that topoloom does not have: {names} run in Volcano's own binary"),
+        );
     }
     reading.selection
 }
@@ -269,7 +272,7 @@ pub(super) async fn run(told: Told, log: log::Control, spans: Option<Spans>) -> 
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    tracing::info!("asked to stop; a second signal stops at once");
+    tracing::info!("stopping; a second signal stops at once");
     stop.cancel();
     tokio::select! {
         ended = &mut host => { ended?; Ok(ExitCode::SUCCESS) }

@@ -101,7 +101,7 @@ pub(super) async fn confirm(args: ConfirmArgs) -> anyhow::Result<ExitCode> {
     let api: Api<DiscoverySource> = Api::all(args.cluster.connect().await?);
     let object = get(&api, &args.source).await?;
     let Some(held) = object.status.held else {
-        bail!("source {:?} holds no result: there is nothing to confirm", args.source);
+        bail!("source {:?} has no held result: there is nothing to confirm", args.source);
     };
     if let Some(wanted) = args.result.filter(|wanted| *wanted != held.hash) {
         bail!(
@@ -157,14 +157,14 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     // An entry that is wrong still runs in its last good version.
     match live.document.standing(&args.source) {
         Standing::Enabled(_) | Standing::Invalid(_) => bail!(
-            "source {:?} has an entry in the configuration that runs: disable or remove it first, or its HyperNodes would come back",
+            "source {:?} has an enabled entry in the configuration: disable or remove it first, or the host would create its HyperNodes again",
             args.source
         ),
         Standing::Disabled(_) | Standing::Absent => {}
     }
     let client = live.client.clone();
     if !args.force {
-        let wrong = live.no_config.then(|| "there is no ConfigMap to tell whether it is switched off".to_owned());
+        let wrong = live.no_config.then(|| "there is no ConfigMap that shows whether it is switched off".to_owned());
         let unnamed = || {
             let unnamed = !live.document.names_all_sources();
             unnamed.then(|| "an entry of the configuration has no readable `source`, which may be this one".to_owned())
@@ -180,7 +180,7 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     let count = objects.iter().filter(|object| object.source.as_ref() == Some(&source)).count();
     let shown = live.sources.iter().any(|shown| shown.status.source == args.source);
     if count == 0 && !shown {
-        bail!("there is no source {:?}: no HyperNode and no DiscoverySource is of it", args.source);
+        bail!("there is no source {:?}: it owns no HyperNode and has no DiscoverySource", args.source);
     }
     if args.dry_run {
         print::out(&format!("{count} HyperNodes of source {} would be deleted\n", args.source));
@@ -220,10 +220,10 @@ async fn forget_modules(client: &kube::Client, namespace: &str, sources: &[Disco
     for digest in own.difference(&others) {
         match modules::delete(&api, *digest).await {
             Ok(found) => deleted += usize::from(found),
-            Err(refusal) => print::error(&format!("topoloom: a kept module could not be deleted: {refusal}")),
+            Err(refusal) => print::error(&format!("topoloom: a stored module could not be deleted: {refusal}")),
         }
     }
-    if deleted == 0 { String::new() } else { format!(", and {deleted} modules that were kept for it") }
+    if deleted == 0 { String::new() } else { format!(", and {deleted} modules that were stored for it") }
 }
 
 pub(super) async fn get(api: &Api<DiscoverySource>, source: &str) -> anyhow::Result<DiscoverySource> {

@@ -189,7 +189,9 @@ impl Setting {
         for group in groups {
             let (need, why) = match group {
                 Group::HyperNode => (Need::Required, "which replica leads, and so writes HyperNodes"),
-                Group::NodeLock if self.sweeps().is_some() => (Need::Required, "which replica leads the sweeper of node locks"),
+                Group::NodeLock if self.sweeps().is_some() => {
+                    (Need::Required, "which replica leads the sweeper of node locks")
+                }
                 Group::NodeLock => (Need::Useful, "which replica leads the sweeper of node locks, once it runs"),
             };
             rights.push(needed(need, vec![group.lease(name)], &["get", "list", "watch", "update"], why));

@@ -105,8 +105,9 @@ impl Ears {
                 rung.notify_one();
             }
         };
-        let watcher = notify::recommended_watcher(heard)
-            .inspect_err(|error| tracing::warn!(%error, "plugin files cannot be watched; they are read again at intervals"));
+        let watcher = notify::recommended_watcher(heard).inspect_err(
+            |error| tracing::warn!(%error, "plugin files cannot be watched; they are read again at intervals"),
+        );
         Self { watcher: watcher.ok(), on: Vec::new() }
     }
 

@@ -161,7 +161,9 @@ impl Modules {
     }
 
     fn write(&self, digest: Digest, packed: &[u8], signature: Option<&[u8]>) -> Result<(), String> {
-        let Some(folder) = &self.folder else { return Err("no folder is configured for stored modules (--module-dir)".to_owned()) };
+        let Some(folder) = &self.folder else {
+            return Err("no folder is configured for stored modules (--module-dir)".to_owned());
+        };
         let path = folder.join(object_name(digest));
         if path.exists() {
             return Ok(());

@@ -199,7 +199,8 @@ impl Controller for SweeperController {
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
         let locks = &context.options.locks;
         let Some(mode) = locks.sweep else {
-            let why = "waiting: set --nodelock-sweep=report or repair (repair is the default only where the extender runs)";
+            let why =
+                "waiting: set --nodelock-sweep=report or repair (repair is the default only where the extender runs)";
             return Ok(Initialized::Waits(why.to_owned()));
         };
         let shared =

@@ -82,11 +82,7 @@ impl BindMetrics {
             Unit::Seconds,
             metrics.waits.clone(),
         );
-        registry.register(
-            "node_lock_takeovers",
-            "Orphaned locks taken over, by reason",
-            metrics.takeovers.clone(),
-        );
+        registry.register("node_lock_takeovers", "Orphaned locks taken over, by reason", metrics.takeovers.clone());
         registry.register("node_lock_contended", "Binds that had to wait for a lock", metrics.contended.clone());
         registry.register(
             "node_lock_kept",
@@ -206,11 +202,7 @@ impl SweepMetrics {
             "Locks on nodes by state: leaked is an orphaned lock, stuck is one whose pod has waited for its device plugin longer than the timeout",
             metrics.states.clone(),
         );
-        registry.register(
-            "node_lock_leaks",
-            "Orphaned locks found, by reason and action",
-            metrics.found.clone(),
-        );
+        registry.register("node_lock_leaks", "Orphaned locks found, by reason and action", metrics.found.clone());
         registry.register_with_unit(
             "node_lock_longest_stuck",
             "Longest wait for a device plugin among pods past the timeout",

@@ -162,7 +162,7 @@ async fn only_regular_files_are_read() {
     let delivery = delivery(None, NEVER);
     for path in [Path::new("/dev/zero"), &pipe, folder.path()] {
         let message = nothing(delivery.once(&file(path)).await);
-        assert!(message.ends_with("it is no regular file"), "{message}");
+        assert!(message.ends_with("it is not a regular file"), "{message}");
     }
     // Nor is what lies beside a module.
     fs::remove_file(&pipe).unwrap();
@@ -171,7 +171,7 @@ async fn only_regular_files_are_read() {
         let beside = folder.path().join(beside);
         assert!(Command::new("mkfifo").arg(&beside).status().unwrap().success());
         let message = nothing(delivery.once(&file(&pipe)).await);
-        assert!(message.ends_with(&format!("{}: it is no regular file", beside.display())), "{message}");
+        assert!(message.ends_with(&format!("{}: it is not a regular file", beside.display())), "{message}");
         fs::remove_file(&beside).unwrap();
     }
 }

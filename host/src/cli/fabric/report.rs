@@ -70,7 +70,8 @@ struct Report {
     findings: Vec<Reported>,
 }
 
-/// One finding; at most one of `nodes`, `group` and `name` says what it is about, and without one it is the whole answer.
+/// One finding; at most one of `nodes`, `group` and `name` says what it is about, and without one it is the whole
+/// answer.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Reported {
@@ -92,36 +93,37 @@ struct Reported {
 const FOUND: u8 = 3;
 
 /// The codes of the discoverers for fabrics, in the order in which somebody walks through a hall, and what they mean:
-/// what leaves nothing to look at, cables, what is heard on them, hosts, names, and at last what could not be read. Others follow by their own names.
+/// what leaves nothing to look at, cables, what is heard on them, hosts, names, and at last what could not be read.
+/// Others follow by their own names.
 const TITLES: [(&str, &str); 33] = [
     ("no-links", "No Node has a link that counts"),
-    ("no-entry", "Nodes that nobody speaks of"),
+    ("no-entry", "Nodes that no document or fabric mentions"),
     ("unused-entry", "Nodes whose entry has no link that counts"),
     ("miscabled-host", "Hosts with a cable into another unit"),
     ("shared-leaf", "Leaf switches that serve more than one unit"),
     ("dead-links", "Hosts with dead links"),
-    ("no-neighbour", "Links that are up and hear no neighbour"),
-    ("several-neighbours", "Links that hear several switches"),
+    ("no-neighbour", "Links that are up and receive no neighbour"),
+    ("several-neighbours", "Links that receive several switches"),
     ("not-a-switch", "Links whose neighbour is no switch"),
     ("not-lldp", "Links whose neighbour speaks another protocol than LLDP"),
     ("unknown-switch", "Links to switches without a usable identity"),
     ("chassis-per-port", "Switches that show another chassis id on every port"),
-    ("unproven-name", "Names of switches that one Node alone vouches for"),
+    ("unproven-name", "Names of switches that only one Node reports"),
     ("kept-while-down", "Hosts without a live link, kept where they were"),
     ("dropped-while-down", "Hosts without a live link for too long, no longer placed"),
-    ("lost-tier", "Tiers to which no cable leads any more, kept as they were"),
+    ("lost-tier", "Tiers without any cable now, kept as they were"),
     ("kept-uplinks", "Groups without a live uplink, kept where they were"),
-    ("kept-while-split", "Groups that half of a fabric shows apart, kept together"),
-    ("tied-host", "Hosts with as many links into one unit as into another"),
+    ("kept-while-split", "Groups that half of the fabric shows as separate, kept together"),
+    ("tied-host", "Hosts with equally many links into two units"),
     ("unmatched-host", "Names in the fabric that are no Node"),
     ("ambiguous-host", "Names in the fabric that could be several Nodes"),
     ("duplicate-host", "Names in the fabric that are the same Node"),
     ("unnamed-host", "Machines in the fabric without a name"),
-    ("stale", "Nodes of which nothing new was heard for too long"),
-    ("clock", "Nodes that are observed in the future"),
+    ("stale", "Nodes without a new observation for too long"),
+    ("clock", "Nodes whose observation has a time in the future"),
     ("double-entry", "Nodes that one document names twice"),
     ("bad-link", "Links that cannot be read"),
-    ("no-peer", "Ports that do not say where their cable ends"),
+    ("no-peer", "Ports that do not name the other end of their cable"),
     ("duplicate-port", "Ports that are listed twice"),
     ("unusable-record", "Ports that cannot be read"),
     ("unusable-link", "Cables that cannot be read"),

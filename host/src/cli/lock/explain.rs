@@ -81,9 +81,7 @@ pub(super) async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
 fn text(said: &Locks) -> String {
     let mut text = format!("node {}\n", said.node);
     if said.locks.is_empty() {
-        text.push_str(
-            "  it is free: no lock stands on it, and no pod that is bound there waits for its device plugin\n",
-        );
+        text.push_str("  it is free: it has no lock, and no pod that is bound there waits for its device plugin\n");
     }
     said.locks.iter().for_each(|lock| lock.text(&mut text));
     text
@@ -157,10 +155,10 @@ fn written(lock: &Lock) -> String {
             format!("{} by {instance}, attempt {attempt}, which gives up at {deadline}", ago(*time))
         }
         Named::Pod { time, note: None, .. } => {
-            format!("{} by a program that leaves no note of the pod's UID", ago(*time))
+            format!("{} by a program that does not record the pod's UID", ago(*time))
         }
-        Named::Nobody { time } => format!("{} by a program that does not say for which pod", ago(*time)),
-        Named::Unparsable(why) => format!("by a program that is not known: {why}"),
+        Named::Nobody { time } => format!("{} by a program that does not name a pod", ago(*time)),
+        Named::Unparsable(why) => format!("by an unknown program: {why}"),
     }
 }
 
@@ -180,7 +178,7 @@ fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &str) -> Strin
         words.push("being deleted".to_owned());
     }
     if let Some(revoked) = revoked {
-        words.push(format!("its lock {} was taken from it", text::line(revoked, SHOWN)));
+        words.push(format!("its lock {} was revoked", text::line(revoked, SHOWN)));
     }
     // A value without a note names nobody who was made after it.
     let time = lock.and_then(Lock::time).unwrap_or(Timestamp::MAX);
@@ -193,17 +191,17 @@ fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &str) -> Strin
 fn next(standing: &Standing, terms: &Options) -> String {
     let ttl = Go(terms.ttl);
     match standing {
-        Standing::Over(_) => "the next pod that wants this node takes it; the sweeper removes it where it repairs".to_owned(),
+        Standing::Over(_) => "free: the next pod may take over the lock; the sweeper removes it if --nodelock-sweep=repair".to_owned(),
         Standing::Held(held) => match held.why {
-            Why::Binding => format!("others wait; if the pod is not bound when the lock is older than {ttl}, it loses it"),
-            Why::Allocating => format!("others wait for the device plugin of this node; after {ttl} it counts as stuck"),
+            Why::Binding => format!("other pods wait; if this pod is not bound when the lock is older than {ttl}, the lock expires"),
+            Why::Allocating => format!("other pods wait for the device plugin of this node; after {ttl} the lock counts as stuck"),
             Why::Stuck => {
-                "others wait, and nobody takes it: look at the device plugin's log on this node, at the kubelet, and at the Events of the pod; deleting the pod lets the node go".to_owned()
+                "other pods wait, and none takes it over: read the log of the device plugin on this node, the log of the kubelet, and the Events of the pod; deleting the pod frees the node".to_owned()
             }
-            Why::Vanished => "it is nobody's in a few seconds".to_owned(),
-            Why::Nameless | Why::Unparsable => format!("it is nobody's once it was there for {ttl}; whoever watches the node counts that"),
-            Why::Unrecorded => "others wait; the next of them restores the lock of this pod after five seconds".to_owned(),
-            Why::Unconfirmed | Why::Unlisted => "it changed while it was looked at: ask again".to_owned(),
+            Why::Vanished => "it becomes orphaned in a few seconds".to_owned(),
+            Why::Nameless | Why::Unparsable => format!("it expires {ttl} after a running topoloom first saw it"),
+            Why::Unrecorded => "other pods wait; the next of them restores the lock of this pod after five seconds".to_owned(),
+            Why::Unconfirmed | Why::Unlisted => "it changed meanwhile: run the command again".to_owned(),
         },
     }
 }

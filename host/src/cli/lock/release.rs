@@ -26,7 +26,7 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
     let standing = |key: &Key| look.lock(&node, *key).is_some_and(|lock| *lock.value == **expect);
     let key = Key::ALL.into_iter().find(standing);
     let key = key.with_context(|| {
-        format!("no lock of node {node} is that; nothing was changed. {}", what_stands(&look, &node))
+        format!("node {node} has no lock with this value; nothing was changed. {}", what_stands(&look, &node))
     })?;
 
     let mut stands = judge(&look, &node, key).await?;
@@ -35,7 +35,7 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
     {
         // A kubelet may be in the middle of asking for its devices.
         let left = held.left.unwrap_or_default() + Duration::from_millis(1);
-        print::error(&format!("topoloom: its pod vanished a moment ago; waiting {} s", left.as_secs() + 1));
+        print::error(&format!("topoloom: its pod disappeared a moment ago; waiting {} s", left.as_secs() + 1));
         tokio::time::sleep(left).await;
         stands = judge(&look, &node, key).await?;
     }
@@ -52,7 +52,7 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
                 if held.why == Why::Binding {
                     revoke(&look, &stands, expect).await?;
                 } else {
-                    print::error(&format!("topoloom: released although it is live; this may harm pod {live}"));
+                    print::error(&format!("topoloom: released although its pod is live; this may harm pod {live}"));
                 }
             }
         }
@@ -71,14 +71,13 @@ fn refused(why: Why, live: &PodKey) -> String {
     let held = match why {
         Why::Nameless | Why::Unparsable | Why::Unlisted => {
             format!(
-                "it may be held by pod {live}, which is bound here and waits for its device plugin, and was not released: {why}"
+                "not released: pod {live}, which is bound here and waits for its device plugin, may be its holder: {why}"
             )
         }
-        _ => format!("it is held by pod {live}, and was not released: {why}"),
+        _ => format!("not released: pod {live} is its holder: {why}"),
     };
     format!(
-        "{held}. Without it, pod {live} may be given the devices of another pod, or another pod those of pod {live}. Deleting the pod \
-         is the safe way. --even-if-live releases it all the same"
+        "{held}. Without it, pod {live} may be given the devices of another pod, or another pod those of pod {live}. Deleting the pod is safe. --even-if-live releases the lock in spite of this"
     )
 }
 
@@ -92,18 +91,15 @@ fn what_stands(look: &Look, node: &str) -> String {
         })
         .collect();
     match lines.len() {
-        0 => format!("No lock stands on node {node}"),
-        _ => format!(
-            "A lock is released by its whole value, so that nobody releases one that came meanwhile:{}",
-            lines.concat()
-        ),
+        0 => format!("Node {node} has no lock"),
+        _ => format!("Give the whole value of the lock, so that you do not release a newer one:{}", lines.concat()),
     }
 }
 
 async fn judge(look: &Look, node: &Arc<str>, key: Key) -> anyhow::Result<Stands> {
     let judged = look.judge(Arc::clone(node)).await?;
     let found = judged.stands.into_iter().find(|stands| Judged::key(stands) == key && stands.value.is_some());
-    found.context("the lock is gone meanwhile")
+    found.context("the lock has gone meanwhile")
 }
 
 /// A pod that is being bound must not be bound under a lock that is gone.
@@ -113,7 +109,7 @@ async fn revoke(look: &Look, stands: &Stands, value: &str) -> anyhow::Result<()>
         Answer::Done(_) | Answer::Absent => Ok(()),
         Answer::Conflict => bail!("its pod changed meanwhile, so nothing was released: look again"),
         Answer::Refused(why) | Answer::Unknown(why) => {
-            bail!("the lock could not be taken from its pod, so nothing was released: {why}")
+            bail!("the lock could not be revoked, so nothing was released: {why}")
         }
     }
 }
@@ -123,8 +119,8 @@ async fn remove(look: &Look, node: &str, key: Key, value: &str) -> anyhow::Resul
         None => bail!("it is another lock meanwhile, so nothing was released: look again"),
         Some(Answer::Done(_)) => Ok(()),
         Some(Answer::Absent) => bail!("the node is gone, and its locks with it"),
-        Some(Answer::Conflict) => bail!("the node changes all the time, so nothing was released: try again"),
+        Some(Answer::Conflict) => bail!("the node changed at every try, so nothing was released: try again"),
         Some(Answer::Refused(why)) => bail!("it was not released: {why}"),
-        Some(Answer::Unknown(why)) => bail!("whether it was released is not known, look again: {why}"),
+        Some(Answer::Unknown(why)) => bail!("it is unknown whether it was released, look again: {why}"),
     }
 }

@@ -32,7 +32,8 @@ pub(in crate::cli) enum Reading {
     Other,
     /// Words that no flag explains, or a request for help: the error prints itself.
     Usage(clap::Error),
-    /// `run`: the matches of its flags, and what was given. Where there are mistakes, defaults stand in for broken values.
+    /// `run`: the matches of its flags, and what was given. Where there are mistakes, defaults stand in for broken
+    /// values.
     Run(Box<(ArgMatches, Given)>),
 }
 
@@ -150,7 +151,7 @@ fn settings_of(path: &Path, flags: &[Flag], file: OptionsFile, given: &mut Given
 /// Puts values into a layer, if they are texts of a sane length. Empty ones are left out where they mean nothing.
 fn put(layer: &mut Layer, flag: &Flag, origin: Origin, values: Option<Vec<String>>, given: &mut Given) {
     let Some(mut values) = values else {
-        given.broken(&flag.name, &Setting { origin, values: Vec::new() }, "is no UTF-8 text");
+        given.broken(&flag.name, &Setting { origin, values: Vec::new() }, "is not UTF-8 text");
         return;
     };
     values.retain(|value| !value.is_empty() || !flag.empty_is_nothing());

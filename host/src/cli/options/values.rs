@@ -29,7 +29,7 @@ pub(in crate::cli) fn whole<const LOW: u32, const HIGH: u32>(text: &str) -> Resu
 /// How often something is tried again; below zero: for ever.
 pub(in crate::cli) fn tries(text: &str) -> Result<i64, String> {
     let value = text.parse().ok().filter(|value: &i64| *value <= i64::from(u32::MAX));
-    value.ok_or_else(|| format!("must be a whole number, 0 to {}, or below zero for no end of tries", u32::MAX))
+    value.ok_or_else(|| format!("must be a whole number, 0 to {}, or below zero for no limit", u32::MAX))
 }
 
 /// Requests per second.
@@ -61,7 +61,7 @@ pub(in crate::cli) fn client_names(text: &str) -> Result<ClientNames, String> {
     if names.iter().all(|name| good(name)) {
         return Ok(ClientNames(names.into()));
     }
-    Err(format!("must be names with commas between, each of 1 to {LONGEST} characters"))
+    Err(format!("must be names separated by commas, each of 1 to {LONGEST} characters"))
 }
 
 /// How long a node lock lasts.
@@ -88,8 +88,7 @@ pub(in crate::cli) fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: Option<SocketAddr> = text.parse().ok();
     let address = address.filter(|address| address.ip().to_canonical().is_loopback());
     address.ok_or_else(|| {
-        "must be a loopback address, 127.0.0.1:PORT or [::1]:PORT: whoever reaches it reads names, changes the log and \
-         takes profiles without a password; probes and scrapers are served by --enable-healthz and --enable-metrics"
+        "must be a loopback address, 127.0.0.1:PORT or [::1]:PORT: anyone who can connect reads names, changes the log level and takes profiles without a password; for probes and scrapers there are --enable-healthz and --enable-metrics"
             .to_owned()
     })
 }
@@ -156,7 +155,7 @@ pub(in crate::cli) fn lease(text: &str) -> Result<String, String> {
 
 /// The one kind of lock.
 pub(in crate::cli) fn lock(text: &str) -> Result<String, String> {
-    let wanted = "must be leases: other kinds of locks are gone from Kubernetes";
+    let wanted = "must be leases: Kubernetes has removed the other kinds of locks";
     (text == "leases").then(|| text.to_owned()).ok_or_else(|| wanted.to_owned())
 }
 

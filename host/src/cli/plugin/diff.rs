@@ -52,7 +52,7 @@ pub(super) async fn run(args: DiffArgs) -> anyhow::Result<ExitCode> {
     }
     let held = Rails::default().hold(comparison);
     let verdict = match held {
-        true => "a host would let it wait for `topoloom plugin continue`",
+        true => "a host would hold it until `topoloom plugin continue`",
         false => "a host would let it take over",
     };
     let _ = writeln!(text, "{verdict}");

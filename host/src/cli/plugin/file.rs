@@ -48,10 +48,10 @@ pub(super) fn signature_path(plugin: &Path) -> PathBuf {
 pub(in crate::cli) fn read_bounded(path: &Path, most: u64) -> anyhow::Result<Vec<u8>> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
-    anyhow::ensure!(file.metadata()?.is_file(), "it is no regular file");
+    anyhow::ensure!(file.metadata()?.is_file(), "it is not a regular file");
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes)?;
-    anyhow::ensure!(bytes.len() as u64 <= most, "it is larger than {most} bytes, which are read at most");
+    anyhow::ensure!(bytes.len() as u64 <= most, "it is larger than {most} bytes, the most that is read");
     Ok(bytes)
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn run(args: PushArgs) -> anyhow::Result<ExitCode> {
     // What no host would take is not pushed either; and the name has to come from the plugin.
     let described = Sandbox::start("push")?.describe(&file.bytes, args.profile.limits()).await;
     let described =
-        described.with_context(|| format!("{} is no plugin that a host would take", args.file.display()))?;
+        described.with_context(|| format!("{} is not a plugin that a host would accept", args.file.display()))?;
     let packed = pack(&file.bytes);
     if packed.len() > FITS {
         bail!(

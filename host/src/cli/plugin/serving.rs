@@ -183,7 +183,7 @@ pub(super) async fn rollback(args: RollbackArgs) -> anyhow::Result<ExitCode> {
     };
     annotate(&api, &args.source, SERVE_ANNOTATION, Some(&digest)).await?;
     print::out(&format!(
-        "source {0} is asked to serve with {digest}; what is delivered waits until `topoloom plugin continue {0}`\n",
+        "source {0} is asked to serve with {digest}; other deliveries wait until `topoloom plugin continue {0}`\n",
         args.source
     ));
     Ok(ExitCode::SUCCESS)
@@ -200,14 +200,14 @@ pub(super) async fn go_on(args: ContinueArgs) -> anyhow::Result<ExitCode> {
     if let Some(pinned) = object.annotation(SERVE_ANNOTATION) {
         let was = short(pinned);
         annotate(&api, &args.source, SERVE_ANNOTATION, None).await?;
-        print::out(&format!("source {} takes what is delivered again ({was} is not pinned any more)\n", args.source));
+        print::out(&format!("source {} accepts deliveries again ({was} is no longer pinned)\n", args.source));
         return Ok(ExitCode::SUCCESS);
     }
     let Some(candidate) = candidate else {
         bail!("no plugin waits for source {:?} (`topoloom plugin list` shows all)", args.source)
     };
     annotate(&api, &args.source, CONTINUE_ANNOTATION, Some(&candidate.digest)).await?;
-    print::out(&format!("plugin {} may go on for source {}\n", candidate.digest, args.source));
+    print::out(&format!("plugin {} may take over source {}\n", candidate.digest, args.source));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -219,7 +219,7 @@ fn find<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> anyhow::Res
     }
     anyhow::ensure!(
         digits.len() >= LEAST && digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
-        "{text:?} is no digest: give `sha256:` and 64 hexadecimal digits, or the first {LEAST} or more of them"
+        "{text:?} is not a digest: give `sha256:` and 64 hexadecimal digits, or the first {LEAST} or more of them"
     );
     let known: Vec<&str> = known.into_iter().collect();
     let mut found: Vec<&&str> =

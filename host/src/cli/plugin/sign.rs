@@ -43,7 +43,7 @@ pub(super) async fn run(args: SignArgs) -> anyhow::Result<ExitCode> {
             let sandbox = Sandbox::start("sign")?;
             let described = sandbox.describe(&plugin.bytes, args.profile.limits()).await;
             let described = described.with_context(|| {
-                format!("{} does not say its name and version; give --name and --version", args.file.display())
+                format!("{} does not declare its name and version; give --name and --version", args.file.display())
             })?;
             (name.unwrap_or(described.name), version.unwrap_or(described.version))
         }

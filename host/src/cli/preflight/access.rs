@@ -58,7 +58,7 @@ pub(super) async fn ask(client: &kube::Client, subject: &Subject, setting: &Sett
         let todo = match subject {
             Subject::Caller => "",
             Subject::Account { .. } => {
-                "leave --service-account away, or run it in the pod: kubectl exec deploy/topoloom -- topoloom preflight"
+                "run it without --service-account, or in the pod: kubectl exec deploy/topoloom -- topoloom preflight"
             }
         };
         return vec![Line::fail("rights", format!("they could not be asked for: {refusal}"), todo)];

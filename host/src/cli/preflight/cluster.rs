@@ -20,30 +20,32 @@ const SECOND_WRITER: &str = "second writer";
 /// What is said about admission.
 const ADMISSION: &str = "admission of HyperNodes";
 
-/// Whether both resources are served with the version that we speak. Discovery is open to everybody who is authenticated,
-/// and lists only what is established.
+/// Whether both resources are served with the version that we speak. Discovery is open to everybody who is
+/// authenticated, and lists only what is established.
 pub(super) async fn definitions(client: &kube::Client) -> Vec<Line> {
     let apply = "topoloom crd | kubectl apply --server-side -f -";
     let hyper_nodes = served(client, hyper_node::API_VERSION, hyper_node::PLURAL).await;
     let what = "definition of HyperNodes";
     let first = match hyper_nodes {
         Ok(true) => Line::ok(what, format!("{} is served", hyper_node::API_VERSION)),
-        Ok(false) => {
-            Line::fail(what, format!("{} is not served: no topology can be kept", hyper_node::API_VERSION), apply)
-        }
-        Err(refusal) => Line::fail(what, format!("it could not be looked for: {refusal}"), ""),
+        Ok(false) => Line::fail(
+            what,
+            format!("the API server does not serve {}: the host cannot keep a topology", hyper_node::API_VERSION),
+            apply,
+        ),
+        Err(refusal) => Line::fail(what, format!("it could not be read: {refusal}"), ""),
     };
     let what = "definition of DiscoverySources";
     let second = match served(client, discovery_source::API_VERSION, discovery_source::PLURAL).await {
         Ok(true) => Line::ok(what, format!("{} is served", discovery_source::API_VERSION)),
         Ok(false) => {
             let found = format!(
-                "{} is not served: sources work, and neither say how they are nor remember it",
+                "the API server does not serve {}: sources work, but have no status and no memory",
                 discovery_source::API_VERSION
             );
             Line::warn(what, found, apply)
         }
-        Err(refusal) => Line::fail(what, format!("it could not be looked for: {refusal}"), ""),
+        Err(refusal) => Line::fail(what, format!("it could not be read: {refusal}"), ""),
     };
     vec![first, second]
 }
@@ -71,23 +73,23 @@ pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Times
             Ok(None) => match leases::could_be_made(client, namespace, &name).await {
                 Err(refusal) if refusal.reason == Reason::NotFound => Line::fail(
                     &what,
-                    format!("it cannot be made: {refusal}"),
-                    "make the namespace, or name another one with --namespace or --leader-elect-resource-namespace",
+                    format!("it cannot be created: {refusal}"),
+                    "create the namespace, or name another one with --namespace or --leader-elect-resource-namespace",
                 ),
                 // Whether somebody may make it is asked among the rights.
-                _ => Line::ok(&what, "it is not there: the first replica makes it"),
+                _ => Line::ok(&what, "it does not exist yet: the first replica creates it"),
             },
             Ok(Some(held)) => match held.standing {
                 Standing::Fresh => Line::ok(&what, format!("{} leads", held.holder)),
-                Standing::Free => Line::ok(&what, "nobody leads: the next replica takes it at once"),
+                Standing::Free => Line::ok(&what, "no replica leads: the next one takes over at once"),
                 Standing::Expired => Line::warn(
                     &what,
                     format!(
-                        "nobody leads: {} renewed it last {} s ago",
+                        "no replica leads: {} renewed it last {} s ago",
                         held.holder,
                         held.renewed_seconds_ago.unwrap_or(0)
                     ),
-                    "if replicas run, read their logs and /readyz; the next one takes it",
+                    "if replicas run, read their logs and /readyz; otherwise start one",
                 ),
             },
             Err(refusal) => Line::warn(&what, format!("it could not be read: {refusal}"), ""),
@@ -139,7 +141,7 @@ fn told(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec<Line> {
         .iter()
         .map(|Writer { manager, objects, example }| {
             let found = format!("{manager} changed {objects} HyperNodes of ours lately, {example} among them");
-            let todo = "find out who that is: changes are repaired, and a fight ends our writes";
+            let todo = "find that program: the host repairs its changes, and stops writing if it keeps changing them";
             Line::warn(SECOND_WRITER, found, todo)
         })
         .collect();
@@ -147,7 +149,7 @@ fn told(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec<Line> {
     let unsure = volcanos.iter().filter(|volcano| !is_shown(&volcano.manager));
     lines.extend(unsure.map(|Writer { manager, objects, example }| {
         let found = format!(
-            "{objects} HyperNodes are {manager}'s and were never written by us, {example} among them. Whether Volcano's \
+            "{manager} wrote {objects} HyperNodes that topoloom never wrote, {example} among them. Whether Volcano's \
              HyperNode controller still runs is not known: inside of vc-controller-manager, as by default, it has no lease"
         );
         let todo = "before HyperNodes are written here, see that it is off: -hyperNode-controller in the --controllers of \
@@ -157,8 +159,8 @@ fn told(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec<Line> {
     lines
 }
 
-/// Whether a valid HyperNode passes admission: it is created without being stored. An operator who only watches so far hears of it
-/// before HyperNodes are to be written, and not after.
+/// Whether a valid HyperNode passes admission: it is created without being stored. An operator who only watches so far
+/// hears of it before HyperNodes are to be written, and not after.
 pub(super) async fn admission(client: &kube::Client, extent: Extent) -> Line {
     let what = ADMISSION;
     let body = json!({
@@ -189,13 +191,14 @@ fn refused(refusal: &Refusal, extent: Extent) -> Line {
     match refusal.reason {
         Reason::AlreadyExists => Line::ok(what, "answers"),
         Reason::WebhookUnreachable => {
-            missing(format!("WebhookUnreachable: {refusal}"), "that webhook has to answer, or to go")
+            missing(format!("WebhookUnreachable: {refusal}"), "make the webhook answer, or remove it")
         }
         Reason::DeniedByAdmission => missing(
             format!("DeniedByAdmission: a valid HyperNode is refused: {refusal}"),
-            "the owner of that policy or webhook has to let valid HyperNodes pass",
+            "the owner of this policy or webhook must allow valid HyperNodes",
         ),
-        // Where they are written, the rights say more about it. Where they are not, the host itself has no such right, as it should be.
+        // Where they are written, the rights say more about it. Where they are not, the host itself has no such right,
+        // as it should be.
         Reason::Forbidden if writes => Line::warn(what, "not tried: the caller may not create HyperNodes", ""),
         Reason::Forbidden => Line::ok(
             what,

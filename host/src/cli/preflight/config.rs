@@ -27,14 +27,14 @@ pub(super) async fn look(client: &kube::Client, outside: &Outside, location: &Lo
         Ok(map) => map,
         Err(error) => {
             let found = format!("{location} could not be read: {}", Refusal::of(&error));
-            let todo = "whoever calls this needs get on the ConfigMap; the host itself needs list and watch";
+            let todo = "the caller needs get on the ConfigMap; the host itself needs list and watch";
             return (vec![Line::warn(what, found, todo)], References::default());
         }
     };
     let mut lines = Vec::new();
     let annotation = map.as_ref().and_then(|map| map.annotations().get(READ_ONLY_ANNOTATION));
     if crate::text::says_yes(annotation.map(String::as_str)) {
-        let found = format!("{READ_ONLY_ANNOTATION} on {location} ends all writes but those of leases");
+        let found = format!("{READ_ONLY_ANNOTATION} on {location} stops all writes except leases");
         lines.push(Line::warn(WRITES, found, "topoloom read-only off"));
     }
     let load = Load::from_data(map.map(|map| map.data.unwrap_or_default()).as_ref(), &location.key);
@@ -44,12 +44,12 @@ pub(super) async fn look(client: &kube::Client, outside: &Outside, location: &Lo
         Load::Valid(document) => {
             let mut references = document.references(&location.namespace);
             let objects = objects(client, &document).await.unwrap_or_else(|refusal| {
-                let found = format!("HyperNodes could not be listed, so whose they are is not known: {refusal}");
+                let found = format!("HyperNodes could not be listed, so their owners are unknown: {refusal}");
                 lines.push(Line::warn("plugins of this binary", found, ""));
                 BTreeMap::new()
             });
             let said = wishes::ask(outside, &document, &objects, &mut references).await.unwrap_or_else(|error| {
-                let found = format!("what they read is not known: {}", client::chain(&error));
+                let found = format!("it is unknown which labels they read: {}", client::chain(&error));
                 lines.push(Line::warn("plugins of this binary", found, ""));
                 Said::default()
             });
@@ -86,9 +86,9 @@ fn judged(place: &str, document: &Document, said: Said) -> Vec<Line> {
     } else {
         lines.push(Line::ok("configuration", format!("{place} enables {}", list(&enabled))));
     }
-    let todo = "the entry is off, or goes on in its last good version";
+    let todo = "the entry is off, or continues in its last valid version";
     lines.extend(errors.iter().take(SHOWN).map(|error| Line::fail("entry", error, todo)));
-    let todo = "this is left out, as Volcano leaves it out, and the rest of the entry is served; put it right to have it served, too";
+    let todo = "the host ignores this part, as Volcano does, and serves the rest of the entry; correct it to have it served, too";
     lines.extend(said.left_out.iter().take(SHOWN).map(|why| Line::warn("entry", why, todo)));
     lines.extend(warnings.iter().take(SHOWN).map(|warning| Line::warn("entry", warning, "")));
     let more = [errors.len(), said.left_out.len(), warnings.len()].map(|count| count.saturating_sub(SHOWN));

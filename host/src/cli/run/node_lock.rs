@@ -136,7 +136,10 @@ impl NodeLockArgs {
         };
         let there: Vec<&str> = files.iter().filter(|(_, file)| file.is_some()).map(|(flag, _)| *flag).collect();
         if there.len() == 1 {
-            given.mistake(&there, format!("a certificate and its key go together: --{CERTIFICATE} and --{KEY}"));
+            given.mistake(
+                &there,
+                format!("a certificate needs its key and a key its certificate: --{CERTIFICATE} and --{KEY}"),
+            );
         }
         if self.extender_client_ca_file.is_some() && there.is_empty() {
             given.mistake(
@@ -161,9 +164,7 @@ impl NodeLockArgs {
             given.mistake(
                 &[ADDRESS],
                 format!(
-                    "whoever reaches it binds any pod to any node, so it must be a loopback address such as 127.0.0.1:8888, \
-                     or serve over TLS and ask for certificates (--{CERTIFICATE}, --{KEY}, --{CLIENTS}); --{ANONYMOUS} allows \
-                     strangers"
+                    "anyone who can connect can bind any pod to any node, so it must be a loopback address such as 127.0.0.1:8888, or serve over TLS and require client certificates (--{CERTIFICATE}, --{KEY}, --{CLIENTS}); --{ANONYMOUS} accepts clients without one"
                 ),
             );
         }
@@ -204,7 +205,7 @@ pub(super) fn check_drain(extender: &ExtenderOptions, drain: Duration, given: &m
     if drain < longest && given.are_sound(&[DRAIN, TIMEOUT]) {
         let longest = duration::format(longest);
         let told = format!(
-            "a Bind may take {longest} with what it takes back; one that is cut off leaves its lock to the sweeper"
+            "a Bind and its rollback may take {longest}; a Bind that is cut off leaves its lock to the sweeper"
         );
         given.warn(&[DRAIN], told);
     }
@@ -212,7 +213,7 @@ pub(super) fn check_drain(extender: &ExtenderOptions, drain: Duration, given: &m
 
 fn backends(path: &Path, given: &mut Given) -> Vec<Backend> {
     let read = read_bounded(path, lock_resources::LARGEST).map_err(|error| crate::cli::chain(&error));
-    let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is no UTF-8".to_owned()));
+    let text = read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned()));
     match text.and_then(|text| lock_resources::parse(&text).map_err(|error| error.to_string())) {
         Err(why) => {
             given.mistake(&[RESOURCES], why);

@@ -89,7 +89,7 @@ impl PluginArgs {
         }
         for flag in ["plugin-cache-key", "plugin-cache-size"] {
             if given.is_given(flag) && !given.is_given("plugin-cache") {
-                given.mistake(&[flag], "needs the folder that it is about: --plugin-cache DIR");
+                given.mistake(&[flag], "needs the folder: --plugin-cache DIR");
             }
         }
     }

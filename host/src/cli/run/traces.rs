@@ -28,8 +28,8 @@ const FRAMING: [HeaderName; 7] = [
 /// Flags about spans.
 #[derive(Debug, Args)]
 pub(super) struct TraceArgs {
-    /// Send spans of rounds, decisions and writes to an OpenTelemetry collector, as OTLP over HTTP: http://HOST:4318 for
-    /// instance; the path is /v1/traces where none is given
+    /// Send spans of rounds, decisions and writes to an OpenTelemetry collector, as OTLP over HTTP: http://HOST:4318
+    /// for instance; the path is /v1/traces where none is given
     #[arg(long, value_name = "URL", value_parser = values::collector)]
     otlp_endpoint: Option<Uri>,
     /// Headers for the collector, a token for instance: a file with one `NAME: VALUE` per line
@@ -46,17 +46,17 @@ impl TraceArgs {
         let Some(endpoint) = self.otlp_endpoint else {
             for flag in ["otlp-headers-file", "otlp-ca-file"] {
                 if given.is_given(flag) && given.are_sound(&["otlp-endpoint"]) {
-                    given.mistake(&[flag], "needs the collector that it is about: --otlp-endpoint URL");
+                    given.mistake(&[flag], "needs a collector: --otlp-endpoint URL");
                 }
             }
             return None;
         };
         let is_secure = endpoint.scheme_str() == Some("https");
         if !is_secure && given.is_given("otlp-headers-file") {
-            given.warn(&["otlp-headers-file"], "is sent in the clear: the collector has no https");
+            given.warn(&["otlp-headers-file"], "is sent unencrypted: the URL of the collector is not https");
         }
         if !is_secure && given.is_given("otlp-ca-file") {
-            given.warn(&["otlp-ca-file"], "has no effect: the collector has no https");
+            given.warn(&["otlp-ca-file"], "has no effect: the URL of the collector is not https");
         }
         if depth == Depth::Rules {
             return None;
@@ -73,7 +73,7 @@ impl TraceArgs {
 fn headers(path: &Path) -> Result<HeaderMap, String> {
     let bytes =
         read_bounded(path, HEADERS).map_err(|error| format!("cannot be read: {}", crate::cli::chain(&error)))?;
-    parse(&String::from_utf8(bytes).map_err(|_| "is no UTF-8 text")?)
+    parse(&String::from_utf8(bytes).map_err(|_| "is not UTF-8 text")?)
 }
 
 /// What is wrong is said by its line: values are secrets.

@@ -94,7 +94,7 @@ impl Configuration<'_> {
                 None => format!("topoloom source run {source}"),
             },
             Reason::Unauthorized | Reason::CredentialsMissing => {
-                "correct the Secret that the entry names; its change is noticed".to_owned()
+                "correct the Secret that the entry names; the host notices the change".to_owned()
             }
             Reason::WriteFailed => "topoloom preflight".to_owned(),
             Reason::NameTaken => "delete or rename the object that has the name".to_owned(),
@@ -183,7 +183,7 @@ mod tests {
             ("PermissionDenied", EDIT),
             ("Upstream", "topoloom source run a"),
             ("Trap", "topoloom source run a"),
-            ("Unauthorized", "correct the Secret that the entry names; its change is noticed"),
+            ("Unauthorized", "correct the Secret that the entry names; the host notices the change"),
             ("WriteFailed", "topoloom preflight"),
             ("Pending", ""),
             ("of a later version", "topoloom source run a"),

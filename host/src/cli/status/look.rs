@@ -165,10 +165,7 @@ fn skew(replicas: &[Replica]) -> Option<String> {
     let images: BTreeSet<&str> = images.collect();
     (images.len() > 1).then(|| {
         let images: Vec<_> = images.into_iter().collect();
-        format!(
-            "replicas run different versions, which is an update under way or one that is stuck: {}",
-            images.join(", ")
-        )
+        format!("replicas run different versions, so an update is under way or stuck: {}", images.join(", "))
     })
 }
 

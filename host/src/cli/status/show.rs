@@ -85,9 +85,9 @@ fn leases(leases: &[Lease]) -> Vec<Vec<String>> {
     rows.extend(leases.iter().map(|Lease { group, held }| {
         let leader = match held.standing {
             Standing::Fresh => held.holder.clone(),
-            Standing::Expired => format!("nobody; {} held it", held.holder),
+            Standing::Expired => format!("no leader; {} held it", held.holder),
             Standing::Free => {
-                held.released_by.as_ref().map_or("nobody".to_owned(), |by| format!("nobody; given back by {by}"))
+                held.released_by.as_ref().map_or("no leader".to_owned(), |by| format!("no leader; released by {by}"))
             }
         };
         vec![

@@ -49,7 +49,7 @@ pub(super) fn of(status: &DiscoverySourceStatus, configuration: &Configuration<'
     waits.extend(second.map(|second| Waiting { what: second.message.clone(), command: String::new() }));
     match status.state.unwrap_or_default() {
         State::Paused => waits.push(Waiting {
-            what: "it is paused: no rounds, no writes".to_owned(),
+            what: "paused: no rounds, no writes".to_owned(),
             command: format!("topoloom source pause {source} --resume"),
         }),
         State::Failed | State::Stale | State::Waiting => {

@@ -220,5 +220,5 @@ pub(super) fn bounded(path: &Path, most: usize) -> Result<Option<Vec<u8>>, Strin
 fn regular(path: &Path) -> io::Result<File> {
     let file =
         OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }

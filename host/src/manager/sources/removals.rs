@@ -31,7 +31,10 @@ impl Removals {
             return None;
         }
         let removal = self.0.entry(source.to_owned()).or_insert_with(|| {
-            tracing::warn!(source, "the configuration names no source at all; the HyperNodes that this would delete stay");
+            tracing::warn!(
+                source,
+                "the configuration names no source at all; the HyperNodes that this would delete stay"
+            );
             Removal { held: held(source, status.groups), is_confirmed: false }
         });
         (!removal.is_confirmed).then(|| removal.held.clone())

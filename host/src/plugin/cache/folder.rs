@@ -79,7 +79,7 @@ impl Folder {
         };
         let about = file.metadata()?;
         if !about.is_file() || about.len() > most {
-            return Err(io::Error::other(format!("it is no regular file of at most {most} bytes")));
+            return Err(io::Error::other(format!("it is not a regular file of at most {most} bytes")));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(about.len()).unwrap_or_default());
         (&file).take(most + 1).read_to_end(&mut bytes)?;

@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path, source: Option<&str>) -> anyhow::Result<Given> {
     let named = || format!("--config {}", path.display());
     // A manifest is a little larger than the document in it.
     let bytes = read_bounded(path, 2 * config::MAX_BYTES as u64).with_context(named)?;
-    let text = String::from_utf8(bytes).context("it is no text").with_context(named)?;
+    let text = String::from_utf8(bytes).context("it is not text").with_context(named)?;
     parse(&text, source).with_context(named)
 }
 

@@ -70,7 +70,7 @@ impl Report {
         }
         let mut text = print::table(&rows);
         if let Some(grants) = self.wishes.as_ref().and_then(|wishes| wishes.grants.as_ref()) {
-            text.push_str("\nTo grant what it asks for, add to the entry:\n\n");
+            text.push_str("\nTo grant what it requests, add to the entry:\n\n");
             text.push_str(grants);
         }
         text
