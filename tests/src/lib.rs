@@ -28,3 +28,4 @@ pub mod scene;
 pub mod schema;
 pub mod soak;
 pub mod volcano_chart;
+pub mod words;

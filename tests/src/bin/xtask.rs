@@ -13,6 +13,7 @@ use topoloom_tests::chart::plain;
 use topoloom_tests::guest;
 use topoloom_tests::limits::{self, Reader};
 use topoloom_tests::once;
+use topoloom_tests::words;
 
 fn main() -> ExitCode {
     let verb = std::env::args().nth(1).unwrap_or_default();
@@ -40,7 +41,8 @@ fn root() -> Result<PathBuf> {
 fn check() -> Result<()> {
     generated()?;
     orphans()?;
-    once::check(&root()?)
+    once::check(&root()?)?;
+    words::check(&root()?)
 }
 
 /// Where the schemas of what `-o json` prints are.
