@@ -252,20 +252,20 @@ fn read_options(path: &Path) -> Result<String, String> {
 /// How long threads that block may take when everything else has ended.
 const LAST_PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// `run`, if nothing is wrong with what it was told: it says so before it writes a log, or talks to anybody.
+/// `run`, if its options are valid: mistakes are printed before it writes a log or connects to anything.
 fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode> {
     let (log, args) = (LogArgs::from_arg_matches(matches)?, run::RunArgs::from_arg_matches(matches)?);
     let log = args.log(log, &given);
-    let told = args.settle(run::Depth::Files, &mut given);
+    let settings = args.settle(run::Depth::Files, &mut given);
     if !given.mistakes().is_empty() {
         given.mistakes().iter().for_each(|mistake| print::error(&format!("topoloom: {mistake}")));
         anyhow::bail!("not started: {} of the options are wrong", count(given.mistakes().len()));
     }
-    let (ear, spans) = told.collect();
+    let (ear, spans) = settings.collect();
     let log = prepare(&log, ear)?;
     given.warnings().iter().for_each(|warning| tracing::warn!(option = warning, "an option is worth a look"));
     let runtime = runtime()?;
-    let ended = runtime.block_on(run::run(told, log, spans));
+    let ended = runtime.block_on(run::run(settings, log, spans));
     if ended.is_ok() {
         run::last_words(&runtime);
     }
@@ -274,7 +274,7 @@ fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode>
 }
 
 /// Ends what is left of the threads. One that hangs in the kernel, on a volume or a name server, must not keep the
-/// process: nobody hears signals now.
+/// process: no task receives signals now.
 fn end(runtime: tokio::runtime::Runtime) {
     runtime.shutdown_timeout(LAST_PATIENCE);
 }
@@ -291,7 +291,7 @@ fn prepare(args: &LogArgs, traces: Option<Ear>) -> anyhow::Result<log::Control> 
         LogFormat::Json => log::Format::Json,
     };
     let log = log::start(&args.log, format, traces)?;
-    // Whoever needs TLS finds the one provider; a second installation is no failure.
+    // All of TLS uses this one provider; a second installation is no failure.
     let _ = rustls::crypto::ring::default_provider().install_default();
     if let Err(error) = private::memory() {
         tracing::warn!(%error, "a crash may leave a core, with the Secrets that are in it");

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use super::options::values;
 
-/// Where a host listens that was told nothing else.
+/// Where a host listens by default.
 pub(super) const USUAL: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8082);
 
 /// How long connecting may take: it is on this machine.

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_is_a_mistake() {
+    fn a_key_that_is_never_read_is_a_mistake() {
         for text in ["", "# nothing\n", "a: 1\n", "- 1\n", "a: [\n", "apiVersion: v1\nkind: Service\n"] {
             assert_eq!(found(text).1, 1, "{text:?}: {:?}", found(text));
         }

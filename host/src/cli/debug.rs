@@ -20,7 +20,7 @@ use crate::manager::profile;
 /// Bytes of one page of the admin server that go into a dump; a larger one is named and left out.
 const PAGE: usize = 32 << 20;
 
-/// Verbs for whoever looks for a mistake.
+/// Verbs that help to find a fault.
 #[derive(Debug, Subcommand)]
 pub(super) enum DebugVerb {
     /// Write the state of a running host as one JSON document: state, queues, leases, last decisions

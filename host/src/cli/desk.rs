@@ -99,7 +99,7 @@ pub(super) async fn rounds(args: &DeskArgs, nodes: &Path, config: &Path, only: O
 /// Whether endpoints are asked, and whether that is written down.
 fn tape(args: &DeskArgs) -> anyhow::Result<Tape> {
     if let Some(path) = &args.record {
-        // Whoever cannot write there should hear of it before anybody is asked.
+        // A folder that cannot be written is an error before any endpoint is asked.
         let is_there = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
         anyhow::ensure!(
             !is_there,

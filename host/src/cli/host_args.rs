@@ -1,4 +1,4 @@
-//! What verbs about a running or future host are told beside the cluster: where its leases are, and those of others,
+//! The flags of verbs about a running or future host, beside the cluster: where its leases are, and those of others,
 //! and what it does about locks of nodes.
 
 use clap::{ArgAction, Args, ValueEnum};
@@ -10,7 +10,7 @@ use crate::config::Location;
 use crate::manager::hypernode::rival;
 use crate::manager::options::SweepMode;
 
-/// The name of the lease where nobody gives another.
+/// The name of the lease by default.
 pub(super) const LEASE: &str = "topoloom-hypernode";
 
 /// Which host of the cluster.
@@ -36,7 +36,7 @@ pub(super) struct RivalArgs {
     volcano_leases: Vec<String>,
 }
 
-/// What the sweeper does about locks that nobody holds.
+/// What the sweeper does about orphaned locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum SweepWord {
     /// Report them

@@ -143,15 +143,15 @@ fn of_deployment(deployment: &Deployment) -> Installation {
     let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
     let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let containers = pod.map(|pod| pod.containers.as_slice()).unwrap_or_default();
-    let told = Told(containers.iter().find(|container| container.name == NAME).or(containers.first()));
-    let own = told.by("namespace", NAMESPACE_VARIABLE).unwrap_or_else(|| namespace.clone());
-    let usual = Location::from_environment(Some(&own), told.by("release", RELEASE_VARIABLE).as_deref());
-    let named = told.by("config-map", "TOPOLOOM_CONFIG_MAP");
+    let flags = ContainerFlags(containers.iter().find(|container| container.name == NAME).or(containers.first()));
+    let own = flags.by("namespace", NAMESPACE_VARIABLE).unwrap_or_else(|| namespace.clone());
+    let usual = Location::from_environment(Some(&own), flags.by("release", RELEASE_VARIABLE).as_deref());
+    let named = flags.by("config-map", "TOPOLOOM_CONFIG_MAP");
     let config = named.and_then(|text| Location::parse(&text, &own).ok()).unwrap_or(usual);
-    let elects = told.by("leader-elect", "TOPOLOOM_LEADER_ELECT").is_none_or(|text| boolean(&text) != Ok(false));
-    let beside = told.by("lock-object-namespace", "TOPOLOOM_LOCK_OBJECT_NAMESPACE");
-    let beside = beside.or(told.by("leader-elect-resource-namespace", "TOPOLOOM_LEADER_ELECT_RESOURCE_NAMESPACE"));
-    let lease = told.by("leader-elect-resource-name", "TOPOLOOM_LEADER_ELECT_RESOURCE_NAME");
+    let elects = flags.by("leader-elect", "TOPOLOOM_LEADER_ELECT").is_none_or(|text| boolean(&text) != Ok(false));
+    let beside = flags.by("lock-object-namespace", "TOPOLOOM_LOCK_OBJECT_NAMESPACE");
+    let beside = beside.or(flags.by("leader-elect-resource-namespace", "TOPOLOOM_LEADER_ELECT_RESOURCE_NAMESPACE"));
+    let lease = flags.by("leader-elect-resource-name", "TOPOLOOM_LEADER_ELECT_RESOURCE_NAME");
     let lease = (beside.unwrap_or_else(|| own.clone()), lease.unwrap_or_else(|| LEASE.to_owned()));
     Installation {
         what: format!("Deployment {namespace}/{name}"),
@@ -162,9 +162,9 @@ fn of_deployment(deployment: &Deployment) -> Installation {
 }
 
 /// The arguments and variables of a container.
-struct Told<'a>(Option<&'a Container>);
+struct ContainerFlags<'a>(Option<&'a Container>);
 
-impl Told<'_> {
+impl ContainerFlags<'_> {
     /// By a flag, otherwise by a variable.
     fn by(&self, flag: &str, variable: &str) -> Option<String> {
         let container = self.0?;

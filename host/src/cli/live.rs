@@ -114,7 +114,7 @@ impl Live {
         Prepared::new(host, &supply, &self.document, only, &serving.collect(), &self.objects()).await
     }
 
-    /// What plugins may reach, with the rights of whoever runs the command.
+    /// What plugins may reach, with the rights of the caller of the command.
     fn outside(&self) -> Outside {
         // Files are read where the host runs, not here.
         Outside::cluster(&self.client, &self.namespace, &self.server)
@@ -191,7 +191,7 @@ impl Live {
     }
 }
 
-/// Entries that are wrong: nobody knows what they would do, and nobody should take them for switched off.
+/// Invalid entries: what they would do is unknown, and they must not look switched off.
 fn invalid(document: &Document, only: Option<&str>) -> Vec<Shot> {
     let wrong = document.entries.iter().filter_map(|entry| Some((entry, entry.config.as_ref().err()?)));
     let wanted = wrong.filter(|(entry, _)| only.is_none_or(|only| entry.source.as_deref() == Some(only)));

@@ -50,10 +50,10 @@ pub(super) struct TermsArgs {
     node_lock_resources: Option<PathBuf>,
 }
 
-/// Whom age alone robs, as flags have it.
+/// When a lock may be taken over, as a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum TakeoverWord {
-    /// Nobody whose device plugin may still be asked
+    /// Only when the pod is provably done with the lock
     State,
     /// Everybody
     Age,

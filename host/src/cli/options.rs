@@ -1,8 +1,8 @@
-//! From everything that `run` can be told to typed values: one layering for every flag.
+//! From every source of flags of `run` to typed values: one layering for every flag.
 //!
 //! Flag over environment over options file over default (decision M3). Owns: where a value came from, and the list of
-//! everything that is wrong with any layer, which is printed at once. Never: what a flag means; that is its `Args`, whose
-//! value parsers judge each value alone, and whose rules across flags are added by [`super::run`].
+//! everything that is wrong with any layer, which is printed at once. Never: what a flag means; that is its `Args`,
+//! whose value parsers judge each value alone, and whose rules across flags are added by [`super::run`].
 //!
 //! | file | idea |
 //! |---|---|

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_kept_nobody_asks_for_the_rule_that_keeping_takes() {
+    fn the_rule_for_stored_modules_is_not_required_where_none_are_stored() {
         assert!(asks(&[]) && asks(&["--modules-kept"]) && asks(&["--modules-kept=true"]));
         assert!(!asks(&["--modules-kept=false"]));
         // The chart says it by this variable where it leaves the rule out.

@@ -49,7 +49,7 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The two largest units of a time in seconds; one that is below zero is in the future of whoever looks.
+/// The two largest units of a time in seconds; one below zero is in the future by the clock of this machine.
 pub(super) fn span(seconds: i64) -> String {
     let sign = if seconds < 0 { "-" } else { "" };
     let seconds = seconds.unsigned_abs();

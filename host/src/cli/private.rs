@@ -1,5 +1,5 @@
-//! What only its owner may read: files that hold what was seen of a fabric, and the memory of this process, through which
-//! Secrets pass.
+//! What only its owner may read: files that hold what was seen of a fabric, and the memory of this process, through
+//! which Secrets pass.
 
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -12,7 +12,8 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit};
 /// # Errors
 /// When the system does not let us, as the filter of a container may.
 pub(super) fn memory() -> rustix::io::Result<()> {
-    // The first holds where a core is piped to a program, too; the second where somebody makes the process dumpable.
+    // The first holds where a core is piped to a program, too; the second where another program makes the process
+    // dumpable.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
 }
@@ -20,7 +21,7 @@ pub(super) fn memory() -> rustix::io::Result<()> {
 /// Opens or makes a file that only its owner can read. What is in it stays.
 pub(super) fn open(path: &Path) -> std::io::Result<std::fs::File> {
     let file = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    // One that was there has the mode that its maker gave it. A pipe is nobody's file.
+    // A file that existed has the mode that its creator gave it. A pipe is not a file.
     let found = file.metadata()?;
     if found.is_file() && found.permissions().mode() & 0o077 != 0 {
         file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
@@ -46,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_its_owners_whoever_made_it() {
+    fn a_file_is_readable_by_its_owner_alone_even_if_it_existed() {
         let folder = tempfile::tempdir().unwrap();
         let (new, old) = (folder.path().join("new"), folder.path().join("old"));
         open(&new).unwrap();
@@ -57,6 +58,6 @@ mod tests {
         assert_eq!((mode(&old), std::fs::read_to_string(&old).unwrap().as_str()), (0o600, "what was there before"));
         write(&old, b"new").unwrap();
         assert_eq!(std::fs::read_to_string(&old).unwrap(), "new");
-        write(Path::new("/dev/null"), b"nobody's").unwrap();
+        write(Path::new("/dev/null"), b"for no one").unwrap();
     }
 }

@@ -86,8 +86,8 @@ pub(super) async fn run(args: ReadOnlyArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Whoever believes that writes end must not have annotated the ConfigMap of somebody else: Volcano's has the name that
-/// we look for where nothing else is said. A lease is what every host leaves that has ever run there.
+/// An operator who believes that writes have stopped must not have annotated another ConfigMap: Volcano's has the name
+/// that we look for where nothing else is said. A lease is what every host leaves that has ever run there.
 async fn a_host_is_there(client: &kube::Client, host: &HostArgs) -> anyhow::Result<()> {
     let (namespace, name) = host.lease();
     let way = "name the installation with --namespace and --release (in the chart: topoloom-system, topoloom), and with --config-map and --leader-elect-resource-name if it has other names; --force skips this check";

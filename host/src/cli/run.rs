@@ -116,7 +116,7 @@ fn calls(text: &str) -> Result<u64, String> {
     within(Limit::ProcessCalls, text.parse().ok().map(Amount::Count))
 }
 
-/// The value, if it is in the range that the table of limits gives to whoever starts the host.
+/// The value, if it is in the range that the table of limits gives to the flags of the host.
 fn within(limit: Limit, amount: Option<Amount>) -> Result<u64, String> {
     let Setting::Host { low, high, .. } = limit.row().setting else {
         return Err("it cannot be set for the host".to_owned());
@@ -142,8 +142,8 @@ pub(super) enum Depth {
     Files,
 }
 
-/// Everything that `run` was told, typed and found sound.
-pub(super) struct Told {
+/// The settings of `run`, typed and checked.
+pub(super) struct RunSettings {
     /// How to reach the cluster.
     cluster: ClusterArgs,
     /// Where spans go, if anywhere.
@@ -152,8 +152,8 @@ pub(super) struct Told {
     pub(super) options: Options,
 }
 
-impl Told {
-    /// Begins to collect spans, if somebody wants them.
+impl RunSettings {
+    /// Begins to collect spans, if a collector is configured.
     pub(super) fn collect(&self) -> (Option<Ear>, Option<Spans>) {
         let resource = crate::traces::resource(&crate::cluster::instance());
         self.traces.clone().map(|settings| crate::traces::start(settings, resource)).unzip()
@@ -170,7 +170,7 @@ impl RunArgs {
     }
 
     /// Applies the rules across flags. What is wrong is in `given` then; the answer only counts where nothing is.
-    pub(super) fn settle(self, depth: Depth, given: &mut Given) -> Told {
+    pub(super) fn settle(self, depth: Depth, given: &mut Given) -> RunSettings {
         self.accepted.warn(given);
         if let Some(why) = self.rivals.left_out() {
             given.warn(&["volcano-leases"], why);
@@ -231,7 +231,7 @@ impl RunArgs {
             },
             locks,
         };
-        Told { cluster: self.cluster, traces, options }
+        RunSettings { cluster: self.cluster, traces, options }
     }
 }
 
@@ -256,12 +256,12 @@ fn controllers(given: &mut Given) -> Selection {
     reading.selection
 }
 
-/// How long what the clients left behind may take to notice that nobody needs it any more.
+/// How long the tasks of the clients may take to notice that they are not needed any more.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
 /// Runs the host until a signal. A second one ends the process where it stands.
-pub(super) async fn run(told: Told, log: log::Control, spans: Option<Spans>) -> anyhow::Result<ExitCode> {
-    let Told { cluster, options, .. } = told;
+pub(super) async fn run(settings: RunSettings, log: log::Control, spans: Option<Spans>) -> anyhow::Result<ExitCode> {
+    let RunSettings { cluster, options, .. } = settings;
     let connection = cluster.connection().await?;
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;

@@ -161,7 +161,7 @@ pub(super) async fn run(args: StatusArgs) -> anyhow::Result<ExitCode> {
     let mut status = look::look(&args).await?;
     match admin::look(args.admin.unwrap_or(server::USUAL)).await {
         Ok(replica) => status.replica = Some(replica),
-        // Nobody said that there is one.
+        // No flag says that there is one.
         Err(_) if args.admin.is_none() => {}
         Err(error) => status.remarks.push(format!("{error:#}")),
     }

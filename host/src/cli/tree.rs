@@ -18,7 +18,7 @@ use super::live::{Live, coverage, diagnostics, outcome};
 use super::output::OutputArgs;
 use document::{Complaint, Stored, Tree, Trees};
 
-/// Nodes of a group that are named when nobody asked for all.
+/// How many nodes of a group are named without --show-nodes.
 const SHOWN: usize = 4;
 /// Bytes of what people call a group.
 const SAID: usize = 120;

@@ -92,7 +92,7 @@ pub struct LockOptions {
     pub extender: Option<ExtenderOptions>,
 }
 
-/// What the sweeper does about locks that nobody holds.
+/// What the sweeper does about orphaned locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SweepMode {
     /// Report them.

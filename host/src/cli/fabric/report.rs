@@ -1,6 +1,6 @@
 //! `topoloom fabric report`: everything that discoverers reported in one round, in full.
 //!
-//! A status has room for counts and one example of each; whoever goes to the racks needs all of it.
+//! A status has room for counts and one example of each; a technician who goes to the racks needs all of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -92,9 +92,9 @@ struct Reported {
 /// Exit code of `--exit-code` when something was found.
 const FOUND: u8 = 3;
 
-/// The codes of the discoverers for fabrics, in the order in which somebody walks through a hall, and what they mean:
-/// what leaves nothing to look at, cables, what is heard on them, hosts, names, and at last what could not be read.
-/// Others follow by their own names.
+/// The codes of the discoverers for fabrics, in the order of a walk through a hall, and what they mean: what leaves
+/// nothing to look at, cables, neighbours received on them, hosts, names, and at last what could not be read. Others
+/// follow by their own names.
 const TITLES: [(&str, &str); 33] = [
     ("no-links", "No Node has a link that counts"),
     ("no-entry", "Nodes that no document or fabric mentions"),
@@ -147,7 +147,7 @@ pub(super) async fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
         }
     };
     args.output.print(&Reports::of(&shots), |_| text(&shots))?;
-    let found = shots.iter().any(|shot| !findings(shot).is_empty() || places_nobody(shot));
+    let found = shots.iter().any(|shot| !findings(shot).is_empty() || places_no_node(shot));
     Ok(match (failed, found && args.exit_code) {
         (true, _) => ExitCode::FAILURE,
         (false, true) => ExitCode::from(FOUND),
@@ -156,7 +156,7 @@ pub(super) async fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Whether there are nodes and none has a place: whatever the reason, that is not as it should be.
-fn places_nobody(shot: &Shot) -> bool {
+fn places_no_node(shot: &Shot) -> bool {
     shot.result.as_ref().is_ok_and(|found| found.decision.numbers.total > 0 && found.decision.numbers.covered == 0)
 }
 

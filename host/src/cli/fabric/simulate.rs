@@ -18,8 +18,8 @@ use super::super::{print, private};
 #[derive(Debug, Args)]
 #[command(after_long_help = help())]
 pub(in super::super) struct SimulateArgs {
-    /// The fabric, as `units=4,hosts-per-unit=20,rails=8,…`, or first a preset (`default`, `large`, `huge`) and then what
-    /// differs from it, as `large,units=8`; what is not said has its default (see below)
+    /// The fabric, as `units=4,hosts-per-unit=20,rails=8,…`, or first a preset (`default`, `large`, `huge`) and then
+    /// what differs from it, as `large,units=8`; what is not said has its default (see below)
     #[arg(long, default_value = "", value_name = "SHAPE", value_parser = shape)]
     shape: Shape,
     /// Where the UFM listens; port 0 picks a free one
@@ -57,7 +57,8 @@ pub(in super::super) struct SimulateArgs {
     /// A fault from the start, as `status:429:30` or `html times=2` (see below)
     #[arg(long, value_name = "FAULT", value_parser = rule)]
     fault: Vec<Rule>,
-    /// Write ca.crt, client certificates and nodes.yaml (a Node per host, for `topoloom discover --nodes`) into this folder
+    /// Write ca.crt, client certificates and nodes.yaml (a Node per host, for `topoloom discover --nodes`) into this
+    /// folder
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
     /// Lay JSON out as UFM does, with line breaks
@@ -130,10 +131,10 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         layout: if args.indented { Layout::Indented } else { Layout::Compact },
         ..Options::default()
     };
-    // Heard from now on: what is said to be running can be ended.
+    // Signals count from here: what is reported as running can be stopped.
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    // Whoever waits for files that cannot be written should not wait for long.
+    // A caller that waits for files which cannot be written should not wait for long.
     let (give_up, given_up) = tokio::sync::oneshot::channel();
     let stop = async move {
         tokio::select! {

@@ -180,14 +180,14 @@ fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &str) -> Strin
     if let Some(revoked) = revoked {
         words.push(format!("its lock {} was revoked", text::line(revoked, SHOWN)));
     }
-    // A value without a note names nobody who was made after it.
+    // A value without a note cannot name a pod that was created after it.
     let time = lock.and_then(Lock::time).unwrap_or(Timestamp::MAX);
     let owns = is_owner(named, time, named.uid.is_some(), pod);
     let other = if owns { "" } else { "; the lock means an earlier pod of that name" };
     format!("{key}{}: {}{other}", uid(key.uid.as_deref()), words.join(", "))
 }
 
-/// What happens without anybody doing anything, and what somebody should do.
+/// What happens by itself, and what a person should do.
 fn next(standing: &Standing, terms: &Options) -> String {
     let ttl = Go(terms.ttl);
     match standing {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_without_being_named_is_said_and_needs_force_too() {
+    fn an_unnamed_pod_that_waits_is_shown_and_needs_force_too() {
         let other = PodKey { name: "p2".into(), uid: Some("c4e1".into()), ..key() };
         let held = Held { holder: Some(other.clone()), left: None, why: Why::Unrecorded };
         let said = said(Standing::Held(held), None, Some(&other));

@@ -102,8 +102,8 @@ impl Look {
         Ok(Judged { node, stands: sweep.stands().to_vec() })
     }
 
-    /// The verdicts on all nodes on which something stands, or where a pod waits for its device plugin, in order. One that
-    /// cannot be looked at hides no other.
+    /// The verdicts on all nodes on which something stands, or where a pod waits for its device plugin, in order. One
+    /// that cannot be looked at hides no other.
     pub(super) async fn judge_all(&self) -> Vec<(Arc<str>, Result<Judged, Refusal>)> {
         let nodes = self.carrier.view().concerned();
         let verdicts = stream::iter(nodes).map(async |node| (Arc::clone(&node), self.judge(node).await));
@@ -115,7 +115,7 @@ impl Look {
         let Standing::Held(held) = &stands.standing else { return Ok(None) };
         match held.why {
             Why::Vanished => Ok(None),
-            // Whoever wrote it did not say for whom.
+            // Its writer did not name a pod.
             Why::Nameless | Why::Unparsable | Why::Unlisted => {
                 let key = Judged::key(stands);
                 let bound = self.carrier.requests().bound(node).await?.into_iter();

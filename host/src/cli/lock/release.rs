@@ -41,7 +41,7 @@ pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
     }
     let pod = stands.pod.as_ref().map(|pod| format!("pod {pod}")).unwrap_or_else(|| "no pod".to_owned());
     match &stands.standing {
-        // Nobody said so to its pod yet, and an attempt that wakes late would bind it.
+        // Its pod is not marked yet, and an attempt that wakes late would bind it.
         Standing::Over(reason) if reason.revokes() => revoke(&look, &stands, expect).await?,
         Standing::Over(_) => {}
         Standing::Held(held) => {

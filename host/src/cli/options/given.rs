@@ -21,7 +21,7 @@ pub(in crate::cli) enum Origin {
         /// The line, from 1.
         line: usize,
     },
-    /// Nobody said anything.
+    /// No layer gives it.
     Default,
 }
 
@@ -77,12 +77,12 @@ pub(in crate::cli) struct Given {
 }
 
 impl Given {
-    /// Whether somebody said something about this flag.
+    /// Whether a layer gives this flag.
     pub(in crate::cli) fn is_given(&self, flag: &str) -> bool {
         self.counting(flag).is_some_and(|setting| setting.origin != Origin::Default)
     }
 
-    /// Whether the typed values of all these flags are what somebody meant.
+    /// Whether the typed values of all these flags come from valid texts.
     pub(in crate::cli) fn are_sound(&self, flags: &[&str]) -> bool {
         flags.iter().all(|flag| !self.broken.contains(*flag))
     }

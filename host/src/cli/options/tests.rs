@@ -13,7 +13,7 @@ use clap::FromArgMatches;
 
 use super::flags::{self, Flag};
 use super::*;
-use crate::cli::run::{Depth, RunArgs, Told};
+use crate::cli::run::{Depth, RunArgs, RunSettings};
 use crate::config::options_file::Values;
 use crate::manager::Options;
 
@@ -58,11 +58,11 @@ impl Call<'_> {
 
     /// What it comes to, with every rule applied.
     fn settled(&self) -> (Options, Given) {
-        let (told, given) = self.told(Depth::Rules);
+        let (told, given) = self.settings(Depth::Rules);
         (told.options, given)
     }
 
-    fn told(&self, depth: Depth) -> (Told, Given) {
+    fn settings(&self, depth: Depth) -> (RunSettings, Given) {
         let Reading::Run(read) = self.reading() else { panic!("{self:?} is no call of run") };
         let (matches, mut given) = *read;
         let told = RunArgs::from_arg_matches(&matches).unwrap().settle(depth, &mut given);

@@ -21,7 +21,7 @@ const CONCURRENCY: usize = 8;
 /// Whose rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// Those of whoever calls.
+    /// Those of the caller.
     Caller,
     /// Those of a ServiceAccount.
     Account {
@@ -145,7 +145,7 @@ mod tests {
             names: vec!["a".into(), "b".into()],
             verbs: vec!["get", "list"],
             why: "it holds what is needed",
-            part: "somebody",
+            part: "another part",
             need,
         }
     }
@@ -156,7 +156,7 @@ mod tests {
             !(question.verb == "list" && question.name.as_deref() == Some("b"))
         });
         assert_eq!((line.mark, line.what.as_str()), (Mark::Fail, "right get,list on configmaps a, b in ns"));
-        assert_eq!(line.found, "missing for somebody: it holds what is needed");
+        assert_eq!(line.found, "missing for another part: it holds what is needed");
         let rule = r#"Role in namespace ns: {apiGroups: [""], resources: ["configmaps"], resourceNames: ["b"], verbs: ["list"]}"#;
         assert_eq!(line.todo, [format!("add the rule {rule}")]);
     }

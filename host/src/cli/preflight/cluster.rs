@@ -1,4 +1,4 @@
-//! What else the cluster has to bring: definitions, a lease that can be read, nobody else who writes, an admission that
+//! What else the cluster must have: definitions, a lease that can be read, no other writer, an admission that
 //! answers.
 
 use jiff::Timestamp;
@@ -76,7 +76,7 @@ pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Times
                     format!("it cannot be created: {refusal}"),
                     "create the namespace, or name another one with --namespace or --leader-elect-resource-namespace",
                 ),
-                // Whether somebody may make it is asked among the rights.
+                // Whether the caller may create it is checked among the rights.
                 _ => Line::ok(&what, "it does not exist yet: the first replica creates it"),
             },
             Ok(Some(held)) => match held.standing {
@@ -98,7 +98,7 @@ pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Times
     lines
 }
 
-/// Whether somebody else writes HyperNodes.
+/// Whether another program writes HyperNodes.
 pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now: Timestamp) -> Vec<Line> {
     let what = SECOND_WRITER;
     let mut lines = Vec::new();
@@ -124,7 +124,7 @@ pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now
         }),
     );
     match writers::of_objects(client, now).await {
-        Ok(found) => lines.extend(told(&found, &rivals)),
+        Ok(found) => lines.extend(other_writers(&found, &rivals)),
         // There are none to write.
         Err(refusal) if refusal.reason == Reason::NoSuchResource => {}
         Err(refusal) => lines.push(Line::warn(what, format!("HyperNodes could not be listed: {refusal}"), "")),
@@ -136,7 +136,7 @@ pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now
 }
 
 /// What the managers of fields tell. Of what Volcano wrote long ago only where nothing else shows that it runs.
-fn told(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec<Line> {
+fn other_writers(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec<Line> {
     let mut lines: Vec<Line> = lately
         .iter()
         .map(|Writer { manager, objects, example }| {
@@ -159,8 +159,8 @@ fn told(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec<Line> {
     lines
 }
 
-/// Whether a valid HyperNode passes admission: it is created without being stored. An operator who only watches so far
-/// hears of it before HyperNodes are to be written, and not after.
+/// Whether a valid HyperNode passes admission: it is created without being stored. An operator who only observes so far
+/// learns of it before HyperNodes are written, and not after.
 pub(super) async fn admission(client: &kube::Client, extent: Extent) -> Line {
     let what = ADMISSION;
     let body = json!({
@@ -236,18 +236,18 @@ mod tests {
     fn m6_what_volcano_wrote_and_we_never_did_is_worth_a_look_while_nothing_shows_that_it_runs() {
         let volcano = "vc-controller-manager";
         let old = Writers { lately: Vec::new(), volcanos: vec![writer(volcano)] };
-        let lines = told(&old, &[]);
+        let lines = other_writers(&old, &[]);
         let [line] = lines.as_slice() else { panic!("{lines:?}") };
         assert_eq!((line.mark, line.what.as_str()), (Mark::Warn, "second writer"));
         assert!(line.found.starts_with("3 HyperNodes are vc-controller-manager's"), "{line:?}");
         assert!(line.found.contains("rack among them") && line.found.contains("is not known"), "{line:?}");
         assert!(matches!(line.todo.as_slice(), [todo] if todo.contains("-hyperNode-controller")), "{line:?}");
         // Its lease says it, with what to do.
-        assert_eq!(told(&old, &[held()]), []);
+        assert_eq!(other_writers(&old, &[held()]), []);
         // It wrote a moment ago.
-        let lines = told(&Writers { lately: vec![writer(volcano)], ..old }, &[]);
+        let lines = other_writers(&Writers { lately: vec![writer(volcano)], ..old }, &[]);
         assert!(matches!(lines.as_slice(), [line] if line.found.contains("changed 3 HyperNodes of ours lately")));
-        assert_eq!(told(&Writers::default(), &[]), []);
+        assert_eq!(other_writers(&Writers::default(), &[]), []);
     }
 
     #[test]

@@ -109,11 +109,11 @@ mod tests {
     fn a_line_says_what_was_found_and_below_it_what_to_do() {
         let lines = vec![
             Line::ok("API server", "v1.34.1"),
-            Line::warn("leases", "nobody leads", "start the host"),
+            Line::warn("leases", "no replica leads", "start the host"),
             Line::fail("definitions", "none", "topoloom crd | kubectl apply -f -"),
         ];
         let wanted = "[ok]   API server: v1.34.1\n\
-                      [warn] leases: nobody leads\n       -> start the host\n\
+                      [warn] leases: no replica leads\n       -> start the host\n\
                       [fail] definitions: none\n       -> topoloom crd | kubectl apply -f -\n\
                       1 ok, 1 to look at, 1 missing\n";
         assert_eq!(render(&Checks::of(lines)), wanted);

@@ -42,7 +42,7 @@ pub(super) async fn ask(
         return Ok(said);
     }
     let runtime = Runtime::start(Compiler::Child { exe: executable() })?;
-    let told = |entry: &EntryConfig, why: String| format!("source {}: {why}", entry.source);
+    let message = |entry: &EntryConfig, why: String| format!("source {}: {why}", entry.source);
     for (entry, module) in entries {
         let objects = objects.get(&entry.source).map(Vec::as_slice).unwrap_or_default();
         let host = Host::at_desk(&runtime, outside).with(objects);
@@ -52,14 +52,14 @@ pub(super) async fn ask(
                 if let Some(strict) = compat::strict(entry)
                     && let Err(why) = prepare(host, Arc::new(strict), module, Some(revision.plugin.clone())).await
                 {
-                    said.left_out.push(told(entry, why.message));
+                    said.left_out.push(message(entry, why.message));
                 }
                 revision.endpoints.objects().cloned().for_each(|Name { kind, namespace, name }| match kind {
                     Kind::Secret => references.add_secret((namespace, name)),
                     Kind::ConfigMap => references.add_config_map((namespace, name)),
                 })
             }
-            Err(why) => said.refused.push(told(entry, why.message)),
+            Err(why) => said.refused.push(message(entry, why.message)),
         }
     }
     Ok(said)

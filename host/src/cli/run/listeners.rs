@@ -77,8 +77,8 @@ impl ListenerArgs {
 
     fn tls(self, given: &mut Given) -> Option<TlsFiles> {
         let files = [self.ca_cert_file, self.tls_cert_file, self.tls_private_key_file];
-        let told = |given: &Given, flag: &str| given.is_given(flag);
-        let there: Vec<&str> = TLS.into_iter().filter(|flag| told(given, flag)).collect();
+        let is_given = |given: &Given, flag: &str| given.is_given(flag);
+        let there: Vec<&str> = TLS.into_iter().filter(|flag| is_given(given, flag)).collect();
         if !there.is_empty() && there.len() < TLS.len() {
             let missing: Vec<String> =
                 TLS.iter().filter(|flag| !there.contains(flag)).map(|flag| format!("--{flag}")).collect();

@@ -204,10 +204,10 @@ pub(super) fn check_drain(extender: &ExtenderOptions, drain: Duration, given: &m
     let longest = extender.longest();
     if drain < longest && given.are_sound(&[DRAIN, TIMEOUT]) {
         let longest = duration::format(longest);
-        let told = format!(
+        let warning = format!(
             "a Bind and its rollback may take {longest}; a Bind that is cut off leaves its lock to the sweeper"
         );
-        given.warn(&[DRAIN], told);
+        given.warn(&[DRAIN], warning);
     }
 }
 

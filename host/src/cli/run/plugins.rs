@@ -54,7 +54,7 @@ pub(super) struct PluginArgs {
 enum TrustArg {
     /// Nothing
     None,
-    /// A digest that somebody wrote down
+    /// A digest that a person wrote down
     Digest,
     /// A signature by one of the keys
     Signature,
@@ -81,7 +81,7 @@ impl PluginArgs {
         if self.modules_kept { Kept::InConfigMaps } else { Kept::Nowhere }
     }
 
-    /// Rules across flags: signatures need somebody who may sign, and a seal needs a folder.
+    /// Rules across flags: signatures need a key that may sign, and a seal needs a folder.
     pub(super) fn rules(&self, given: &mut Given) {
         let is_unsigned = self.plugin_trust == TrustArg::Signature && self.plugin_trust_key.is_empty();
         if is_unsigned && given.are_sound(&["plugin-trust", "plugin-trust-key"]) {

@@ -96,7 +96,7 @@ fn parse(text: &str) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// Whoever may have signed the certificate of the collector.
+/// The authorities that may have signed the certificate of the collector.
 fn trusted(file: Option<&Path>, given: &mut Given) -> Option<Authorities> {
     let Some(file) = file else {
         let roots = authorities::of_system();

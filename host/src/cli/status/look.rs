@@ -19,7 +19,7 @@ use crate::config::Load;
 use crate::discovery::decide::NO_SUCH_LABEL;
 use crate::manager::election::Group;
 
-/// What the chart calls our pods, where nobody gave it another name.
+/// The chart's name for our pods, unless its values give another.
 const PODS: &str = "app.kubernetes.io/name=topoloom";
 /// The labels by which the chart tells our pods from others.
 const TELLING: [&str; 2] = ["app.kubernetes.io/name", "app.kubernetes.io/instance"];

@@ -89,7 +89,7 @@ fn b7_flags_that_do_not_exist_are_no_values() {
 }
 
 #[test]
-fn what_somebody_put_into_the_wrong_place_is_not_repeated() {
+fn a_secret_in_the_wrong_place_is_not_repeated() {
     let call = Call {
         words: vec!["--master=https://user:sesame@10.0.0.1"],
         variables: vec![("TOPOLOOM_PASSWORD", "sesame")],

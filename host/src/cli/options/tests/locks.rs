@@ -95,7 +95,7 @@ fn a_drain_that_is_shorter_than_a_bind_is_worth_a_word() {
 }
 
 #[test]
-fn n8_r16_whoever_may_reach_the_extender_shows_a_certificate_or_is_on_this_machine() {
+fn n8_r16_a_client_of_the_extender_shows_a_certificate_or_is_on_this_machine() {
     let tls = ["--extender-tls-cert-file=/c", "--extender-tls-private-key-file=/k"];
     let mistakes = |flags: &[&str]| words(flags).mistakes();
     for (flags, words) in [

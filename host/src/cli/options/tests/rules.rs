@@ -192,7 +192,7 @@ fn b17_listeners_are_not_in_each_others_way() {
         assert_eq!(told.is_empty(), is_good, "{health} {metrics}: {told:?}");
         assert!(told.iter().all(|told| told.contains("-address") && told.contains("another port")), "{told:?}");
     }
-    // What is not served is in nobody's way.
+    // A server that is off conflicts with none.
     assert!(words(&["--enable-healthz", "--healthz-address=:8081"]).mistakes().is_empty());
 }
 
@@ -223,7 +223,7 @@ fn b7_files_that_cannot_be_read_end_the_start() {
         "--tls-cert-file=/no/such",
         "--tls-private-key-file=/dev/null",
     ]);
-    let (_, given) = call.told(Depth::Files);
+    let (_, given) = call.settings(Depth::Files);
     let told = given.mistakes();
     assert!(told.len() == 3 && told.iter().all(|told| told.contains("cannot be read: ")), "{told:?}");
 }
@@ -352,7 +352,7 @@ fn flags_of_plugins_fit_together() {
         assert!(told.iter().all(|told| told.contains(wanted)), "{told:?}");
     }
     let files = |call: &[&str]| {
-        let (told, given) = words(call).told(Depth::Files);
+        let (told, given) = words(call).settings(Depth::Files);
         (told.options.cache.is_some(), given.mistakes().to_vec())
     };
     assert_eq!(files(&["--plugin-cache=/c"]), (true, vec![]));
@@ -376,7 +376,7 @@ fn flags_of_traces_need_a_collector_and_say_what_is_sent_in_the_clear() {
         }
     }
     let no_pem = concat!("--otlp-ca-file=", env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let files = |call: &[&str]| words(call).told(Depth::Files).1.mistakes().to_vec();
+    let files = |call: &[&str]| words(call).settings(Depth::Files).1.mistakes().to_vec();
     let told = files(&["--otlp-endpoint=https://a", "--otlp-headers-file=/no/such", no_pem]);
     let [headers, authorities] = &told[..] else { panic!("{told:?}") };
     assert!(headers.contains("--otlp-headers-file") && headers.contains("cannot be read"), "{headers}");
@@ -403,7 +403,7 @@ fn m6_the_leases_of_volcano_come_from_every_layer_and_that_of_its_release_is_alw
 }
 
 #[test]
-fn m6_the_lease_of_all_of_volcanos_controllers_is_left_out_and_somebody_says_so() {
+fn m6_the_lease_of_all_of_volcanos_controllers_is_left_out_with_a_warning() {
     let call = words(&["--volcano-leases=a,vc-controller-manager"]);
     assert_eq!(call.options().rivals, ["a", "volcano-hypernode-controller-manager"]);
     let told = call.warnings();

@@ -1,4 +1,4 @@
-//! What a plugin would run with, in whichever form somebody has it at hand.
+//! What a plugin would run with, in any form that a person has at hand.
 //!
 //! Everything is read by the reader of the host, so that `yes` means here what it means there: a part of a document is
 //! made a whole one first.
@@ -87,7 +87,7 @@ fn form(text: &str) -> anyhow::Result<Form> {
     })
 }
 
-/// The one entry that is meant. `added` lines stand before the text that somebody wrote.
+/// The one entry that is meant. `added` lines precede the text of the file.
 fn choose(document: Document, source: Option<&str>, added: usize) -> anyhow::Result<EntryConfig> {
     let place = |mut problem: config::Problem| {
         problem.line = problem.line.saturating_sub(added);

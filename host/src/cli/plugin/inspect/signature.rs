@@ -17,7 +17,7 @@ pub(super) struct Signature {
     claim: Option<Claim>,
     /// Whether a key that was given made it.
     is_verified: bool,
-    /// Why a host that asks for a signature would not take this one. Nobody is blamed for a key that was not given.
+    /// Why a host that asks for a signature would not take this one. A key that was not given is no one's fault.
     pub(super) problem: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl Signature {
             return Ok(None);
         }
         let file = path.display().to_string();
-        // One byte more, so that what is too large is told so by the one who judges it.
+        // One byte more, so that the check of its size refuses what is too large.
         let bytes = read_bounded(&path, MAX_SIGNATURE_FILE as u64 + 1).with_context(|| file.clone())?;
         let mut found = Self { file, claim: trust::claim(&bytes).ok(), is_verified: false, problem: None };
         match keys.verify(&bytes, digest) {
