@@ -45,7 +45,7 @@ use options::values::{config_map, namespace, release, server};
 use options::{Given, Outside, Reading};
 pub use output::schemas;
 
-/// Keeps the network topology of a Kubernetes cluster as HyperNode objects, and locks nodes while pods get devices.
+/// Keeps the topology of a Kubernetes cluster as HyperNodes, and locks nodes while pods get devices.
 #[derive(Debug, Parser)]
 #[command(name = "topoloom", version, propagate_version = true, max_term_width = 110)]
 struct Cli {
@@ -84,7 +84,7 @@ enum Verb {
     /// Check options files and discovery documents, without a cluster
     #[command(subcommand)]
     Config(config::ConfigVerb),
-    /// Check everything that the host needs: RBAC rights, CRDs, configuration, leases, admission, other writers
+    /// Check what the host needs: rights, CRDs, configuration, leases, admission, other writers
     ///
     /// Give it the flags that `run` gets. It checks the rights of the caller: in the pod, those of the host. With
     /// --service-account it checks those of another account, which needs create on subjectaccessreviews. It changes

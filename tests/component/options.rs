@@ -35,7 +35,7 @@ fn b7_every_mistake_of_every_layer_is_printed_and_the_code_is_one() {
         "line 1): must be a duration with units, 1s to 10m",
         "line 2: concurency: is no flag of `run`; did you mean `concurrency`?",
         "--leader-elect-retry-period 9s (command line): the deadline must be longer than 1.2 times the period",
-        "not started, since 5 things",
+        "not started: 5 things",
     ] {
         assert!(error.contains(wanted), "{wanted}\n{error}");
     }

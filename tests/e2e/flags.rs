@@ -39,7 +39,7 @@ async fn m1_without_its_controller_the_host_is_ready_and_leads_nothing(scene: &S
     for line in [
         "[-] controller hyperNode-controller disabled",
         "[-] controller nodelock-sweeper waiting",
-        "[-] election nodelock: left to others, since no controller of it runs here",
+        "[-] election nodelock: no controller of this group runs here, so other replicas lead",
         "[-] controller extender waiting",
         "[-] controller bottomup-syncer waiting",
     ] {

@@ -81,7 +81,7 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     // A lease in a namespace that nobody made: no replica would ever lead.
     let elsewhere = ["preflight", "--leader-elect-resource-namespace", "nowhere"];
     let (passed, text) = said(&installed, &admin, &elsewhere).await?;
-    assert!(!passed && text.contains("it cannot be made: ") && text.contains("make the namespace"), "{text}");
+    assert!(!passed && text.contains("it cannot be created: ") && text.contains("create the namespace"), "{text}");
 
     let rules = chart::rules(&installed.objects);
     let status = rules.iter().find(|rule| rule.rule["resources"][0] == "hypernodes/status").context("a rule")?;

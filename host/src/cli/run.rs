@@ -209,7 +209,7 @@ impl RunArgs {
                 StatusScope::Own => Scope::Own,
             },
             concurrency: usize::try_from(self.concurrency).unwrap_or(usize::MAX),
-            // Below zero there is no end of tries.
+            // Below zero there is no limit.
             max_requeue: u32::try_from(self.max_requeue_num).ok(),
             admin: listeners.admin,
             health: listeners.health,

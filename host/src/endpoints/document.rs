@@ -108,7 +108,7 @@ pub(super) async fn read(path: &Path, most: u64) -> Result<Bytes, Error> {
     let file = tokio::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).await.map_err(failed)?;
     if !file.metadata().await.map_err(failed)?.is_file() {
         // A pipe would never end, and a device might.
-        return Err(Error::Connect(format!("{} is no regular file", path.display())));
+        return Err(Error::Connect(format!("{} is not a regular file", path.display())));
     }
     let mut bytes = Vec::new();
     file.take(most.saturating_add(1)).read_to_end(&mut bytes).await.map_err(failed)?;

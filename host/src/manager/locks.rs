@@ -89,7 +89,7 @@ impl Controller for ExtenderController {
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
         let locks = &context.options.locks;
         let Some(options) = locks.extender.clone() else {
-            return Ok(Initialized::Waits("waiting: set --extender-address".to_owned()));
+            return Ok(Initialized::Waits("set --extender-address".to_owned()));
         };
         let metrics = BindMetrics::register(context.metrics);
         let kept = |files: ServingFiles| {
@@ -199,8 +199,7 @@ impl Controller for SweeperController {
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
         let locks = &context.options.locks;
         let Some(mode) = locks.sweep else {
-            let why =
-                "waiting: set --nodelock-sweep=report or repair (repair is the default only where the extender runs)";
+            let why = "set --nodelock-sweep=report or repair (repair is the default only where the extender runs)";
             return Ok(Initialized::Waits(why.to_owned()));
         };
         let shared =

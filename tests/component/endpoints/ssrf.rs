@@ -339,5 +339,5 @@ async fn files_are_documents_only_where_the_host_says_so() {
     let pipe = inside.path().join("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
     let error = session(of(pipe), &outside).send(&get("")).await.err().unwrap();
-    assert!(error.to_string().contains("no regular file"), "{error}");
+    assert!(error.to_string().contains("is not a regular file"), "{error}");
 }

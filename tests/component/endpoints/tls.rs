@@ -67,7 +67,7 @@ fn refused(answer: Result<(), Error>, words: &str, server: &Simulator, asked: u6
     assert_eq!(server.counters().requests, asked, "the token was sent to somebody who is not trusted");
 }
 
-const UNKNOWN: &str = "its certificate is signed by nobody that is trusted";
+const UNKNOWN: &str = "its certificate is not signed by a trusted authority";
 const OTHER_NAME: &str = "its certificate is for another name; give that one as `serverName`";
 
 #[tokio::test]

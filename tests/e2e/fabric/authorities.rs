@@ -46,7 +46,7 @@ async fn authorities_from_a_config_map_count_as_they_are_now() -> Result<()> {
     rig.scene.configure(&document(&[entry])).await?;
     let host = rig.scene.host().await?;
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
-    assert!(message.contains("signed by nobody that is trusted"), "{message}");
+    assert!(message.contains("not signed by a trusted authority"), "{message}");
     assert_eq!(ufm.counters().requests, 0, "a stranger was asked, with the token");
     // Nobody asks for a round.
     write(&ours).await?;

@@ -34,7 +34,7 @@ pub(super) const FAULTS: [(&str, &str, &str); 24] = [
     ("endless", "Upstream", "maxBody"),
     ("bomb:64", "Upstream", "maxBody"),
     ("expired-certificate", "Upstream", "its certificate has expired"),
-    ("untrusted-certificate", "Upstream", "signed by nobody that is trusted"),
+    ("untrusted-certificate", "Upstream", "not signed by a trusted authority"),
     ("wrong-name-certificate", "Upstream", "its certificate is for another name"),
     ("closed", "Upstream", "TLS with"),
     ("refused", "Upstream", "cannot connect"),

@@ -50,9 +50,9 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
     let said = refused(release(&["gpu-1"]).await);
     assert!(said.contains(&format!("topoloom lock release gpu-1 --expect '{value}'")), "{said}");
     let said = refused(release(&["gpu-1", "--expect", "something else"]).await);
-    assert!(said.contains("no lock of node gpu-1 is that; nothing was changed"), "{said}");
+    assert!(said.contains("node gpu-1 has no lock with this value; nothing was changed"), "{said}");
     let said = refused(release(&["gpu-1", "--expect", &value]).await);
-    assert!(said.contains("it is held by pod default/p1") && said.contains("--even-if-live"), "{said}");
+    assert!(said.contains("not released: pod default/p1 is its holder") && said.contains("--even-if-live"), "{said}");
     assert_eq!(stage.annotations("gpu-1").await?[LOCK], value);
     assert!(refused(release(&["nowhere", "--expect", &value]).await).contains("there is no node \"nowhere\""));
 
@@ -110,7 +110,7 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
         assert!(said.contains(words), "{words}: {said}");
     }
     let said = refused(release(&["gpu-3", "--expect", &bare]).await);
-    assert!(said.contains("it may be held by pod default/waits"), "{said}");
+    assert!(said.contains("not released: pod default/waits"), "{said}");
     assert_eq!(stage.annotations("gpu-3").await?[LOCK], bare);
     release(&["gpu-3", "--expect", &bare, "--even-if-live"]).await?;
     stage.stop().await

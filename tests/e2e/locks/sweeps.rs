@@ -145,7 +145,7 @@ async fn n9_without_a_word_about_it_both_controllers_wait() -> Result<()> {
     let scene = Stage::scene(&["gpu-1"]).await?;
     let host = scene.host().await?;
     let ready = host.readyz().await?;
-    assert!(ready.contains("controller extender waiting: it is served where --extender-address says"), "{ready}");
-    assert!(ready.contains("controller nodelock-sweeper waiting: neither --nodelock-sweep says"), "{ready}");
+    assert!(ready.contains("controller extender waiting: set --extender-address"), "{ready}");
+    assert!(ready.contains("controller nodelock-sweeper waiting: set --nodelock-sweep"), "{ready}");
     host.stop().await
 }

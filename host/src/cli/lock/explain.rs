@@ -261,7 +261,7 @@ mod tests {
             "by topoloom-0, attempt 7, which gives up at 2026-08-01T06:10:28Z",
             "pod      default/p1 (UID b3f0): bound here, not started\n",
             "verdict  stuck: its pod is bound here",
-            "the device plugin's log",
+            "the log of the device plugin",
             "by hand  topoloom lock release gpu-1 --expect '2026-08-01T06:10:00.000000007Z,default,p1' --even-if-live\n",
         ] {
             assert!(said.contains(words), "{words}: {said}");

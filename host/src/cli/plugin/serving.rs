@@ -252,7 +252,8 @@ mod tests {
         assert_eq!(find(&a[7..19], known).unwrap(), a);
         assert_eq!(find(&b.to_uppercase().replace("SHA256", "sha256"), known).unwrap(), b);
         assert_eq!(find(&a, []).unwrap(), a, "a whole one need not be known");
-        for (text, words) in [("12345", "is no digest"), ("nonsense", "is no digest"), ("000000000000", "there are: ")]
+        for (text, words) in
+            [("12345", "is not a digest"), ("nonsense", "is not a digest"), ("000000000000", "there are: ")]
         {
             let error = find(text, known).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

@@ -239,7 +239,10 @@ mod tests {
         let lines = other_writers(&old, &[]);
         let [line] = lines.as_slice() else { panic!("{lines:?}") };
         assert_eq!((line.mark, line.what.as_str()), (Mark::Warn, "second writer"));
-        assert!(line.found.starts_with("3 HyperNodes are vc-controller-manager's"), "{line:?}");
+        assert!(
+            line.found.starts_with("vc-controller-manager wrote 3 HyperNodes that topoloom never wrote"),
+            "{line:?}"
+        );
         assert!(line.found.contains("rack among them") && line.found.contains("is not known"), "{line:?}");
         assert!(matches!(line.todo.as_slice(), [todo] if todo.contains("-hyperNode-controller")), "{line:?}");
         // Its lease says it, with what to do.

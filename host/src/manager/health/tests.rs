@@ -46,7 +46,7 @@ async fn r6_a_holder_whose_renew_loop_is_stuck_is_not_alive() {
     for page in ["/healthz", "/healthz/ping"] {
         let (code, text) = ask(&health, page).await;
         assert_eq!(code, 500);
-        assert!(text.starts_with("the renew loop of the lease hypernode is stuck: "), "{text}");
+        assert!(text.starts_with("the renewal of the lease hypernode is stuck: "), "{text}");
     }
     // It goes on, or has given the lease back.
     for until in [boot_time() + 10 * S, Duration::ZERO] {
@@ -83,7 +83,7 @@ async fn r3_a_replica_that_leaves_a_lease_to_others_waits_for_nothing_of_its_gro
     staged.becomes(Role::Leader);
     assert_eq!(ask(&health, "/readyz").await.0, 503);
     health.stands_back(Group::HyperNode);
-    let line = "[-] election hypernode: left to others, since no controller of it runs here\n";
+    let line = "[-] election hypernode: no controller of this group runs here, so other replicas lead\n";
     assert_eq!(ask(&health, "/readyz").await, (200, line.to_owned()));
     assert!(health.elections().is_empty());
 }
@@ -113,13 +113,18 @@ async fn r6_a_leader_is_ready_with_its_caches_and_a_follower_with_its_lease() {
         (Role::Leader, failing_from_the_start, 503, [leads, "[ ] caches starting: the server stands still"]),
         (Role::Leader, filled, 200, [leads, "[+] caches ok"]),
         (Role::Leader, failing, 200, [leads, "[!] caches failing: the server stands still"]),
-        (Role::Leader, absent, 200, [leads, "[-] caches absent: nobody needs it"]),
+        (Role::Leader, absent, 200, [leads, "[-] caches absent: no controller needs it"]),
         // A follower needs none.
         (follows(), starting, 200, [follows_another, "[ ] caches not needed by a follower: waiting"]),
         (follows(), failing_from_the_start, 200, [follows_another, "[ ] caches not needed by a follower: the server"]),
         (follows(), filled, 200, [follows_another, "[+] caches ok"]),
         (follows(), failing, 200, [follows_another, "[!] caches failing: the server stands still"]),
-        (Role::Follower("".into()), starting, 200, ["[+] election hypernode: nobody leads", "[ ] caches not needed"]),
+        (
+            Role::Follower("".into()),
+            starting,
+            200,
+            ["[+] election hypernode: no replica leads", "[ ] caches not needed"],
+        ),
         // Who lost it ends.
         (lost(), filled, 503, ["[!] election hypernode: the lease is lost: ", "[+] caches ok"]),
         (lost(), starting, 503, ["[!] election hypernode: the lease is lost: ", "[ ] caches starting: waiting"]),

@@ -19,7 +19,7 @@ async fn a_token_in_the_configuration_works_warns_and_is_seen_nowhere() -> Resul
     let host = rig.scene.host().await?;
     rig.until(&WHOLE).await;
     let said = rig.scene.until_condition("roce", "Configured", "True", "Ok").await;
-    assert!(said.contains("config.token: can be read by everybody"), "{said}");
+    assert!(said.contains("config.token: can be read by anyone"), "{said}");
     assert!(host.log().join("\n").contains("config.token"), "the log says nothing");
 
     // The service takes another one: a refusal, and with the next edit of the configuration it passes.

@@ -87,7 +87,9 @@ fn a_drain_that_is_shorter_than_a_bind_is_worth_a_word() {
     assert_eq!(warnings(&[serves]), [""; 0]);
     let told = warnings(&[serves, short]);
     assert!(
-        told.len() == 1 && told[0].contains("--drain-timeout 29s") && told[0].contains("a Bind may take 30s"),
+        told.len() == 1
+            && told[0].contains("--drain-timeout 29s")
+            && told[0].contains("a Bind and its rollback may take 30s"),
         "{told:?}"
     );
     assert_eq!(warnings(&[serves, short, "--extender-http-timeout=29s"]), [""; 0], "it gives up earlier, too");
@@ -105,7 +107,7 @@ fn n8_r16_a_client_of_the_extender_shows_a_certificate_or_is_on_this_machine() {
         (vec!["--extender-address=[::1]:8888"], None),
         (vec!["--extender-address=:8888", "--extender-allow-anonymous"], None),
         (vec!["--extender-address=:8888", tls[0], tls[1], "--extender-client-ca-file=/a"], None),
-        (vec!["--extender-address=127.0.0.1:8888", tls[0]], Some("a certificate and its key go together")),
+        (vec!["--extender-address=127.0.0.1:8888", tls[0]], Some("a certificate needs its key")),
         (vec!["--extender-address=127.0.0.1:8888", "--extender-client-ca-file=/a"], Some("over TLS only")),
     ] {
         let told = mistakes(&flags);

@@ -29,7 +29,7 @@ fn b5_values_have_their_ranges() {
     ] {
         check(flag, &["1", "16"], &["0", "-1", "x"], "must be a whole number, 1 to 10000");
     }
-    check("max-requeue-num", &["0", "15", "-1"], &["x", "4294967296", "1.5"], "below zero for no end");
+    check("max-requeue-num", &["0", "15", "-1"], &["x", "4294967296", "1.5"], "below zero for no limit");
     check("log-flush-frequency", &["5s", "0"], &["5", "x"], "must be a duration");
     check("drain-timeout", &["1s", "10m"], &["999ms", "10m1s", "-1s", "30"], "1s to 10m");
     check(
@@ -365,7 +365,7 @@ fn flags_of_traces_need_a_collector_and_say_what_is_sent_in_the_clear() {
     for (call, mistakes, warnings) in [
         (&["--otlp-headers-file=/h"][..], vec!["--otlp-headers-file", "--otlp-endpoint URL"], vec![]),
         (&["--otlp-ca-file=/c"], vec!["--otlp-ca-file", "--otlp-endpoint URL"], vec![]),
-        (&["--otlp-endpoint=http://a", "--otlp-headers-file=/h"], vec![], vec!["sent in the clear"]),
+        (&["--otlp-endpoint=http://a", "--otlp-headers-file=/h"], vec![], vec!["sent unencrypted"]),
         (&["--otlp-endpoint=http://a", "--otlp-ca-file=/c"], vec![], vec!["has no effect"]),
         (&["--otlp-endpoint=https://a", "--otlp-headers-file=/h", "--otlp-ca-file=/c"], vec![], vec![]),
     ] {
@@ -407,7 +407,7 @@ fn m6_the_lease_of_all_of_volcanos_controllers_is_left_out_with_a_warning() {
     let call = words(&["--volcano-leases=a,vc-controller-manager"]);
     assert_eq!(call.options().rivals, ["a", "volcano-hypernode-controller-manager"]);
     let told = call.warnings();
-    let wanted = "--volcano-leases a,vc-controller-manager (command line): vc-controller-manager is left out: ";
+    let wanted = "--volcano-leases a,vc-controller-manager (command line): vc-controller-manager is ignored: ";
     assert!(matches!(told.as_slice(), [told] if told.starts_with(wanted)), "{told:?}");
     assert_eq!(words(&["--volcano-leases=a"]).warnings(), [""; 0]);
 }
