@@ -1,5 +1,5 @@
 //! Which addresses may be dialled. Judged on the address itself, after names are resolved: what a name says is up to
-//! whoever answers for it.
+//! the server that answers for it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,7 +17,7 @@ pub enum Place {
     Loopback,
     /// The same wire, no router in between.
     LinkLocal,
-    /// A cloud's service that hands out credentials to whoever asks from this machine.
+    /// A cloud's service that hands out credentials to any process of this machine.
     Metadata,
     /// No single machine: unspecified, multicast, broadcast, reserved, documentation.
     Nowhere,
@@ -114,7 +114,7 @@ fn bare(address: IpAddr) -> IpAddr {
         (0x64, 0xff9b, 0, 0, 0, 0) => inner(g, h),
         // 6to4 (RFC 3056).
         (0x2002, high, low, ..) => inner(high, low),
-        // Teredo (RFC 4380) hides the client's address; nobody runs a fabric manager behind it.
+        // Teredo (RFC 4380) hides the client's address, and no fabric manager runs behind it.
         _ => address,
     }
 }
@@ -219,6 +219,96 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(place(text.parse().unwrap()), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn every_range_has_its_edges() {
+        // The first and the last address of a range, what it is, and the neighbours that are something else.
+        let rows = [
+            ("0.0.0.0", "0.255.255.255", Place::Nowhere, &["1.0.0.0"][..]),
+            ("10.0.0.0", "10.255.255.255", Place::Private, &["9.255.255.255", "11.0.0.0"]),
+            ("100.64.0.0", "100.127.255.255", Place::Private, &["100.63.255.255", "100.128.0.0"]),
+            ("127.0.0.0", "127.255.255.255", Place::Loopback, &["126.255.255.255", "128.0.0.0"]),
+            ("169.254.0.0", "169.254.255.255", Place::LinkLocal, &["169.253.255.255", "169.255.0.0"]),
+            ("172.16.0.0", "172.31.255.255", Place::Private, &["172.15.255.255", "172.32.0.0"]),
+            ("192.0.0.0", "192.0.0.255", Place::Nowhere, &["191.255.255.255", "192.0.1.0"]),
+            ("192.0.2.0", "192.0.2.255", Place::Nowhere, &["192.0.1.255", "192.0.3.0"]),
+            ("192.168.0.0", "192.168.255.255", Place::Private, &["192.167.255.255", "192.169.0.0"]),
+            ("198.18.0.0", "198.19.255.255", Place::Nowhere, &["198.17.255.255", "198.20.0.0"]),
+            ("198.51.100.0", "198.51.100.255", Place::Nowhere, &["198.51.99.255", "198.51.101.0"]),
+            ("203.0.113.0", "203.0.113.255", Place::Nowhere, &["203.0.112.255", "203.0.114.0"]),
+            ("224.0.0.0", "255.255.255.255", Place::Nowhere, &["223.255.255.255"]),
+            ("fc00::", "fdff:ffff::", Place::Private, &[]),
+            ("fe80::", "febf:ffff::", Place::LinkLocal, &[]),
+            ("fec0::", "feff:ffff::", Place::Private, &[]),
+            ("2001:db8::", "2001:db8:ffff::", Place::Nowhere, &["2001:db7:ffff::", "2001:db9::"]),
+            ("2000::", "3fff:ffff::", Place::Public, &[]),
+            ("::2:0:0", "1fff:ffff::", Place::Nowhere, &[]),
+            ("4000::", "fbff:ffff::", Place::Nowhere, &[]),
+            ("fe00::", "fe7f:ffff::", Place::Nowhere, &[]),
+            ("ff00::", "ffff:ffff::", Place::Nowhere, &[]),
+        ];
+        for (first, last, expected, beyond) in rows {
+            for inside in [first, last] {
+                assert_eq!(place(inside.parse().unwrap()), expected, "{inside}");
+            }
+            for neighbour in beyond {
+                assert_eq!(place(neighbour.parse().unwrap()), Place::Public, "{neighbour}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_metadata_service_is_one_in_each_form() {
+        let services = [
+            "169.254.169.254",
+            "169.254.170.2",
+            "169.254.170.23",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+            "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd20:ce::254",
+            "fd00:c1::a9fe:a9fe",
+            "fd00:42::42",
+        ];
+        for address in services.map(|text| text.parse::<IpAddr>().unwrap()) {
+            assert_eq!(place(address), Place::Metadata, "{address}");
+            let IpAddr::V4(v4) = address else { continue };
+            let [a, b, c, d] = v4.octets().map(u16::from);
+            let (high, low) = (a << 8 | b, c << 8 | d);
+            for carried in [
+                Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, high, low),
+                Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, high, low),
+                Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low),
+                Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
+                Ipv6Addr::new(0x2002, high, low, 0, 0, 0, 0, 1),
+            ] {
+                assert_eq!(place(IpAddr::V6(carried)), Place::Metadata, "{carried}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_cure_allows_what_was_refused() {
+        for (address, rule) in [
+            ("10.0.0.1:443", Some("private")),
+            ("127.0.0.1:443", Some("loopback")),
+            ("169.254.1.1:80", Some("\"169.254.1.1\"")),
+            ("169.254.169.254:80", Some("\"169.254.169.254\"")),
+            ("[64:ff9b::a9fe:a9fe]:80", Some("\"169.254.169.254\"")),
+            ("10.96.0.1:443", Some("\"10.96.0.1\"")),
+            ("0.0.0.0:80", None),
+        ] {
+            let place = check(&[], address).unwrap_err();
+            let cure = AddressPolicy::cure(place, address.parse::<SocketAddr>().unwrap().ip());
+            assert_eq!(cure.as_deref(), rule, "{address}");
+            if let Some(rule) = rule {
+                assert_eq!(check(&[rule.trim_matches('"')], address), Ok(()), "{address}");
+            }
+        }
+        assert_eq!(AddressPolicy::cure(Place::Public, "8.8.8.8".parse().unwrap()), None);
     }
 
     fn policy(rules: &[&str]) -> AddressPolicy {
