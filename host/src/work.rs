@@ -2,7 +2,7 @@
 //!
 //! Owns the tasks and the clock around [`topoloom_core::queue`], which decides everything: a [`WorkQueue`] hands out a
 //! key to one worker at a time, [`run_workers`] runs so many workers over it, [`Shards`] splits the keys over queues of
-//! one worker each. Never knows what the work is: that is a [`Work`].
+//! one worker each (no user yet: it is for the bottom-up syncer). Never knows what the work is: that is a [`Work`].
 //!
 //! There are two ways to an end. Cancelling `stop` takes no new key: what is under way is finished, what waits stays in
 //! the queue. [`WorkQueue::shut_down`] serves what waits first and takes nothing new. Either way the future ends when the
@@ -10,9 +10,10 @@
 //!
 //! # Failure story
 //!
-//! Work that fails is tried again with a pause of its own, so that it holds up nobody else; work that panics has failed,
-//! and its worker goes on. What failed too often is dropped, which the [`Work`] hears of, and comes back at the next
-//! resync or when it is added. Where a queue is full, the adder is told, and the resync adds what [`Work::all`] names.
+//! Work that fails is tried again after a pause of its own, so it delays no other key; work that panics has failed, and
+//! its worker continues. A key that failed too often is dropped, of which the [`Work`] is notified, and comes back at the
+//! next resync or when it is added. Where a queue is full, the adder gets an error, and the resync adds what
+//! [`Work::all`] names.
 
 mod metrics;
 mod queue;

@@ -17,8 +17,11 @@
 //!
 //! Beside that it may have one time at which it is added again.
 //!
+//! [`shard()`] and [`Keyed`] have no user yet: they are for the controllers of the bottom-up syncer, which read requests
+//! about the nodes and pods of another cluster.
+//!
 //! Failure story: memory is bounded by a number of keys. A key that finds no room is refused with [`Refused::Full`] and
-//! counted; whoever adds keys has a list of them all and adds them again at its next resync. What was dropped stays
+//! counted; the adder has a list of all keys and adds them again at its next resync. What was dropped stays
 //! known until it is revived. No key is lost in silence.
 
 mod answer;

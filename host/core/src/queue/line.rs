@@ -205,8 +205,8 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// Whether it was shut down and everything is served.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_drained(&self) -> bool {
         self.open == Openness::Closed && self.waiting.is_empty() && self.counts.processing == 0
     }
 

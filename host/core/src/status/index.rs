@@ -102,8 +102,8 @@ impl StatusIndex {
     }
 
     /// Whether there is something to settle.
-    #[must_use]
-    pub fn is_dirty(&self) -> bool {
+    #[cfg(test)]
+    pub(super) fn is_dirty(&self) -> bool {
         !(self.dirty.is_empty() && self.flipped.is_empty() && self.relabelled.is_empty())
     }
 
