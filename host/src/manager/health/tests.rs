@@ -100,7 +100,7 @@ async fn r6_a_leader_is_ready_with_its_caches_and_a_follower_with_its_lease() {
         check.pass();
         check.fail(&trouble());
     };
-    let absent: Caches = |check| check.absent("nobody needs it");
+    let absent: Caches = |check| check.absent("no controller needs it");
     let lost = || Role::Lost(Lost::Expired);
     let leads = "[+] election hypernode: leads";
     let follows_another = "[+] election hypernode: follows another";
