@@ -182,7 +182,7 @@ fn in_text(text: &str) -> Vec<Found> {
     let mut found = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let words: Vec<String> = line
-            .split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '_')
+            .split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '_' | '-'))
             .filter(|word| !word.is_empty())
             .map(str::to_lowercase)
             .collect();

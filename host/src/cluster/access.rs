@@ -279,7 +279,7 @@ impl Setting {
         let get = config(&["get"], "the command line inside the pod reads the configuration: plan, tree, preflight");
         rights.push(Right { need: Need::Useful, ..get });
         if self.kept == Kept::InConfigMaps && self.extent != Extent::LeasesOnly {
-            let why = "plugins that served, kept for the way back after a restart";
+            let why = "plugins that served, stored for a rollback after a restart";
             rights.push(Right {
                 need: Need::Useful,
                 ..within(&self.own, "configmaps", &["create", "get", "delete"], why)
