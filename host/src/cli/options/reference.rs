@@ -15,17 +15,16 @@ const HEAD: &str = "\
 <!-- Written by `xtask generate`; do not edit. -->
 
 Every flag is also an environment variable, `TOPOLOOM_` and its name in capitals with `_` for `-`, and a key of one optional
-YAML file, `--options FILE`. A flag wins over the variable, the variable over the file, the file over the default. Everything
-is checked at once before the process does anything; what is wrong is printed with the flag, where the value came from, the
-value and what may be there, and the exit code is 1 (2 for flags that do not exist). `topoloom config check FILE` does the
-same for a file, where no cluster is.
+YAML file, `--options FILE`. The flag comes first, then the variable, then the file, then the default. The host checks all values
+at once before it does anything else. For each mistake it prints the flag, where the value came from, the value and what is
+allowed, and exits with 1 (2 for unknown flags). `topoloom config check FILE` does the same for a file, without a cluster.
 
-- An empty variable is none. Of the original names, `KUBE_POD_NAMESPACE`, `HELM_RELEASE_NAME` and `HAMI_NODELOCK_EXPIRE`
-  are read where `TOPOLOOM_NAMESPACE`, `TOPOLOOM_RELEASE` and `TOPOLOOM_NODE_LOCK_TIMEOUT` are not set.
+- An empty variable counts as not set. The host also reads the original names `KUBE_POD_NAMESPACE`, `HELM_RELEASE_NAME` and
+  `HAMI_NODELOCK_EXPIRE`, if `TOPOLOOM_NAMESPACE`, `TOPOLOOM_RELEASE` and `TOPOLOOM_NODE_LOCK_TIMEOUT` are not set.
 - Booleans are `--flag`, `--flag=true` or `--flag=false`, not `--flag false`, as in Go. Durations have units: `90s`, `1m30s`.
-- A flag with one value that is given twice has the last one. A flag that may be repeated has all of them; a layer that wins
-  replaces the whole list.
-- In the file a flag that may be repeated takes a list. Unknown keys are mistakes.
+- If a flag with one value is given twice, the last value is used. A flag that may be repeated has all its values. A list from
+  a flag replaces the whole list from the variable or the file.
+- In the file, a flag that may be repeated is a list. Unknown keys are mistakes.
 
 ```yaml
 # options.yaml
@@ -50,12 +49,12 @@ fn page(command: &Command) -> String {
         ("Ours", "Volcano's controllers have no such flags.", None),
         (
             "As Volcano's controllers take them",
-            "Same names, same meanings; defaults that differ are in the [table of differences](#what-differs-from-volcano).",
+            "The names and meanings are Volcano's; the [table of differences](#what-differs-from-volcano) has other defaults.",
             Some(VOLCANOS),
         ),
         (
             "Taken without effect",
-            "So that a command line of Volcano's works. A value that the original could not take is a mistake here too.",
+            "These flags make a command line of Volcano's work. A value that is invalid there is a mistake here too.",
             Some(WITHOUT_EFFECT),
         ),
     ] {
@@ -99,12 +98,12 @@ const DIFFERENCES: &str = "
 
 | flag | here | there |
 | --- | --- | --- |
-| `--controllers` | default `*`; blanks around names do not count; unknown names, and lists that only switch off, are refused | default `*,-sharding-controller`; a blank makes another name; unknown names are ignored |
-| `--kube-api-qps`, `--kube-api-burst` | no limit unless one is given; the other one is then 50 or 100 | 50 and 100 |
+| `--controllers` | default `*`; blanks around names are ignored; unknown names, and lists that only switch controllers off, are refused | default `*,-sharding-controller`; a blank is part of the name; unknown names are ignored |
+| `--kube-api-qps`, `--kube-api-burst` | no limit; if one of the two is given, the other is 50 or 100 | 50 and 100 |
 | `--leader-elect-resource-name` | `topoloom-hypernode` | `vc-controller-manager`, `vc-hypernode-controller-manager` |
 | `--leader-elect-resource-namespace` | our own namespace | `volcano-system` |
-| `--leader-elect-renew-deadline` | longer than 1.2 times the retry period, checked at the start | the process panics when it elects |
+| `--leader-elect-renew-deadline` | must be longer than 1.2 times the retry period, checked at the start | the process panics when leader election starts |
 | `--ca-cert-file`, `--tls-cert-file`, `--tls-private-key-file` | one or two of the three are refused | served without TLS |
-| `--leader-elect-*` | judged even with `--leader-elect=false`; a lease lasts at least a second | judged only when it elects |
+| `--leader-elect-*` | checked even with `--leader-elect=false`; a lease lasts at least a second | checked only with leader election |
 | worker counts | at least 1, and without effect | not checked; 0 crashes the process |
 ";

@@ -168,17 +168,17 @@ const HEAD: &str = "\
 
 <!-- Written by `xtask generate`; do not edit. -->
 
-`/metrics` serves them with `--enable-metrics` ([flags](flags.md)) as OpenMetrics text; the chart does so at port 8081, with
-a Service in front, and with `metrics.serviceMonitor.enabled` a ServiceMonitor. What to be woken by:
-[alerts](alerts.md). What to look at: [the dashboard](../../deploy/chart/topoloom/files/dashboard.json).
+With `--enable-metrics` ([flags](flags.md)) the host serves them at `/metrics` as OpenMetrics text. The chart serves them at port
+8081, with a Service, and with `metrics.serviceMonitor.enabled` a ServiceMonitor. There are [alerts](alerts.md) and
+[a dashboard](../../deploy/chart/topoloom/files/dashboard.json).
 
-- Names are those to ask for. A histogram has three: `_bucket` for quantiles, `_sum` and `_count`.
-- A metric appears with its first series. What a replica that follows never does (rounds, writes) is absent there.
-- Counters begin anew with the process. The series of a source, a plugin or an endpoint end when that goes.
-- Labels have values from closed sets, or names that the configuration gives. Where a label has few values they are listed.
-- `process_*` are as in any other process, without the process that compiles plugins of others.
-- `source` is the name of a source, `plugin` what a plugin calls itself, `digest` the first digits of its digest, `endpoint`
-  the name of an endpoint in the entry, `queue` that of a work queue, `group` what one lease is for.
+- The table has the names for queries. A histogram has three: `_bucket` for quantiles, `_sum` and `_count`.
+- A metric appears with its first series. A follower has no metrics of work that only the leader does (rounds, writes).
+- Counters start at 0 with each process. The series of a source, a plugin or an endpoint end when it is removed.
+- Labels have values from closed sets, or names from the configuration. The table lists the values if there are few.
+- `process_*` have their usual meaning, without the process that compiles plugins.
+- `source` is the name of a source, `plugin` the plugin's own name, `digest` the first digits of its digest, `endpoint` the
+  name of an endpoint in the entry, `queue` that of a work queue, `group` the group of controllers of one lease.
 
 | name | type | labels | meaning |
 | --- | --- | --- | --- |
