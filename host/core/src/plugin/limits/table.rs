@@ -97,15 +97,15 @@ const fn host(flag: &'static str, low: Amount, high: Amount) -> Setting {
 
 // Each comment says why this number; "measured" is on two cores with wasmtime 48.
 rows! {
-    /// The file as it is delivered, compressed.
+    /// The delivered file, compressed.
     // Rust discoverers take 9 to 45 KiB compressed, Python 4.4 MiB (measured); a ConfigMap holds 1 MiB.
     Packed "packed": Amount::mib(1) => Amount::mib(8);
         entry("packed", Amount::kib(1), Amount::mib(32)),
-    /// The file, unpacked.
+    /// The file, uncompressed.
     // Rust discoverers have 20 to 300 KiB, the Python runtime 17.5 MiB (measured).
     File "file": Amount::mib(4) => Amount::mib(32);
         entry("file", Amount::kib(1), Amount::mib(32)),
-    /// The WebAssembly that is switched on.
+    /// Enabled features of WebAssembly.
     // Rust, Python and JavaScript guests compile with these alone (measured). All else is less compiler to trust.
     Features "features": Amount::Words(
         "mutable globals, saturating conversions, sign extension, reference types, multi-value, bulk memory, extended \
@@ -115,11 +115,11 @@ rows! {
     // Register allocation is quadratic: 60 KiB in one function took 1.3 s, 265 KiB 22.7 s (measured).
     Function "function": Amount::kib(64) => Amount::mib(1);
         entry("function", Amount::Bytes(64), Amount::mib(4)),
-    /// The locals of one function, parameters not counted.
+    /// The locals of one function, without its parameters.
     // The default of the validator is 50 000; honest Rust functions stay below 300.
     Locals "locals": Amount::Count(1_000) => Amount::Count(2_000);
         entry("locals", Amount::Count(1), Amount::Count(50_000)),
-    /// Values that one function holds at one time, those in locals not counted.
+    /// Values that one function has at one time, without those in locals.
     // Each waits for a register: 7 500 of them, in 60 KiB, took 3.9 s. Rust guests have up to 12, Python 54 (measured).
     Operands "operands": Amount::Count(1_000),
     /// The functions of all core modules together.
@@ -128,7 +128,7 @@ rows! {
     /// Core modules in the file.
     // An encoded Rust guest has 4: itself, shims, fixups, adapter. Python instantiates more than 32 (measured).
     Modules "modules": Amount::Count(16) => Amount::Count(64),
-    /// Components inside components, the outermost one counted.
+    /// Nesting of components, including the outermost one.
     // Encoded components contain none; composed ones go one deep.
     Depth "depth": Amount::Count(2) => Amount::Count(4),
     /// Instances that the file makes of its modules and components.
@@ -137,21 +137,21 @@ rows! {
     /// Imports and exports of all modules and components together.
     // A Rust guest has about 60, Python 400.
     Links "links": Amount::Count(10_000),
-    /// Types, aliases, globals, segments and the like.
+    /// Types, aliases, globals, segments and similar items.
     // A Rust guest has a few hundred.
     Items "items": Amount::Count(100_000),
-    /// Values that one function takes, and gives, by its type.
+    /// Parameters, and results, of one function.
     // Rust guests have types of up to 15 values. The validator looks at each of them for each target of a branch: 1 000,
     // its own limit, made 36 s of 128 KiB compressed (measured).
     Signature "signature": Amount::Count(100),
     /// Processor time of reading the file, before anything compiles it.
     // 50 µs for a Rust guest (measured), 100 ms for a language runtime.
     ScanCpu "scan-cpu": Amount::seconds(2),
-    /// Processor time of one compile; six times as long by the clock.
+    /// Processor time of one compile; the elapsed time may be six times as long.
     // Honest plugins take 16 ms to 5 s (Python), measured (decision P2).
     CompileCpu "compile-cpu": Amount::seconds(10);
         entry("compileCpu", Amount::seconds(1), Amount::seconds(60)),
-    /// Address space of one compile; less where the host's container has less than twice as much left.
+    /// Address space of one compile; less if the host's container has less than twice as much free.
     // An honest Rust plugin needs 60 MiB, Python 700 (decision P2).
     CompileMemory "compile-memory": Amount::gib(1);
         entry("compileMemory", Amount::mib(16), Amount::gib(4)),
@@ -183,7 +183,7 @@ rows! {
     // A Rust guest has its own stack of 1 MiB in linear memory and needs little of this one.
     Stack "stack": Amount::kib(512);
         host("--plugin-stack", Amount::kib(64), Amount::mib(8)),
-    /// Processor time of `discover`; waiting for the host, or for a processor of a loaded machine, is none.
+    /// Processor time of `discover`; waiting for the host or for a processor does not count.
     // A round over 100 000 nodes takes 5 to 9 ms.
     Cpu "cpu": Amount::seconds(5);
         entry("cpu", Amount::millis(10), Amount::seconds(600)),
@@ -191,14 +191,14 @@ rows! {
     // Both only read their argument.
     CpuShort "cpu-short": Amount::seconds(1);
         entry("cpuShort", Amount::millis(10), Amount::seconds(60)),
-    /// Time of a call by the clock, waiting included.
+    /// Elapsed time of a call, including all waiting.
     Wall "wall": Amount::seconds(60);
         entry("timeout", Amount::millis(100), Amount::seconds(3600)),
-    /// What the plugin sends to the host in one piece: the arguments of an import, or the answer.
+    /// Data that the plugin sends to the host at once: the arguments of an import, or the answer.
     // 100 000 nodes answer in about 1 MiB.
     Transfer "transfer": Amount::mib(64);
         entry("maxResult", Amount::kib(1), Amount::gib(1)),
-    /// What the host gives to the plugin in one call: arguments, columns, names, applied groups.
+    /// Data that the host sends to the plugin in one call: arguments, columns, names, applied groups.
     // 100 000 nodes with three columns and their names are 4 MiB.
     Received "received": Amount::mib(256);
         entry("maxReceived", Amount::kib(1), Amount::gib(4)),
@@ -206,16 +206,16 @@ rows! {
     // A fabric of 10 000 switches read in pages of 100 takes 100.
     Requests "requests": Amount::Count(1_000);
         entry("requests", Amount::Count(1), Amount::Count(100_000)),
-    /// Answers of endpoints that are open at one time.
+    /// Open answers of endpoints at one time.
     // One is read at a time; the others are what a careless author forgot to close.
     Connections "connections": Amount::Count(8),
-    /// One answer of an endpoint, unpacked.
+    /// One answer of an endpoint, uncompressed.
     // Four times the answer of a fabric with ten thousand ports (decision P3).
     Body "body": Amount::mib(64); Setting::Endpoint { key: "maxBody" },
-    /// Log lines of one call; what is beyond is counted.
+    /// Log lines of one call; further lines are only counted.
     LogLines "log-lines": Amount::Count(200);
         entry("logLines", Amount::Count(1), Amount::Count(10_000)),
-    /// One log line; what is beyond is cut.
+    /// One log line; the rest is cut.
     LogLine "log-line": Amount::kib(4),
     /// The state of an answer.
     // It is kept in the host's memory between two rounds of a source.
@@ -254,7 +254,7 @@ rows! {
     // Twice the threads that plugins run on, since calls also wait for endpoints.
     ProcessCalls "process-calls": Amount::Count(4);
         host("--plugin-calls", Amount::Count(1), Amount::Count(32)),
-    /// Linear memory of all calls at one time; a call that grows waits for what others hold.
+    /// Linear memory of all calls at one time; a call that needs more waits until others release some.
     // Half of what the chart gives to the container; the other half is for the host itself, and for compiling.
     ProcessMemory "process-memory": Amount::mib(512);
         host("--plugin-memory", Amount::mib(16), Amount::gib(64)),
