@@ -4,19 +4,20 @@
 //! write. A refusal carries a word for metrics and conditions, a sentence for a person (with the missing RBAC rule where
 //! that is the reason), and whether and when it makes sense to try again.
 
-pub mod access;
+pub mod check;
 pub mod client;
 pub mod events;
 pub mod gate;
 pub mod leases;
+pub mod nodes;
 pub mod pause;
 pub mod rate;
 pub mod refusal;
 pub mod requests;
 pub mod single;
 pub mod watches;
-pub mod writers;
 
+pub use check::{Check, Judge};
 pub use client::{ConnectError, Connection, connect};
 pub use refusal::{Reason, Refusal};
 

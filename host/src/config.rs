@@ -31,7 +31,7 @@
 pub mod declaration;
 pub mod document;
 pub mod duration;
-pub mod endpoint;
+mod endpoint;
 pub mod entry;
 mod error;
 pub mod location;
@@ -41,7 +41,6 @@ pub mod permissions;
 pub mod plugin;
 pub(crate) mod read;
 pub mod references;
-pub mod size;
 pub mod sort;
 #[cfg(test)]
 mod tests;
@@ -49,12 +48,13 @@ pub mod tuning;
 mod yaml;
 
 pub use document::{Document, Entry, Standing};
-pub use entry::{Compat, ContentHash, Credentials, EntryConfig, Mode, OnFailure, SecretRef, Verbs};
+pub use entry::{Compat, ContentHash, EntryConfig, Mode, OnFailure, Verbs};
 pub use error::{Error, Problem};
 pub use location::{Lack, Load, Location};
 pub use permissions::Permissions;
 pub use plugin::{PluginOrigin, PluginRef};
 pub use references::References;
+pub use topoloom_core::size;
 pub use tuning::{Limits, Profile, Safety};
 
 /// Largest document, in bytes: the API server stores no larger ConfigMap.

@@ -11,6 +11,7 @@
 //! | [`parcel`] | a module with its `.yaml` and its `.sig`, opened and checked |
 //! | [`folder`] | files and folders, as the kubelet and people swap them |
 //! | [`config_map`] | one key of a ConfigMap, through the API |
+//! | [`refused`] | why a source does not get a plugin |
 //! | [`modules`] | what served before, kept for the way back (decision P5) |
 //!
 //! # Failure story
@@ -23,6 +24,7 @@ pub mod config_map;
 pub mod folder;
 pub mod modules;
 pub mod parcel;
+pub mod refused;
 pub mod unpack;
 
 use std::collections::BTreeMap;
@@ -39,8 +41,8 @@ use topoloom_core::plugin::Limit;
 use topoloom_core::plugin::rollout::{Failed, Step};
 
 pub use self::modules::Modules;
+pub use self::refused::Refused;
 use crate::config::{EntryConfig, PluginOrigin, PluginRef};
-use crate::discovery::revision::Refused;
 use crate::plugin::{Digest, Metrics, builtin};
 
 /// A module as it was delivered.

@@ -2,8 +2,8 @@
 //!
 //! | room | owns |
 //! |---|---|
-//! | [`nodes`] | the watch on Nodes and the columns |
-//! | [`node_file`] | the same out of a file |
+//! | [`node_file`] | the columns of nodes out of a file, without a cluster |
+//! | [`metrics`] | what is counted of rounds and swaps |
 //! | [`revision`] | an entry made ready: bytes, configuration, grants |
 //! | [`decide`] | one answer, judged: names, guard, plan. Pure |
 //! | [`oneshot`] | one round of every entry without a supervisor, for the command line |
@@ -18,8 +18,8 @@
 
 pub mod compat;
 pub mod decide;
+pub mod metrics;
 pub mod node_file;
-pub mod nodes;
 pub mod oneshot;
 pub mod pacing;
 mod ready;

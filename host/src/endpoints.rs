@@ -31,6 +31,7 @@ pub mod plan;
 pub mod recording;
 mod server;
 mod slot;
+pub mod spec;
 pub mod target;
 mod tls;
 pub mod vault;
@@ -46,8 +47,8 @@ use topoloom_core::plugin::{CredentialKind, Limit, Method};
 use tracing::Span;
 use tracing::field::Empty;
 
-use crate::config::endpoint::{CaBundle, Carrier, KeyRef, Verification};
-use crate::config::{Credentials, SecretRef};
+use crate::endpoints::spec::{CaBundle, Carrier, KeyRef, Verification};
+use crate::endpoints::spec::{Credentials, SecretRef};
 use address::AddressPolicy;
 use api_server::ApiServer;
 use body::Body;
@@ -268,7 +269,10 @@ impl Endpoints {
 
     fn find(&self, name: &str) -> Result<&Endpoint, Error> {
         self.named.get(name).ok_or_else(|| {
-            Error::denied(Denial::Endpoint, format!("the endpoint {:?} is not granted", crate::text::line(name, 80)))
+            Error::denied(
+                Denial::Endpoint,
+                format!("the endpoint {:?} is not granted", topoloom_core::text::line(name, 80)),
+            )
         })
     }
 

@@ -7,6 +7,9 @@
 pub mod announce;
 pub mod bodies;
 pub mod clients;
+pub mod options;
 pub mod serve;
 pub mod tls;
 pub mod wire;
+
+pub use options::{ExtenderOptions, Filter, ServingFiles};

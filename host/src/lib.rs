@@ -6,16 +6,21 @@
 //! | room | owns |
 //! |---|---|
 //! | [`cli`] | the command line: flags to typed options, one file per verb |
-//! | [`manager`] | the process: tasks, configuration, health, metrics, the admin server |
-//! | [`log`] | the log, turned up and down while it runs |
-//! | [`traces`] | spans for a collector of traces |
-//! | [`authorities`] | whom we trust to have signed a certificate |
+//! | [`manager`] | the process: controllers, leases, tasks, health, metrics, the rights that all of it needs |
+//! | [`discovery`] | rounds, supervisors, reports: what each source does and what is known of it |
+//! | [`topology`] | HyperNodes: observed, written, counted, and who else writes them |
+//! | [`delivery`] | where the bytes of plugins come from |
 //! | [`config`] | the document in the ConfigMap |
-//! | [`cluster`] | connecting to the API server and reading its refusals |
-//! | [`discovery`] | nodes, rounds, supervisors, reports |
-//! | [`topology`] | HyperNodes: observed, written, counted |
 //! | [`plugin`] | the sandbox |
+//! | [`endpoints`] | what plugins may ask outside, and how the host does that for them |
+//! | [`nodelock`] | the lock of a node between a Binding and the device plugin's answer |
+//! | [`extender`] | the HTTP that kube-scheduler speaks, and the Binds that come of it |
+//! | [`serving`] | HTTP servers: bounds, TLS, a graceful end |
 //! | [`work`] | keys that wait for work, and the workers that take them |
+//! | [`cluster`] | connecting to the API server, reading its refusals, watching |
+//! | [`traces`] | spans for a collector of traces |
+//! | [`log`] | the log, turned up and down while it runs |
+//! | [`authorities`] | whom we trust to have signed a certificate |
 
 pub mod authorities;
 pub mod cli;
@@ -30,8 +35,7 @@ pub mod manager;
 pub mod nodelock;
 mod panics;
 pub mod plugin;
-mod seldom;
-mod text;
+pub mod serving;
 pub mod topology;
 pub mod traces;
 pub mod work;

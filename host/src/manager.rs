@@ -24,13 +24,12 @@ pub mod locks;
 pub mod metrics;
 pub mod options;
 pub mod profile;
+pub mod rights;
 mod running;
-pub mod server;
 pub mod sources;
 pub mod tasks;
 #[cfg(test)]
 mod tests;
-pub mod tls;
 pub mod verbs;
 
 pub use options::Options;
@@ -52,6 +51,7 @@ use crate::cluster::gate::{Gate, ReadOnly, Switch};
 use crate::cluster::rate::Limit;
 use crate::cluster::{Connection, client, requests};
 use crate::config::Mode;
+use crate::serving::{ListenError, Server, tls};
 use crate::traces::Spans;
 use crate::{log, work};
 use controller::{Context, Controller, Initialized, Registry};
@@ -61,7 +61,6 @@ use health::Health;
 use metrics::{Process, SettingMetrics};
 use options::{Election as Elects, OnInitFailure, Writes};
 use running::{Ready, Running};
-use server::Server;
 use tasks::Tasks;
 
 /// How long requests to our own servers may take when the process stops, beyond what the servers grant themselves.
@@ -72,7 +71,7 @@ const LAST_WORDS: Duration = Duration::from_secs(6);
 pub enum Error {
     /// A server does not start.
     #[error(transparent)]
-    Listen(#[from] server::ListenError),
+    Listen(#[from] ListenError),
     /// A certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
@@ -187,7 +186,7 @@ pub async fn run(
             forced: options.writes == Writes::LeasesOnly,
             metrics: SettingMetrics::register(registry),
         };
-        config_watch::watch_switch(reads.client.clone(), place, health.check("config"))
+        config_watch::watch_switch(reads.client.clone(), place, health.check("config").into())
     });
     // Whoever does no work must not keep it from others: where each controller waits, or a failed one is tolerated.
     let (needed, idle) = by_need(&elections, initialised.as_deref().unwrap_or_default());

@@ -5,7 +5,10 @@
 
 pub mod apply;
 pub mod convert;
+pub mod metrics;
 pub mod observe;
 pub mod refusals;
 mod rewrites;
+pub mod rival;
 pub mod status;
+pub mod writers;

@@ -13,8 +13,8 @@ pub(crate) mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use topoloom::config::endpoint::{AddressRule, BaseUrl, Carrier, Network, Redirects, Timeouts, Tls};
 use topoloom::endpoints::plan::Plan;
+use topoloom::endpoints::spec::{AddressRule, BaseUrl, Carrier, Network, Redirects, Timeouts, Tls};
 use topoloom::endpoints::{Asked, Denial, Endpoints, Error, Opened, Outside, Session};
 use topoloom_core::plugin::{CredentialKind, Method};
 

@@ -19,7 +19,7 @@ use rustls::pki_types::PrivateKeyDer;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use topoloom::manager::server::Server;
+use topoloom::serving::Server;
 
 const HOST: &str = "127.0.0.1";
 

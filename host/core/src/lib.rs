@@ -14,6 +14,9 @@
 //! | [`near`] | which of the known texts a slip of the keyboard meant |
 //! | [`plugin`] | what a plugin may do, how it ended, and when it is tried again |
 //! | [`queue`] | which key is worked on next, and when one that failed is tried again |
+//! | [`size`] | numbers of bytes as Kubernetes writes them |
+//! | [`text`] | texts of strangers, made fit for a log, a status and a terminal |
+//! | [`seldom`] | when a line of the log that others could repeat without end is written again |
 //! | [`version`] | the order of resourceVersions |
 
 pub mod controllers;
@@ -22,7 +25,10 @@ pub mod near;
 pub mod nodelock;
 pub mod plugin;
 pub mod queue;
+pub mod seldom;
+pub mod size;
 pub mod snapshot;
 pub mod status;
+pub mod text;
 pub mod topology;
 pub mod version;

@@ -29,7 +29,7 @@ impl Answer {
     /// The text, if the server says that all is well.
     pub(super) fn good(self, path: &str) -> anyhow::Result<String> {
         if !self.status.is_success() {
-            bail!("{path}: {}: {}", self.status, crate::text::line(self.text.trim(), 500));
+            bail!("{path}: {}: {}", self.status, topoloom_core::text::line(self.text.trim(), 500));
         }
         Ok(self.text)
     }

@@ -7,8 +7,8 @@ use super::ClusterArgs;
 use super::installation::{self, Without};
 use super::options::values;
 use crate::config::Location;
-use crate::manager::hypernode::rival;
-use crate::manager::options::SweepMode;
+use crate::nodelock::sweeper::SweepMode;
+use crate::topology::rival;
 
 /// The name of the lease by default.
 pub(super) const LEASE: &str = "topoloom-hypernode";

@@ -20,11 +20,11 @@ use super::host_args::{HostArgs, RivalArgs, SweepWord};
 use super::installation::Without;
 use super::options::values;
 use super::output::OutputArgs;
-use crate::cluster::access::{Extent, Kept, Locks, Setting};
 use crate::cluster::{Reason, leases};
 use crate::config::{Location, References};
 use crate::endpoints::Outside;
-use crate::manager::options::SweepMode;
+use crate::manager::rights::{Extent, Kept, Locks, Setting};
+use crate::nodelock::sweeper::SweepMode;
 use access::Subject;
 use line::{Checks, Line, Mark};
 

@@ -24,9 +24,9 @@ use crate::cluster::{Reason, Refusal};
 use crate::config::Standing;
 use crate::delivery::modules;
 use crate::discovery::supervisor::remove;
-use crate::manager::metrics::WriteMetrics;
 use crate::topology::apply::Writer;
 use crate::topology::convert;
+use crate::topology::metrics::WriteMetrics;
 use crate::topology::observe::HyperNodes;
 
 /// Deletes under way at most.

@@ -21,7 +21,7 @@ use super::host_args::{HostArgs, RivalArgs};
 use super::output::parts::Nodes;
 use super::output::{Document, OutputArgs};
 use crate::cluster::leases::Held;
-use crate::cluster::writers::Writer;
+use crate::topology::writers::Writer;
 use waits::Waiting;
 
 /// Flags of `status`.

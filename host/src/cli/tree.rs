@@ -176,7 +176,7 @@ pub(super) fn forest_text(leaves: &[Leaf], nodes: bool) -> String {
 
 fn title(leaf: &Leaf) -> String {
     if let (true, Some(description)) = (leaf.labels.is_empty(), &leaf.description) {
-        return crate::text::line(description, SAID);
+        return topoloom_core::text::line(description, SAID);
     }
     let labels: Vec<String> = leaf.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     labels.join(",")

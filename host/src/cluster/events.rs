@@ -11,9 +11,9 @@ use topoloom_api::condition::Reason;
 use topoloom_api::names::EVENT_COMPONENT;
 use topoloom_api::{discovery_source, object_name};
 use topoloom_core::nodelock::PodKey;
+use topoloom_core::text;
 
 use super::Refusal;
-use crate::text;
 
 /// Longest note that the API server accepts, in bytes.
 const NOTE: usize = 1024;

@@ -12,9 +12,9 @@ use kube::api::{ObjectMeta, PostParams};
 use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_api::names::RELEASED_ANNOTATION;
+use topoloom_core::text;
 
 use super::Refusal;
-use crate::text;
 
 /// Where a lease does not say how long it lasts.
 const USUAL: i32 = 15;

@@ -4,7 +4,7 @@
 
 use super::read::{At, Report};
 use super::{plugin, yaml};
-use crate::plugin::Digest;
+use topoloom_core::plugin::Digest;
 
 /// Bytes of the largest `plugin.yaml` that is read: it has two lines.
 pub const MAX_BYTES: usize = 4 << 10;

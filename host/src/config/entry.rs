@@ -8,13 +8,14 @@ use super::read::{At, Fields, Report};
 use super::tuning::{Limits, Safety, read_limits, read_safety};
 use super::yaml::Kind;
 use crate::endpoints::credential::Hidden;
-use crate::plugin::Digest;
+use crate::endpoints::spec::{Credentials, SecretRef};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::time::Duration;
 use topoloom_api::discovery_source::OnRemoval;
 use topoloom_api::rules::is_label_value;
+use topoloom_core::plugin::Digest;
 
 /// What `interval` is where it is not given, or not above zero.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(3600);
@@ -108,24 +109,6 @@ pub enum Compat {
     Volcano,
     /// Nobody's, whatever objects the source has from an earlier controller.
     None,
-}
-
-/// The name of a Secret. Its content never passes through here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SecretRef {
-    /// Its name.
-    pub name: String,
-    /// Its namespace; nothing means the namespace of the configuration.
-    pub namespace: Option<String>,
-}
-
-/// Where a credential is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Credentials {
-    /// In a Secret.
-    Secret(SecretRef),
-    /// It stood in the document itself, as `config.token` of a source `roce`.
-    Token(Hidden),
 }
 
 /// What an operator asks for where there is no DiscoverySource to annotate (decision H17).
@@ -365,7 +348,7 @@ fn read_verbs(fields: &mut Fields<'_>, report: &mut Report) -> Verbs {
         confirm: fields
             .read("confirm", report, At::text)
             .filter(|text| !text.is_empty())
-            .map(|text| crate::text::word(&text)),
+            .map(|text| topoloom_core::text::word(&text)),
         continue_with: fields.read("continue", report, plugin::digest),
         serve: fields.read("serve", report, plugin::digest),
         run: fields.read("run", report, At::text).filter(|text| !text.is_empty()),

@@ -1,7 +1,8 @@
 //! What an entry grants its plugin. Nothing is granted that is not written down (decision H16).
 
-use super::endpoint::{self, Endpoint};
+use super::endpoint;
 use super::read::{At, Fields, Report};
+use crate::endpoints::spec::Endpoint;
 use std::collections::BTreeMap;
 use topoloom_api::rules::is_dns_label;
 use topoloom_core::plugin::KeyPattern;

@@ -1,11 +1,12 @@
 //! Where an entry's plugin comes from.
 
-use super::endpoint::{KeyRef, key_ref};
+use super::endpoint::key_ref;
 use super::read::{At, Fields, Report};
-use crate::plugin::Digest;
+use crate::endpoints::spec::KeyRef;
 use crate::plugin::trust::Trust;
 use std::path::PathBuf;
 use topoloom_api::rules::is_dns_label;
+use topoloom_core::plugin::Digest;
 
 /// Which plugin serves an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,6 @@
 use super::Problem;
 use super::duration::{self, SignedDuration};
 use super::entry::duration_range;
-use super::size::{self, ByteSize};
 use super::yaml::{Kind, Node, Resolved};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -16,6 +15,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use topoloom_core::near::is_near;
+use topoloom_core::size::{self, ByteSize};
 
 /// Longest value that a problem repeats; the rest is cut off.
 const MAX_SHOWN: usize = 64;

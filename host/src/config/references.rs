@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::endpoint::{CaBundle, Carrier, KeyRef};
-use super::{Credentials, Document, EntryConfig, PluginOrigin, SecretRef};
+use super::{Document, EntryConfig, PluginOrigin};
+use crate::endpoints::spec::{CaBundle, Carrier, Credentials, KeyRef, SecretRef};
 
 /// Namespace and name of an object.
 type Named = (String, String);

@@ -4,6 +4,7 @@ mod document;
 mod fields;
 mod hostile;
 mod parts;
+mod plans;
 mod values;
 
 use super::{Document, EntryConfig, Error, Problem, parse};

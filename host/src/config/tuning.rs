@@ -1,10 +1,10 @@
 //! Numbers an operator may turn: what a plugin may use, and what a result may destroy.
 
 use super::read::{At, Fields, Report};
-use super::size::ByteSize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use topoloom_core::plugin::{Amount, Limit, Setting};
+use topoloom_core::size::ByteSize;
 
 pub use topoloom_core::plugin::Profile;
 

@@ -5,11 +5,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::PluginOrigin as Origin;
+use topoloom_core::text;
 
 use super::parcel::{Parcel, beside};
 use super::{Offer, Teller};
 use crate::cluster::single;
-use crate::text;
 
 /// Bytes of the list of keys in a sentence.
 const KEYS: usize = 300;

@@ -7,9 +7,9 @@
 //! An entry `label` that it served may have a type with a mistake, which it left out. Such a source goes on with the other types.
 
 use serde_json::Value;
-use topoloom_core::topology::Object;
 
 use crate::config::{ContentHash, EntryConfig, PluginOrigin};
+use crate::topology::writers::Made;
 
 /// The plugins that have this.
 const UFM: &str = "ufm";
@@ -26,24 +26,6 @@ pub enum Assumed {
     Compat,
     /// `badTypes: leaveOut`.
     BadTypes,
-}
-
-/// An object of a source, and whether another program made it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
-    /// Its name.
-    pub name: Box<str>,
-    /// Another program wrote it before us, or in our place.
-    pub by_others: bool,
-}
-
-impl Made {
-    /// What an object tells.
-    #[must_use]
-    pub fn of(object: &Object) -> Self {
-        let by_others = object.group_id.is_none() || !object.shared_labels.is_empty();
-        Self { name: (*object.name).into(), by_others }
-    }
 }
 
 /// The entry with what it leaves open, if the objects of the source say what.

@@ -11,7 +11,6 @@ use topoloom_core::plugin::rollout::{Comparison, Objects, compare};
 use topoloom_core::snapshot::{ColumnKey, Store, View};
 use topoloom_core::topology::{Object, Observed, TierNames, guard};
 
-use super::compat::Made;
 use super::decide::{Decision, Inputs, accept, decide};
 use super::revision::{Host, Revision, prepare};
 use super::shown;
@@ -19,6 +18,7 @@ use super::supervisor::safety;
 use crate::config::{Document, EntryConfig};
 use crate::delivery::{Module, Supply};
 use crate::plugin::{Digest, Round};
+use crate::topology::writers::Made;
 
 /// One entry's round.
 pub struct Shot {

@@ -24,8 +24,8 @@ pub(crate) use self::decisions::fate;
 pub use self::decisions::{Decided, Planned};
 use self::write::Writer;
 use super::ready::{self, Runs};
+use crate::cluster::Check;
 use crate::cluster::events::{Events, Urgency};
-use crate::manager::health::Check;
 use crate::work::{Options, WorkQueue, run_workers};
 
 /// `lastSuccess` alone is refreshed when the stored one is older than this (decision H18).

@@ -14,22 +14,21 @@ use topoloom_core::plugin::{
     CallError, Description, EndpointPermission, Granted, Limit, Permissions, Problem, Requirements, Retry, grant,
 };
 use topoloom_core::snapshot::ColumnKey;
+use topoloom_core::text;
 
-use super::compat::{self, Assumed, Made};
+use super::compat::{self, Assumed};
 use super::pacing::Rhythm;
 use crate::config;
 use crate::config::EntryConfig;
 use crate::config::permissions::NodeNames;
 use crate::delivery::Module;
+use crate::delivery::refused::{MESSAGE, Refused};
 use crate::endpoints::plan::{self, Plan, Usual, plan};
 use crate::endpoints::{Endpoints, Outside};
 use crate::plugin::builtin::{self, Builtin, Needs};
 use crate::plugin::trust::{Signed, Trust, TrustOptions};
 use crate::plugin::{Load, LoadError, Plugin, Runtime};
-use crate::text;
-
-/// The longest message in bytes: a condition has room for 32 KiB.
-const MESSAGE: usize = 8 << 10;
+use crate::topology::writers::Made;
 
 /// What a source runs with.
 #[derive(Debug)]
@@ -56,36 +55,6 @@ pub struct Revision {
     pub rhythm: Rhythm,
     /// Whether it imitates Volcano because of the objects that were found, and not because anybody said so.
     pub assumed: Assumed,
-}
-
-/// Why an entry and a module do not become a revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// The condition that says so.
-    pub condition: ConditionType,
-    /// The word.
-    pub reason: Reason,
-    /// The sentence.
-    pub message: String,
-    /// The step that refused.
-    pub step: Step,
-    /// Whether the same entry and module may do better later.
-    pub failed: Failed,
-}
-
-impl Refused {
-    /// At a step on the way to a loaded plugin.
-    #[must_use]
-    pub fn loading(step: Step, reason: Reason, message: impl Into<String>, failed: Failed) -> Self {
-        let message = text::clip(message.into(), MESSAGE);
-        Self { condition: ConditionType::Loaded, reason, message, step, failed }
-    }
-
-    /// Whether the same entry and module may do better later.
-    #[must_use]
-    pub fn may_pass(&self) -> bool {
-        self.failed != Failed::ForGood
-    }
 }
 
 /// Makes a revision of an entry and a module. A plugin that runs already with the same bytes and limits is not compiled

@@ -51,7 +51,7 @@ pub(super) fn outgoing(asked: &[(String, String)]) -> Result<HeaderMap, String> 
     }
     let mut headers = HeaderMap::with_capacity(asked.len());
     for (name, value) in asked {
-        let shown = crate::text::line(name, 80);
+        let shown = topoloom_core::text::line(name, 80);
         let bad = |why: &str| format!("the header {shown:?} {why}");
         let name: HeaderName = name.parse().map_err(|_| bad("has no valid name"))?;
         if !ALLOWED.contains(&name) {

@@ -221,7 +221,7 @@ impl Replay {
         if !left.contains_key(source) {
             return Err(Error::Connect(format!(
                 "the recording has nothing of the source {source}, only of {}; record it again with this configuration",
-                crate::text::line(&known.join(", "), 200)
+                topoloom_core::text::line(&known.join(", "), 200)
             )));
         }
         let exchanges = left.get_mut(source).map(|source| &mut source.exchanges);
@@ -233,8 +233,8 @@ impl Replay {
             return Err(Error::Connect(format!(
                 "the recording has no (further) {} {} of the endpoint {}; record it again with this configuration",
                 asked.method,
-                crate::text::line(&asked.path_and_query, 200),
-                crate::text::line(&asked.endpoint, 63)
+                topoloom_core::text::line(&asked.path_and_query, 200),
+                topoloom_core::text::line(&asked.endpoint, 63)
             )));
         };
         if let (None, Some(error)) = (exchange.status, &exchange.error) {

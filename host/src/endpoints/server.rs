@@ -23,7 +23,7 @@ use super::plan::Plan;
 use super::slot::{Look, Slot};
 use super::target::{self, BadPath};
 use super::{Asked, Reply, document, headers, tls};
-use crate::config::endpoint::{BaseUrl, Redirects, Verification};
+use crate::endpoints::spec::{BaseUrl, Redirects, Verification};
 
 /// Idle connections that are kept between requests of one round.
 const IDLE: usize = 2;
@@ -349,7 +349,7 @@ fn check(plan: &Plan, asked: &Asked) -> Result<(), Error> {
         // A server that does not expect it takes it for the next request.
         return Err(Error::denied(Denial::Body, format!("{} has no body", asked.method)));
     }
-    let shown = crate::text::line(&asked.path_and_query, 200);
+    let shown = topoloom_core::text::line(&asked.path_and_query, 200);
     let judged = target::check(&asked.path_and_query, &plan.paths);
     match judged.and_then(|_| target::check(&asked.path_and_query, &plan.narrowed)) {
         Ok(_) => {}

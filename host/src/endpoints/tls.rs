@@ -10,7 +10,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 
 use super::credential::Identity;
 use crate::authorities::{self, Authorities};
-use crate::config::endpoint::Verification;
+use crate::endpoints::spec::Verification;
 
 /// What a client needs of a bundle and a Secret.
 pub(super) struct Trust<'a> {

@@ -11,10 +11,10 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use topoloom_core::seldom::Seldom;
+use topoloom_core::text;
 
-use crate::nodelock::metrics::BindMetrics;
-use crate::seldom::Seldom;
-use crate::text;
+use crate::nodelock::metrics::{BindMetrics, Refused};
 
 /// Longest name of a stranger in a line of the log.
 const SHOWN: usize = 120;
@@ -24,29 +24,6 @@ pub struct Clients {
     names: Arc<[Box<str>]>,
     metrics: BindMetrics,
     line: Seldom,
-}
-
-/// Why a client was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// Its certificate has none of the names.
-    Name,
-    /// Its certificate is not one of the authority, or not valid now.
-    Certificate,
-}
-
-impl Refused {
-    /// Every reason there is.
-    pub const ALL: [Self; 2] = [Self::Name, Self::Certificate];
-
-    /// The word of metrics.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Certificate => "certificate",
-        }
-    }
 }
 
 impl Clients {

@@ -17,16 +17,16 @@ use serde::Serialize;
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
 use topoloom_core::nodelock::PodKey;
 use topoloom_core::nodelock::attempt::{Bound, Failure};
+use topoloom_core::seldom::Seldom;
 
 use super::announce::Announcer;
 use super::bodies::{self, Bodies};
+use super::options::{ExtenderOptions, Filter};
 use super::wire::{BindArgs, BindResult, FilterArgs, FilterResult, name_of, plain};
-use crate::manager::options::{ExtenderOptions, Filter};
 use crate::nodelock::lock::{NodeLock, Report};
 use crate::nodelock::metrics::BindMetrics;
 use crate::nodelock::pods::Seen;
 use crate::nodelock::view::View;
-use crate::seldom::Seldom;
 
 /// Longest UID that is passed on.
 const UID: usize = 128;

@@ -9,9 +9,9 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio::sync::watch;
 
 use super::clients::Clients;
-use crate::manager::options::ServingFiles;
-use crate::manager::server::Tls;
-use crate::manager::tls::{TlsError, certificates, key_file};
+use super::options::ServingFiles;
+use crate::serving::Tls;
+use crate::serving::tls::{TlsError, certificates, key_file};
 
 /// How often the files are looked at. A certificate is made anew long before the old one ends.
 pub const LOOKS: Duration = Duration::from_secs(10);

@@ -8,12 +8,12 @@ use kube::{Api, ResourceExt};
 use tokio::sync::mpsc::UnboundedSender;
 use topoloom_api::names::READ_ONLY_ANNOTATION;
 
-use super::health::Check;
 use super::metrics::{By, SettingMetrics};
+use crate::cluster::Check;
 use crate::cluster::gate::{ReadOnly, Switch};
 use crate::cluster::single;
 use crate::config::{Lack, Load, Location};
-use crate::text::says_yes;
+use topoloom_core::text::says_yes;
 
 /// How long one watch listens: on a connection that broke without a word it hears nothing for that long.
 const LISTENS: Duration = Duration::from_secs(30);

@@ -29,8 +29,9 @@ use tokio_util::sync::CancellationToken;
 use topoloom_core::election::{Answer, Candidate, Lost, Observation, Order, Seen, Standing, Timing};
 use topoloom_core::version::ResourceVersion;
 
-use super::health::Check;
+use super::health::Slot;
 use super::options::LeaseOptions;
+use crate::cluster::Judge as _;
 use crate::cluster::gate::{Gate, ReadOnly, Switch, boot_time};
 use crate::cluster::rate::Limit;
 use crate::cluster::{Connection, Reason, Refusal, client, instance, requests, single};
@@ -228,7 +229,7 @@ pub struct Setup<'a> {
     /// Requests are counted, too.
     pub requests: requests::Metrics,
     /// Whether the lease can be read.
-    pub check: Check,
+    pub check: Slot,
     /// The switch of all writes.
     pub switch: Switch,
     /// `NAMESPACE/NAME` of the ConfigMap of the configuration, which the lease names.
@@ -360,7 +361,7 @@ struct Runner {
     stored: Option<Lease>,
     /// A claim of ours was sent that nothing speaks against: it may be stored even if no answer said so.
     may_be_ours: bool,
-    check: Check,
+    check: Slot,
     /// Why it cannot be watched, while it cannot.
     unwatched: Option<Refusal>,
     metrics: Metrics,
@@ -670,7 +671,7 @@ impl Runner {
 
 /// What a process that does not lead is. Another holder is who it says it is, and that goes into the log.
 fn role(standing: &Standing) -> Role {
-    let shown = |holder: &str| crate::text::holder(holder).into();
+    let shown = |holder: &str| topoloom_core::text::holder(holder).into();
     match standing {
         Standing::Unread | Standing::Leading(_) => Role::Unknown,
         Standing::Following(holder) => Role::Follower(shown(holder)),

@@ -22,7 +22,7 @@ use prometheus_client::registry::Registry;
 use topoloom_core::controllers::OURS;
 
 use super::election::{Election, Group, Role};
-use crate::cluster::{Reason, Refusal};
+use crate::cluster::{Check, Judge, Reason, Refusal};
 
 /// A failure that was not repeated for this long is over.
 const FORGOTTEN: Duration = Duration::from_secs(90);
@@ -97,9 +97,9 @@ pub enum State {
     Absent(String),
 }
 
-/// The handle of whoever is checked.
+/// One check: what judges a [`Check`], and what it means for followers.
 #[derive(Clone)]
-pub struct Check {
+pub struct Slot {
     name: &'static str,
     health: Health,
     /// The controller that waits while this is absent.
@@ -113,33 +113,33 @@ impl Health {
 
     /// Adds a check that has not passed yet.
     #[must_use]
-    pub fn check(&self, name: &'static str) -> Check {
+    pub fn check(&self, name: &'static str) -> Slot {
         self.add(name, None, State::Starting("waiting".into()))
     }
 
     /// Adds a check that has not passed yet, and that counts only while this replica leads the group.
     #[must_use]
-    pub fn check_of_leader(&self, name: &'static str, group: Group) -> Check {
+    pub fn check_of_leader(&self, name: &'static str, group: Group) -> Slot {
         self.add(name, Some(group), State::Starting("waiting".into()))
     }
 
     /// The same for what a controller can do nothing without: while it is absent the controller waits (decision M1).
     #[must_use]
-    pub fn check_of_controller(&self, name: &'static str, group: Group, controller: &'static str) -> Check {
-        Check { controller: Some(controller), ..self.check_of_leader(name, group) }
+    pub fn check_of_controller(&self, name: &'static str, group: Group, controller: &'static str) -> Slot {
+        Slot { controller: Some(controller), ..self.check_of_leader(name, group) }
     }
 
     /// Adds a check that readiness does not wait for.
     #[must_use]
-    pub fn optional(&self, name: &'static str) -> Check {
+    pub fn optional(&self, name: &'static str) -> Slot {
         self.add(name, None, State::Absent("not needed yet".into()))
     }
 
-    fn add(&self, name: &'static str, group: Option<Group>, state: State) -> Check {
+    fn add(&self, name: &'static str, group: Option<Group>, state: State) -> Slot {
         self.lock()
             .checks
             .insert(name, Checked { state, group, followers: None, rights: None, failing_since: None, told: None });
-        Check { name, health: self.clone(), controller: None }
+        Slot { name, health: self.clone(), controller: None }
     }
 
     /// Adds an election.
@@ -320,7 +320,7 @@ impl Checked {
     }
 }
 
-impl Check {
+impl Slot {
     fn set(&self, state: State) -> Option<State> {
         let mut inner = self.health.lock();
         let stands = match &state {
@@ -354,9 +354,11 @@ impl Check {
         }
         self
     }
+}
 
+impl Judge for Slot {
     /// It works. Says so once.
-    pub fn pass(&self) {
+    fn pass(&self) {
         match self.set(State::Passing) {
             Some(State::Failing(..)) => tracing::info!(check = self.name, "works again"),
             Some(State::Passing) => {}
@@ -365,7 +367,7 @@ impl Check {
     }
 
     /// It does not work. The first of failures in a row that have one cause is logged.
-    pub fn fail(&self, refusal: &Refusal) {
+    fn fail(&self, refusal: &Refusal) {
         let why = refusal.message.clone();
         let known = {
             let mut inner = self.health.lock();
@@ -389,11 +391,17 @@ impl Check {
     }
 
     /// It cannot be had here.
-    pub fn absent(&self, why: &str) {
+    fn absent(&self, why: &str) {
         let next = State::Absent(why.to_owned());
         if self.set(next.clone()).as_ref() != Some(&next) {
             tracing::warn!(check = self.name, why, "absent; continuing without it");
         }
+    }
+}
+
+impl From<Slot> for Check {
+    fn from(slot: Slot) -> Self {
+        Self::new(slot)
     }
 }
 

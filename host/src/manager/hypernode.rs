@@ -5,7 +5,6 @@
 //! is granted, the parts that write begin: sources, reports, operators' verbs, counts. It never goes back: a replica that
 //! loses its lease ends.
 
-pub mod rival;
 mod standby;
 
 use std::sync::Arc;
@@ -19,23 +18,25 @@ use topoloom_core::controllers::HYPER_NODE;
 
 use super::controller::{Context, Controller, InitError, Initialized};
 use super::election::{Election, Group};
-use super::health::{Check, Health};
+use super::health::Health;
 use super::options::{Options, Writes};
 use super::tasks::Tasks;
 use super::{admin, config_watch, metrics, sources, verbs};
-use crate::cluster::access::Kept;
-use crate::cluster::client;
 use crate::cluster::gate::Switch;
+use crate::cluster::nodes::Nodes;
+use crate::cluster::{Check, client};
 use crate::config::{Load, Mode};
 use crate::delivery::{Delivery, Modules, Sites, Supply};
-use crate::discovery::nodes::Nodes;
 use crate::discovery::report::Reports;
 use crate::discovery::supervisor::{Shared, TierRegistry};
 use crate::endpoints::{Documents, Outside};
+use crate::manager::rights::Kept;
 use crate::plugin::cache::{Cache, CacheOptions};
 use crate::plugin::{self, Compiler, Runtime};
 use crate::topology::apply::Writer;
+use crate::topology::metrics::WriteMetrics;
 use crate::topology::observe::HyperNodes;
+use crate::topology::rival;
 use crate::topology::status::StatusWriter;
 use crate::work;
 pub use standby::Standby;
@@ -69,7 +70,7 @@ struct Parts {
     options: Options,
     election: Election,
     switch: Switch,
-    write_metrics: metrics::WriteMetrics,
+    write_metrics: WriteMetrics,
     settings: metrics::SettingMetrics,
     work: work::Options,
     rivals: tokio::sync::watch::Sender<rival::Rival>,
@@ -91,13 +92,13 @@ impl Checks {
         let group = Group::HyperNode;
         let hyper_nodes = health.check_of_controller("hypernodes", group, HYPER_NODE);
         Self {
-            nodes: health.check_of_leader("nodes", group).rights_count_for_followers(group),
-            hyper_nodes: hyper_nodes.rights_count_for_followers(group),
-            config: health.check_of_leader("config", group).rights_count_for_followers(group),
-            reports: health.optional("discoverysources"),
-            verbs: health.optional("verbs"),
-            status: health.optional("status"),
-            rival: health.optional("volcano-lease"),
+            nodes: health.check_of_leader("nodes", group).rights_count_for_followers(group).into(),
+            hyper_nodes: hyper_nodes.rights_count_for_followers(group).into(),
+            config: health.check_of_leader("config", group).rights_count_for_followers(group).into(),
+            reports: health.optional("discoverysources").into(),
+            verbs: health.optional("verbs").into(),
+            status: health.optional("status").into(),
+            rival: health.optional("volcano-lease").into(),
         }
     }
 }

@@ -14,27 +14,29 @@ use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::{EXTENDER, NODELOCK_SWEEPER};
 use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::queue::Limiter;
+use topoloom_core::seldom::Seldom;
 
 use super::controller::{Context, Controller, InitError, Initialized};
 use super::debug::Debug;
 use super::election::{Election, Group};
-use super::health::{Check, Health};
-use super::options::{ExtenderOptions, LockOptions, ServingFiles};
-use super::server::{Bounds, Server};
+use super::health::Health;
+use super::options::LockOptions;
 use super::tasks::Tasks;
+use crate::cluster::Check;
 use crate::cluster::{Refusal, instance};
 use crate::extender::announce::Announcer;
 use crate::extender::bodies::Bodies;
 use crate::extender::clients::Clients;
 use crate::extender::serve::{Extender, pages};
 use crate::extender::tls::{self, Trust};
+use crate::extender::{ExtenderOptions, ServingFiles};
 use crate::nodelock::carry::Carrier;
 use crate::nodelock::lock::NodeLock;
 use crate::nodelock::metrics::{BindMetrics, SweepMetrics, hold_histogram};
 use crate::nodelock::requests::Requests;
 use crate::nodelock::sweeper::Sweeper;
 use crate::nodelock::view::View;
-use crate::seldom::Seldom;
+use crate::serving::{Bounds, Server};
 use crate::work::{self, WorkQueue, run_workers};
 
 /// More nodes than a cluster has.
@@ -55,7 +57,7 @@ impl Shared {
         let view = Arc::new(View::new(Arc::clone(&options.backends), hold_histogram(metrics)));
         let dumped = Arc::clone(&view);
         debug.part("locks", move || dumped.dump());
-        Self { view, nodes: health.check("lock-nodes"), pods: health.check("lock-pods") }
+        Self { view, nodes: health.check("lock-nodes").into(), pods: health.check("lock-pods").into() }
     }
 
     async fn watch(self, client: kube::Client) {
@@ -121,7 +123,7 @@ impl Controller for ExtenderController {
             .part("extender", move || json!({"bindsUnderWay": dumped.under_way(), "bindsWaiting": dumped.waiting()}));
         let reads = context.connection.client.clone();
         let drain = context.options.drain;
-        let check = context.health.check("extender");
+        let check = Check::from(context.health.check("extender"));
         Ok(Initialized::Runs(Box::new(move |stop| {
             serve(extender, shared, options, tls, reads, drain, check, stop).boxed()
         })))
@@ -133,7 +135,7 @@ async fn serve(
     extender: Arc<Extender>,
     shared: Shared,
     options: ExtenderOptions,
-    tls: Option<(super::server::Tls, impl Future<Output = ()> + Send + 'static)>,
+    tls: Option<(crate::serving::Tls, impl Future<Output = ()> + Send + 'static)>,
     reads: kube::Client,
     drain: Duration,
     check: Check,

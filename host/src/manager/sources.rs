@@ -15,11 +15,12 @@ use topoloom_api::condition::Reason;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval, State};
 
 use self::removals::Removals;
-use super::hypernode::{Standby, rival};
+use super::hypernode::Standby;
 use super::verbs::{Said, Serve, Verbs};
 use crate::cluster::events::Urgency;
 use crate::config::{Document, EntryConfig, Load, Mode, Standing};
 use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid, removal_held, remove};
+use crate::topology::rival;
 
 /// How long the first round waits for what earlier lives of the host wrote into DiscoverySource objects: a source that
 /// the operator paused must not begin with a write.

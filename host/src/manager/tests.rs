@@ -1,6 +1,7 @@
 //! What controllers are initialised with, and in which order; the tests of other parts take their options from here.
 
 mod controllers;
+mod https;
 mod recorder;
 
 use std::net::Ipv4Addr;
@@ -13,8 +14,8 @@ use topoloom_core::nodelock::{Retry, Takeover};
 use super::controller::InitError;
 use super::options::{LockOptions, Profiling};
 use super::*;
-use crate::cluster::access::Kept;
 use crate::config::Location;
+use crate::manager::rights::Kept;
 use crate::nodelock::lock;
 use crate::plugin;
 use crate::plugin::trust::TrustOptions;

@@ -17,7 +17,7 @@ use topoloom_api::names::{
 };
 use topoloom_core::plugin::Digest;
 
-use super::health::Check;
+use crate::cluster::Check;
 use crate::cluster::watches::{self, Config, Event};
 use crate::cluster::{Reason, Refusal};
 use crate::discovery::report::Reports;
@@ -142,9 +142,9 @@ impl Verbs {
         let text = |key| object.annotation(key).filter(|text| !text.is_empty()).map(str::to_owned);
         Self {
             // It goes into the log, whatever it is.
-            confirm: text(CONFIRM_ANNOTATION).map(|text| crate::text::word(&text)),
+            confirm: text(CONFIRM_ANNOTATION).map(|text| topoloom_core::text::word(&text)),
             run: text(RUN_ANNOTATION),
-            pause: crate::text::says_yes(text(PAUSE_ANNOTATION).as_deref()),
+            pause: topoloom_core::text::says_yes(text(PAUSE_ANNOTATION).as_deref()),
             go_on: text(CONTINUE_ANNOTATION).and_then(|text| digest(CONTINUE_ANNOTATION, &text)),
             serve: match text(SERVE_ANNOTATION) {
                 None => Serve::Delivered,
@@ -158,7 +158,7 @@ impl Verbs {
 fn digest(annotation: &str, text: &str) -> Option<Digest> {
     let digest = Digest::parse(text);
     if digest.is_none() {
-        let value = crate::text::word(text);
+        let value = topoloom_core::text::word(text);
         tracing::warn!(
             annotation,
             value,

@@ -13,13 +13,13 @@ use tokio_util::task::TaskTracker;
 use topoloom_core::nodelock::attempt::{Attempt, Bound, Failure, Outcome, Request, What};
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::{PodKey, Reason, Retry, Takeover};
+use topoloom_core::text;
 
 use super::carry::{Carrier, Flight, Landed, stamp, value_of};
 use super::crowd::{Bounds, Crowd, Place};
 use super::pods::Seen;
 use super::queue::{Queues, Turns};
 use crate::cluster::gate::{Closed, ReadOnly, Switch};
-use crate::text;
 
 /// The variable in which the original protocol has the time after which a lock expires (A3).
 pub const EXPIRE_VARIABLE: &str = "HAMI_NODELOCK_EXPIRE";

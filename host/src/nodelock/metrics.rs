@@ -13,7 +13,6 @@ use topoloom_core::nodelock::attempt::{Bound, Failure};
 use topoloom_core::nodelock::{Reason, Why};
 
 use super::lock::Report;
-use crate::extender::clients::Refused;
 
 /// From a Bind that waits for nobody (2 ms) to the longest wait (28 s).
 const WAITS: [f64; 12] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 30.0];
@@ -45,6 +44,29 @@ struct SweepLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct VerbLabels {
     verb: &'static str,
+}
+
+/// Why a client of the extender was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// Its certificate has none of the names.
+    Name,
+    /// Its certificate is not one of the authority, or not valid now.
+    Certificate,
+}
+
+impl Refused {
+    /// Every reason there is.
+    pub const ALL: [Self; 2] = [Self::Name, Self::Certificate];
+
+    /// The word of metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Certificate => "certificate",
+        }
+    }
 }
 
 /// What is counted of the extender.

@@ -16,20 +16,28 @@ use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sweep::{Finding, Stands, Sweep};
 use topoloom_core::nodelock::{Lock, Named, PodKey, Reason, Standing, Takeover, Why};
+use topoloom_core::text;
 
 use super::carry::Carrier;
 use super::lock::Options;
 use super::metrics::{Done, LEAKED, SweepMetrics};
 use crate::cluster::Refusal;
 use crate::cluster::events::{Events, Told, Urgency};
-use crate::manager::options::SweepMode;
-use crate::text;
 use crate::work::{Failure, Outcome, Work};
 
 /// How long a device plugin that has answered may take to give a lock back itself.
 const LINGER: Duration = Duration::from_secs(1);
 /// The longest value of a lock that goes into the log, in bytes: one that names a pod has some 530 at most, and 100 usually.
 const VALUE: usize = 600;
+
+/// What the sweeper does about orphaned locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SweepMode {
+    /// Report them.
+    Report,
+    /// Remove them.
+    Repair,
+}
 
 /// Sweeps nodes.
 pub struct Sweeper {

@@ -1,12 +1,12 @@
 //! What a plugin file is made of, for people who look at it before anything runs it.
 
 use topoloom_core::plugin::ScanLimits;
+use topoloom_core::text;
 use wasmparser::ProducersSectionReader;
 use wasmparser::component_types::ComponentEntityType;
 use wasmparser::types::TypesRef;
 
 use super::scan::{self, NAME};
-use crate::text;
 
 /// Tools that are listed as makers of a file: a language, a compiler, a linker, an encoder, each with a few parts.
 const PRODUCERS: usize = 32;

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use topoloom_core::plugin::{Amount, Limit};
 
 use super::Digest;
-use crate::config::endpoint::{FABRIC_MAX_BODY, FABRIC_TOTAL};
 use crate::endpoints::plan::Usual;
+use crate::endpoints::spec::{FABRIC_MAX_BODY, FABRIC_TOTAL};
 
 /// A plugin of this binary.
 #[derive(Debug, Clone)]

@@ -12,6 +12,7 @@ use futures::FutureExt;
 use tokio::sync::Semaphore;
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{Answer, Description, Limit, Limits, Requirements, ScanLimits};
+use topoloom_core::text;
 use wasmtime::Engine;
 
 use super::bindings::{Linkers, Pre};
@@ -26,7 +27,6 @@ use super::scan::{self, Version, Wanted};
 use super::share::Shares;
 use super::voice::Speaker;
 use super::{Digest, builtin};
-use crate::text;
 
 /// Threads for guests that compute longer than one tick of the engine. Two let one plugin's endless loop run into its
 /// deadline while others work, and leave the host's own threads alone.

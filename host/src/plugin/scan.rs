@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use topoloom_core::plugin::{Limit, ScanLimits};
+use topoloom_core::text;
 use wasmparser::{
     BinaryReaderError, CompositeInnerType, Encoding, FuncValidator, FunctionBody, Instance, KnownCustom, Parser,
     Payload, ValidPayload, Validator, ValidatorResources, WasmFeatures,
@@ -19,7 +20,6 @@ use wasmtime::Engine;
 use super::anatomy::Anatomy;
 use super::load::{CompileLimit, LoadError};
 use super::processor;
-use crate::text;
 
 /// The package that discoverers are written against.
 const PACKAGE: &str = "topoloom:discovery/";

@@ -1,13 +1,13 @@
 //! From the engine's error to the one word for how a call ended.
 
 use topoloom_core::plugin::{CallError, Limit, Spent, Transfer, TrapKind, TrapReport};
+use topoloom_core::text;
 use wasmtime::component::ResourceTableError;
 use wasmtime::{Trap, WasmBacktrace};
 
 use super::budget::Budget;
 use super::call::Frame;
 use super::guest::{Exceeded, Guest};
-use crate::text;
 
 /// What the engine says when a message is larger than the hostcall fuel. It has no public type (wasmtime 48,
 /// `component/func/options.rs`); a component test fails when the words change.

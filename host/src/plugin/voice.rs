@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use topoloom_core::plugin::{CallLimits, Limit, LimitSet};
 
-use crate::text;
+use topoloom_core::text;
 
 /// Lines kept for a trap report: a Rust panic is two.
 const TAIL: usize = 5;

@@ -34,7 +34,7 @@ use super::convert::{Wanted, apply_body};
 use super::observe::HyperNodes;
 use super::refusals::{News, Refusals, Refused, Verb};
 use crate::cluster::{Reason, Refusal};
-use crate::manager::metrics::WriteMetrics;
+use crate::topology::metrics::WriteMetrics;
 
 /// What writes a source's objects.
 #[derive(Clone)]

@@ -21,10 +21,10 @@ use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Observed};
 
 use super::convert;
+use crate::cluster::Check;
 use crate::cluster::Reason;
+use crate::cluster::nodes::Listener;
 use crate::cluster::watches::{self, Config, Event};
-use crate::discovery::nodes::Listener;
-use crate::manager::health::Check;
 
 /// Objects per page of a list: members make HyperNodes larger than Nodes' metadata.
 const PAGE: u32 = 250;

@@ -12,12 +12,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use tokio::time::Instant;
+use topoloom_core::text;
 use topoloom_core::topology::plan::{Action, Plan};
 
 use super::apply::Outcome;
 use crate::cluster::pause::Pauses;
 use crate::cluster::{Reason, Refusal};
-use crate::text;
 
 /// Conflicts in a row of one object that are decided again at once, before its pauses begin.
 const QUICK_CONFLICTS: u32 = 5;

@@ -28,12 +28,12 @@ use topoloom_core::version::ResourceVersion;
 
 use super::observe::{HyperNodes, Stored};
 use super::rewrites::Rewrites;
+use crate::cluster::Check;
 use crate::cluster::gate::Gate;
+use crate::cluster::nodes::{Interest, Nodes};
 use crate::cluster::{Reason, Refusal};
-use crate::discovery::nodes::{Interest, Nodes};
-use crate::manager::health::Check;
-use crate::manager::hypernode::rival::Rival;
-use crate::manager::metrics::WriteMetrics;
+use crate::topology::metrics::WriteMetrics;
+use crate::topology::rival::Rival;
 
 /// Whose counts we keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

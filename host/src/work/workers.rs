@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use topoloom_core::queue::{Refused, Requeue, Verdict};
+use topoloom_core::text;
 
 use super::{Key, Metrics, Options, WorkQueue};
 use crate::cluster::client::chain;
-use crate::text;
 
 /// The least time between two resyncs: they must not be all that is done.
 const LEAST_RESYNC: Duration = Duration::from_secs(1);

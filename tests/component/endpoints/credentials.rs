@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use topoloom::config::{Credentials, SecretRef};
+use topoloom::endpoints::spec::{Credentials, SecretRef};
 use topoloom::endpoints::vault::Vault;
 use topoloom::endpoints::{Denial, Error, Outside};
 use topoloom_core::plugin::CredentialKind;

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use topoloom::config::endpoint::{AddressRule, Network, Redirects};
 use topoloom::endpoints::api_server::ApiServer;
+use topoloom::endpoints::spec::{AddressRule, Network, Redirects};
 use topoloom::endpoints::{Denial, Error, Outside};
 use topoloom_core::plugin::Method;
 
@@ -303,14 +303,14 @@ async fn a_base_url_holds_no_user_and_no_zone() {
     for url in
         ["http://user@127.0.0.2/", "http://user:pass@127.0.0.2/", "http://[fe80::1%25eth0]/", "http://127.0.0.2:0/"]
     {
-        assert!(topoloom::config::endpoint::BaseUrl::parse(url).is_err(), "{url}");
+        assert!(topoloom::endpoints::spec::BaseUrl::parse(url).is_err(), "{url}");
     }
 }
 
 #[tokio::test]
 async fn files_are_documents_only_where_the_host_says_so() {
-    use topoloom::config::endpoint::Carrier;
     use topoloom::endpoints::Documents;
+    use topoloom::endpoints::spec::Carrier;
     let (inside, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(inside.path().join("fabric.json"), "inside").unwrap();
     std::fs::write(elsewhere.path().join("token"), "canary").unwrap();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use topoloom::config::endpoint::{CaBundle, Tls, Verification};
 use topoloom::endpoints::plan::Plan;
+use topoloom::endpoints::spec::{CaBundle, Tls, Verification};
 use topoloom::endpoints::{Endpoints, Error};
 use topoloom_simulator::{Authority, Credentials, Fabric, FabricDocument, Fault, Marked, Shape, Simulator, Validity};
 

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use topoloom::cluster::access::{Extent, Kept, Locks, Place, Right, Setting};
 use topoloom::config::{Location, References};
-use topoloom::manager::hypernode::rival;
-use topoloom::manager::options::SweepMode;
+use topoloom::manager::rights::{Extent, Kept, Locks, Place, Right, Setting};
+use topoloom::nodelock::sweeper::SweepMode;
+use topoloom::topology::rival;
 use topoloom_core::controllers::{OURS, Selection};
 use topoloom_tests::chart::{Container, RELEASE, Rendering, object, rules};
 

@@ -10,13 +10,13 @@ use serde::Serialize;
 use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::nodelock::sweep::Stands;
 use topoloom_core::nodelock::{Lock, Named, Note, Pod, PodKey, Standing, Why, is_owner};
+use topoloom_core::text;
 
 use super::NodeArgs;
 use super::list::age;
 use super::look::{Judged, Look};
 use crate::cli::output::Document;
 use crate::nodelock::lock::Options;
-use crate::text;
 
 /// Longest text of a stranger that is repeated.
 const SHOWN: usize = 300;

@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_core::nodelock::Named;
 use topoloom_core::nodelock::sweep::Stands;
+use topoloom_core::text;
 
 use super::ListArgs;
 use super::look::{Judged, Look};
 use crate::cli::output::Document;
 use crate::cli::print;
-use crate::text;
 
 /// Longest text of a stranger in a row.
 const CELL: usize = 80;

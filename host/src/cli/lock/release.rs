@@ -9,11 +9,11 @@ use topoloom_core::nodelock::attempt::Answer;
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sweep::Stands;
 use topoloom_core::nodelock::{PodKey, Standing, Why};
+use topoloom_core::text;
 
 use super::ReleaseArgs;
 use super::look::{Judged, Look};
 use crate::cli::print;
-use crate::text;
 
 /// Longest text of a stranger that is repeated.
 const SHOWN: usize = 300;

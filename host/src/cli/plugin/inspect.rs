@@ -15,6 +15,7 @@ use std::sync::Arc;
 use clap::Args;
 use topoloom_core::plugin::grant::{Origin, Refusal};
 use topoloom_core::plugin::{CallError, Description, Permissions, Requirements, grant};
+use topoloom_core::text;
 
 use super::file::PluginFile;
 use super::sandbox::{ProfileArg, Sandbox};
@@ -24,7 +25,6 @@ use crate::config::EntryConfig;
 use crate::discovery::revision;
 use crate::plugin::trust::TrustKeys;
 use crate::plugin::{Anatomy, Digest, LoadError, Needs, Plugin, anatomy};
-use crate::text;
 use config::Given;
 pub(in crate::cli) use document::Inspected;
 use signature::Signature;

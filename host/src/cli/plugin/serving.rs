@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_api::DiscoverySource;
 use topoloom_api::names::{CONTINUE_ANNOTATION, SERVE_ANNOTATION};
+use topoloom_core::text;
 
 use crate::cli::live::list;
 use crate::cli::output::parts::Plugin;
 use crate::cli::output::{Document, OutputArgs};
 use crate::cli::source::{annotate, get};
 use crate::cli::{ClusterArgs, print};
-use crate::text;
 
 /// Digits of a digest that tables show.
 const SHOWN: usize = 12;

@@ -13,7 +13,7 @@ use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
 
 use super::line::Line;
 use crate::cluster::Refusal;
-use crate::cluster::access::{Need, Place, Question, Right, Setting};
+use crate::manager::rights::{Need, Place, Question, Right, Setting};
 
 /// Questions under way at a time.
 const CONCURRENCY: usize = 8;

@@ -8,10 +8,10 @@ use serde_json::json;
 use topoloom_api::{HyperNode, discovery_source, hyper_node};
 
 use super::line::Line;
-use crate::cluster::access::{Extent, Setting};
 use crate::cluster::leases::{self, Held, Standing};
-use crate::cluster::writers::{self, Writer, Writers};
 use crate::cluster::{Reason, Refusal};
+use crate::manager::rights::{Extent, Setting};
+use crate::topology::writers::{self, Writer, Writers};
 
 /// The HyperNode that is never stored.
 const PROBE: &str = "topoloom-preflight";

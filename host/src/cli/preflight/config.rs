@@ -8,10 +8,12 @@ use topoloom_api::names::READ_ONLY_ANNOTATION;
 
 use super::line::Line;
 use super::wishes::{self, Said};
-use crate::cluster::{Reason, Refusal, client, writers};
+use crate::cluster::{Reason, Refusal, client};
 use crate::config::{Document, Load, Location, References};
-use crate::discovery::compat::{self, Made};
+use crate::discovery::compat;
 use crate::endpoints::Outside;
+use crate::topology::writers;
+use crate::topology::writers::Made;
 
 /// What is said about the switch of all writes.
 pub(super) const WRITES: &str = "writes";
@@ -33,7 +35,7 @@ pub(super) async fn look(client: &kube::Client, outside: &Outside, location: &Lo
     };
     let mut lines = Vec::new();
     let annotation = map.as_ref().and_then(|map| map.annotations().get(READ_ONLY_ANNOTATION));
-    if crate::text::says_yes(annotation.map(String::as_str)) {
+    if topoloom_core::text::says_yes(annotation.map(String::as_str)) {
         let found = format!("{READ_ONLY_ANNOTATION} on {location} stops all writes except leases");
         lines.push(Line::warn(WRITES, found, "topoloom read-only off"));
     }

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use crate::cli::executable;
 use crate::config::{Document, EntryConfig, PluginOrigin, References};
 use crate::delivery::Module;
-use crate::discovery::compat::{self, Made};
+use crate::discovery::compat;
 use crate::discovery::revision::{Host, prepare};
 use crate::endpoints::Outside;
 use crate::endpoints::vault::{Kind, Name};
 use crate::plugin::{Compiler, Runtime, StartError};
+use crate::topology::writers::Made;
 
 /// What plugins say of entries.
 #[derive(Debug, Default, PartialEq, Eq)]

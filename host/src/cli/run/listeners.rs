@@ -8,7 +8,8 @@ use clap::{ArgAction, Args};
 use crate::authorities;
 use crate::cli::options::{Given, VOLCANOS, values};
 use crate::cli::plugin::read_bounded;
-use crate::manager::options::{HealthListener, TlsFiles};
+use crate::manager::options::HealthListener;
+use crate::serving::tls::TlsFiles;
 
 const TLS: [&str; 3] = ["ca-cert-file", "tls-cert-file", "tls-private-key-file"];
 

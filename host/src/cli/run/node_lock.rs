@@ -16,8 +16,10 @@ use crate::cli::options::{Given, values};
 use crate::cli::plugin::read_bounded;
 use crate::config::duration;
 use crate::config::lock_resources::{self, LockResources};
-use crate::manager::options::{ExtenderOptions, Filter, LockOptions, ServingFiles, SweepMode};
+use crate::extender::{ExtenderOptions, Filter, ServingFiles};
+use crate::manager::options::LockOptions;
 use crate::nodelock::lock;
+use crate::nodelock::sweeper::SweepMode;
 
 const ADDRESS: &str = "extender-address";
 const CERTIFICATE: &str = "extender-tls-cert-file";

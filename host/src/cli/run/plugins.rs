@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueEnum};
 
 use crate::cli::options::{Given, values};
-use crate::cluster::access::Kept;
 use crate::cluster::client;
 use crate::config::size::{self, ByteSize};
+use crate::manager::rights::Kept;
 use crate::plugin::cache::{CacheKey, CacheOptions, DEFAULT_SIZE};
 use crate::plugin::trust::{Trust, TrustKeys, TrustOptions};
 

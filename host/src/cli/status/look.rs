@@ -14,10 +14,11 @@ use super::{Lease, Pod, Replica, Source, Status, StatusArgs, waits};
 use crate::cli::installation::Without;
 use crate::cli::live::list;
 use crate::cli::output::parts::Nodes;
-use crate::cluster::{Reason, Refusal, leases, writers};
+use crate::cluster::{Reason, Refusal, leases};
 use crate::config::Load;
 use crate::discovery::decide::NO_SUCH_LABEL;
 use crate::manager::election::Group;
+use crate::topology::writers;
 
 /// The chart's name for our pods, unless its values give another.
 const PODS: &str = "app.kubernetes.io/name=topoloom";
@@ -75,7 +76,7 @@ pub(super) async fn look(args: &StatusArgs) -> anyhow::Result<Status> {
     let map = maps.get_opt(&location.name).await.map_err(|error| Refusal::of(&error));
     if let Ok(Some(map)) = &map {
         let annotation = map.annotations().get(READ_ONLY_ANNOTATION);
-        status.read_only = Some(crate::text::says_yes(annotation.map(String::as_str)));
+        status.read_only = Some(topoloom_core::text::says_yes(annotation.map(String::as_str)));
     }
     let data = map.map(|map| map.map(|map| map.data.unwrap_or_default()));
     let load = data.map(|data| Load::from_data(data.as_ref(), &location.key));

@@ -134,7 +134,7 @@ fn sources(sources: &[Source]) -> Vec<Vec<String>> {
             source.nodes.map_or_else(none, |nodes| format!("{}/{}", nodes.covered, nodes.total)),
             source.groups.map_or_else(none, |groups| groups.to_string()),
             source.lag_seconds.map_or_else(none, ago),
-            crate::text::line(&source.message, 160),
+            topoloom_core::text::line(&source.message, 160),
         ]
     }));
     rows

@@ -1,7 +1,8 @@
 //! Hypernode specification 5 and 6, decisions H1 and H6: what a document means as a whole.
 
 use super::*;
-use crate::config::{Credentials, Load, Location, Standing};
+use crate::config::{Load, Location, Standing};
+use crate::endpoints::spec::Credentials;
 use std::collections::BTreeMap;
 use topoloom_core::plugin::{Amount, Limit};
 

@@ -1,7 +1,8 @@
 //! The plain fields of an entry: types, ranges, defaults.
 
 use super::*;
-use crate::config::{Compat, Credentials, Mode, SecretRef};
+use crate::config::{Compat, Mode};
+use crate::endpoints::spec::{Credentials, SecretRef};
 use std::time::Duration;
 use topoloom_api::discovery_source::OnRemoval;
 

@@ -1,12 +1,12 @@
 //! The larger parts of an entry: plugin, permissions, endpoints, limits, safety.
 
 use super::*;
-use crate::config::endpoint::{
-    AddressRule, CaBundle, Carrier, Endpoint, GivenTimeouts, Network, Redirects, Verification,
-};
 use crate::config::permissions::NodeNames;
 use crate::config::tuning::EmptyResult;
 use crate::config::{PluginOrigin, Profile};
+use crate::endpoints::spec::{
+    AddressRule, CaBundle, Carrier, Endpoint, GivenTimeouts, Network, Redirects, Verification,
+};
 use topoloom_core::plugin::{Amount, KeyPattern, Limit, Method, Setting};
 
 fn plugin(lines: &str) -> String {

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use topoloom_core::text;
 use topoloom_core::topology::plan::{Action, Step};
 
 use crate::discovery::decide::Decision;
-use crate::text;
 use crate::topology::apply::Outcome;
 use crate::topology::refusals::Refused;
 

@@ -13,8 +13,8 @@ use topoloom_api::names::FIELD_MANAGER;
 use topoloom_api::object_name;
 
 use super::{Base, Reports};
+use crate::cluster::Check;
 use crate::cluster::{Reason, Refusal};
-use crate::manager::health::Check;
 use crate::work::{Failure, Outcome, Work};
 
 /// How often an absent CRD is looked for.

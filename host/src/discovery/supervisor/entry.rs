@@ -10,7 +10,8 @@ use topoloom_core::plugin::rollout::{Event, Stage};
 use super::{Command, Supervisor, wake};
 use crate::config::EntryConfig;
 use crate::delivery::Offer;
-use crate::discovery::revision::{Refused, Revision};
+use crate::delivery::Refused;
+use crate::discovery::revision::Revision;
 use crate::endpoints::Bell;
 
 /// How often an entry is prepared again whose file may come.

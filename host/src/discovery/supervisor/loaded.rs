@@ -10,8 +10,8 @@ use super::state::{Report, integer};
 use super::swap::stage_word;
 use crate::cluster::events::Urgency;
 use crate::delivery::Offer;
+use crate::delivery::Refused;
 use crate::discovery::ready::seconds;
-use crate::discovery::revision::Refused;
 
 /// Everything that the sentence depends on.
 pub(super) struct Loaded<'a> {
@@ -180,7 +180,7 @@ impl Report {
             old.digest == digest.to_string()
                 && old.step == refused.step.as_str()
                 && old.reason == refused.reason.as_str()
-                && old.message == crate::text::clip(refused.message.clone(), super::state::EXAMPLE)
+                && old.message == topoloom_core::text::clip(refused.message.clone(), super::state::EXAMPLE)
         };
         if self.status.last_refusal.as_ref().is_some_and(said) {
             // The same once more is no news.
@@ -190,7 +190,7 @@ impl Report {
             digest: digest.to_string(),
             step: refused.step.as_str().to_owned(),
             reason: refused.reason.as_str().to_owned(),
-            message: crate::text::clip(refused.message.clone(), super::state::EXAMPLE),
+            message: topoloom_core::text::clip(refused.message.clone(), super::state::EXAMPLE),
             time: seconds(now),
         });
     }

@@ -13,8 +13,9 @@ use topoloom_core::topology::{Forest, Object};
 
 use super::swap::Done;
 use super::{Shared, Supervisor};
+use crate::delivery::Refused;
 use crate::discovery::decide::accept;
-use crate::discovery::revision::{Refused, Revision, call_failed, call_reason};
+use crate::discovery::revision::{Revision, call_failed, call_reason};
 use crate::discovery::shown;
 use crate::endpoints::Endpoints;
 use crate::plugin::{Plugin, Round};

@@ -10,6 +10,7 @@ use topoloom_api::discovery_source::{
     OnRemoval, PluginStatus, TierConflict, TierGroups,
 };
 use topoloom_core::plugin::Digest;
+use topoloom_core::text;
 use topoloom_core::topology::guard::{self, Bucket, Confirmation, Loss, Rule, Safety};
 
 use super::foreign::Foreign;
@@ -18,14 +19,14 @@ use super::wake::Drift;
 use crate::cluster::Reason as Cause;
 use crate::cluster::events::Urgency;
 use crate::cluster::pause;
+use crate::delivery;
 use crate::discovery::compat::Assumed;
 use crate::discovery::decide::Decision;
 use crate::discovery::ready::seconds;
-use crate::discovery::revision::{self, Revision};
-use crate::manager::hypernode::rival::Rival;
-use crate::text;
+use crate::discovery::revision::Revision;
 use crate::topology::apply::Outcome;
 use crate::topology::refusals::{Refusals, Refused};
+use crate::topology::rival::Rival;
 
 /// The longest message of a condition, in bytes; the schema has room for 32 KiB.
 const MESSAGE: usize = 8 << 10;
@@ -155,7 +156,7 @@ impl Report {
     }
 
     /// The plugin that serves refuses the configuration of the present entry.
-    pub(super) fn refused_entry(&mut self, refused: &revision::Refused) {
+    pub(super) fn refused_entry(&mut self, refused: &delivery::Refused) {
         let message = format!("{}; the last good version goes on", refused.message);
         self.set(refused.condition, false, refused.reason, message);
     }

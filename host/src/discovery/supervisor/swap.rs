@@ -17,8 +17,9 @@ use topoloom_core::topology::ResultHash;
 use super::Supervisor;
 use super::shadow::Shadow;
 use crate::cluster::events::Urgency;
+use crate::delivery::Refused;
 use crate::delivery::{Module, Offer};
-use crate::discovery::revision::{Refused, Revision, prepare};
+use crate::discovery::revision::{Revision, prepare};
 
 /// Pauses between attempts to store a module.
 const KEEP_AGAIN: Duration = Duration::from_secs(2);

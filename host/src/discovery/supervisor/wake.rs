@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use topoloom_core::snapshot::{Change, ColumnKey};
 
-use crate::discovery::nodes::Listener;
+use crate::cluster::nodes::Listener;
 use crate::topology::observe::Owner;
 
 /// Drift entries that are kept one by one; what is beyond still wakes.

@@ -10,6 +10,7 @@ use crate::cluster::Reason;
 use crate::cluster::gate::boot_time;
 use crate::manager::admin;
 use crate::manager::election::staged::Staged;
+use crate::topology::rival;
 
 const S: Duration = Duration::from_secs(1);
 
@@ -89,13 +90,13 @@ async fn r3_a_replica_that_leaves_a_lease_to_others_waits_for_nothing_of_its_gro
 }
 
 /// How the caches of a controller stand.
-type Caches = fn(&Check);
+type Caches = fn(&Slot);
 
 #[tokio::test]
 async fn r6_a_leader_is_ready_with_its_caches_and_a_follower_with_its_lease() {
     let starting: Caches = |_| {};
     let failing_from_the_start: Caches = |check| check.fail(&trouble());
-    let filled: Caches = Check::pass;
+    let filled: Caches = Slot::pass;
     let failing: Caches = |check| {
         check.pass();
         check.fail(&trouble());
@@ -330,4 +331,19 @@ async fn a_failure_that_was_not_repeated_is_over() {
     let (code, text) = ask(&health, "/readyz").await;
     assert_eq!(code, 200);
     assert!(text.contains("[+] caches ok\n"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_may_not_be_watched_are_one_line_in_the_log_whatever_their_names() {
+    let (client, asked) = crate::cluster::watches::staged::forbidding();
+    let (lines, _guard) = crate::log::heard::Lines::of_warnings();
+    let (sender, leads) = tokio::sync::watch::channel(rival::unknown());
+    let health = Health::default();
+    let names = ["vc-a".to_owned(), "vc-b".to_owned()].into();
+    let watched = rival::watch(client, names, sender, health.optional("volcano-lease").into());
+    let _ = tokio::time::timeout(Duration::from_secs(60), watched).await;
+    assert_eq!(*leads.borrow(), None, "a right that is missing stops nothing");
+    assert_eq!((lines.count("absent"), lines.count("")), (1, 1), "{}", lines.text());
+    let asked = asked.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(asked <= 2 * 11, "{asked} lists in a minute");
 }

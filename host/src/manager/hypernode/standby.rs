@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
+use crate::cluster::nodes::Interest;
 use crate::config::{EntryConfig, Load};
 use crate::delivery::{Offer, Subscription};
-use crate::discovery::nodes::Interest;
 use crate::discovery::revision::{Revision, prepare};
 use crate::discovery::supervisor::Shared;
 

@@ -14,8 +14,8 @@ async fn a_rule_that_is_missing_is_one_line_per_kind_and_few_lists() {
             topoloom_core::nodelock::needs::Backend::known().into(),
             prometheus_client::metrics::histogram::Histogram::new([]),
         )),
-        nodes: health.check("lock-nodes"),
-        pods: health.check("lock-pods"),
+        nodes: health.check("lock-nodes").into(),
+        pods: health.check("lock-pods").into(),
     };
     let (client, asked) = forbidding();
     let (lines, _guard) = Lines::of_warnings();

@@ -5,9 +5,11 @@
 
 use prometheus_client::registry::Registry;
 
-use super::{RoundMetrics, SettingMetrics, WriteMetrics, process};
+use super::{SettingMetrics, process};
 use crate::cluster::requests;
+use crate::discovery::metrics::RoundMetrics;
 use crate::manager::election;
+use crate::topology::metrics::WriteMetrics;
 use crate::{endpoints, plugin, work};
 
 /// What the process counts, whatever controllers run.

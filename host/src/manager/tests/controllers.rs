@@ -1,10 +1,10 @@
 use std::sync::Mutex;
 
 use futures::FutureExt;
+use topoloom_core::queue::Decision;
 
 use super::*;
 use crate::manager::election::staged::Staged;
-use topoloom_core::queue::Decision;
 
 fn runs() -> Initialized {
     Initialized::Runs(Box::new(|stop| {

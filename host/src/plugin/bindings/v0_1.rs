@@ -7,12 +7,12 @@ mod requirements;
 mod weigh;
 
 use topoloom_core::plugin::{Answer, CallError, Description, Failure, Problem, Requirements};
+use topoloom_core::text;
 use wasmtime::component::{HasSelf, Linker, Resource};
 use wasmtime::{Engine, Store};
 
 use super::super::call::{NoAnswer, Round};
 use super::super::guest::Guest;
-use crate::text;
 
 pub(in super::super) use generated::PluginPre;
 

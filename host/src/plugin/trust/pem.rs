@@ -73,7 +73,7 @@ fn keys(text: &str, wanted: &'static str, prefix: &[u8], cure: &'static str) -> 
         let begin = line.strip_prefix("-----BEGIN ").and_then(|line| line.strip_suffix("-----"));
         let label = begin.ok_or(PemError::Outside(number))?;
         if label != wanted {
-            let found = crate::text::line(label, SHOWN);
+            let found = topoloom_core::text::line(label, SHOWN);
             return Err(PemError::Label { line: number, found, wanted, cure });
         }
         let end = format!("-----END {wanted}-----");

@@ -30,7 +30,7 @@ impl<'a> Statement<'a> {
             // Without blanks and line ends two statements never have the same message.
             let is_word = (1..=WORD).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_graphic());
             if !is_word {
-                return Err(TrustError::Word { what, value: crate::text::line(value, COMPLAINT) });
+                return Err(TrustError::Word { what, value: topoloom_core::text::line(value, COMPLAINT) });
             }
         }
         Ok(Self { name, version, digest })
@@ -71,11 +71,11 @@ impl SignatureFile {
         if bytes.len() > MAX_SIGNATURE_FILE {
             return Err(TrustError::TooLarge { size: bytes.len() });
         }
-        let malformed = |cause: String| TrustError::Malformed { cause: crate::text::line(&cause, COMPLAINT) };
+        let malformed = |cause: String| TrustError::Malformed { cause: topoloom_core::text::line(&cause, COMPLAINT) };
         let text = std::str::from_utf8(bytes).map_err(|error| malformed(error.to_string()))?;
         let file: Self = serde_saphyr::from_str(text).map_err(|error| malformed(error.to_string()))?;
         // They are repeated in messages.
-        let clean = |text: String| crate::text::line(&text, COMPLAINT);
+        let clean = |text: String| topoloom_core::text::line(&text, COMPLAINT);
         Ok(Self { digest: clean(file.digest), key: clean(file.key), ..file })
     }
 

@@ -6,7 +6,8 @@ use topoloom_core::nodelock::{Retry, Takeover};
 
 use super::rules::check;
 use super::*;
-use crate::manager::options::{Filter, SweepMode};
+use crate::extender::Filter;
+use crate::nodelock::sweeper::SweepMode;
 
 #[test]
 fn a3_r14_how_long_a_lock_lasts_has_its_range_and_gos_grammar() {

@@ -1,7 +1,8 @@
 //! Grammars, ranges, and the rules across flags, one test per row of the specification.
 
 use super::*;
-use crate::manager::options::{Election, Rate, TlsFiles};
+use crate::manager::options::{Election, Rate};
+use crate::serving::tls::TlsFiles;
 
 /// One flag with values that it takes and values that it refuses, with words of the refusal.
 pub(super) fn check(flag: &str, good: &[&str], bad: &[&str], wanted: &str) {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::model::{Endpoint, Location, Trigger};
+use topoloom_core::text;
 
 use super::document::{AskedEndpoint, Inspected, Producer, RefusedFor, Requires, Start};
 use super::{Report, Wishes};
 use crate::cli::print;
-use crate::text;
 
 /// The longest description of an endpoint, in bytes: some URLs and paths.
 const ENDPOINT: usize = 2 << 10;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use topoloom_core::plugin::{Answer, Answered, CallError, Limit, Transfer};
+use topoloom_core::text;
 use topoloom_core::topology::{
     Coverage, Diagnostic, Group, LabelOperator, LabelRequirement, LabelSelector, Members, Subject, Topology,
 };
@@ -14,7 +15,6 @@ use topoloom_core::topology::{
 use super::bounds::{at_most, invalid, short};
 use super::generated::topoloom::discovery::types;
 use super::wit;
-use crate::text;
 
 /// The longest detail of a diagnostic that is kept, in bytes.
 const DETAIL: usize = 1 << 10;

@@ -1,12 +1,13 @@
-//! Three files, and a client that looks at what the server shows.
+//! The health page over HTTPS: three files, and a client that looks at what the server shows.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{ServerName, UnixTime};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,11 +15,11 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use topoloom_simulator::{Authority, Validity};
 
-use super::*;
 use crate::manager::admin;
 use crate::manager::health::Health;
-use crate::manager::server::Server;
 use crate::manager::tasks::Tasks;
+use crate::serving::Server;
+use crate::serving::tls::{TlsFiles, server};
 
 /// The three files in a folder of their own.
 struct Files {

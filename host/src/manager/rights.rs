@@ -7,9 +7,9 @@ use std::fmt;
 
 use topoloom_core::controllers::{EXTENDER, HYPER_NODE, NODELOCK_SWEEPER, Selection};
 
+use super::election::Group;
 use crate::config::References;
-use crate::manager::election::Group;
-use crate::manager::options::SweepMode;
+use crate::nodelock::sweeper::SweepMode;
 
 /// Where Events about objects of the whole cluster live.
 const EVENTS_NAMESPACE: &str = "default";

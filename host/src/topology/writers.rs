@@ -11,12 +11,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use topoloom_api::HyperNode;
 use topoloom_api::names::{FIELD_MANAGER, SOURCE_LABEL};
+use topoloom_core::topology::Object;
 
-use super::Refusal;
-use super::leases::{Held, Standing};
-use super::single;
-use crate::discovery::compat::Made;
-use crate::topology::convert;
+use super::convert;
+use crate::cluster::leases::{Held, Standing};
+use crate::cluster::{Refusal, single};
 
 /// How long ago a change counts. What Volcano wrote before we took over stays in the lists of managers for ever.
 const LATELY: SignedDuration = SignedDuration::from_mins(10);
@@ -44,6 +43,24 @@ pub struct Writers {
     /// Volcano's controller, whenever that was, with the objects that nothing of ours has written. Where it runs beside
     /// Volcano's other controllers no lease says that it does, and on a quiet cluster it writes nothing for days.
     pub volcanos: Vec<Writer>,
+}
+
+/// An object of a source, and whether another program made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// Its name.
+    pub name: Box<str>,
+    /// Another program wrote it before us, or in our place.
+    pub by_others: bool,
+}
+
+impl Made {
+    /// What an object tells.
+    #[must_use]
+    pub fn of(object: &Object) -> Self {
+        let by_others = object.group_id.is_none() || !object.shared_labels.is_empty();
+        Self { name: (*object.name).into(), by_others }
+    }
 }
 
 /// Leases of these names that somebody holds, in whichever namespace; and why not all of them could be seen, if so.

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use self::seats::{Seat, Seats};
 
 mod seats;
+pub mod tls;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);

@@ -19,8 +19,8 @@ use kube::api::PartialObjectMeta;
 use tokio::sync::{Notify, watch};
 use topoloom_core::snapshot::{Change, ColumnKey, NodeMeta, Store, View};
 
-use crate::cluster::watches::{self, Config, Event};
-use crate::manager::health::Check;
+use super::check::Check;
+use super::watches::{self, Config, Event};
 
 /// Nodes per page of a list: 500 nodes are about half a megabyte of metadata, so a relist of any cluster stays small.
 const PAGE: u32 = 500;

@@ -18,9 +18,9 @@ use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::cluster::Check;
 use crate::cluster::watches::{self, Config, Event};
 use crate::cluster::{Reason, Refusal, single};
-use crate::manager::health::Check;
 
 /// The leases that the stand-alone process has unless somebody named its release or its lease otherwise: where no chart
 /// named it, and in Volcano's own chart.
@@ -79,7 +79,7 @@ impl Seen {
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         let is_same = version == self.version;
         self.version = version;
-        self.holder = crate::text::holder(spec.holder_identity.as_deref().unwrap_or_default());
+        self.holder = topoloom_core::text::holder(spec.holder_identity.as_deref().unwrap_or_default());
         if self.holder.is_empty() {
             self.until = None;
         } else if !is_same {
@@ -230,21 +230,6 @@ mod tests {
             "spec": {"holderIdentity": holder, "leaseDurationSeconds": 20},
         }))
         .unwrap()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn leases_that_may_not_be_watched_are_one_line_in_the_log_whatever_their_names() {
-        let (client, asked) = crate::cluster::watches::staged::forbidding();
-        let (lines, _guard) = crate::log::heard::Lines::of_warnings();
-        let (rival, leads) = watch::channel(unknown());
-        let health = crate::manager::health::Health::default();
-        let names = ["vc-a".to_owned(), "vc-b".to_owned()].into();
-        let watched = super::watch(client, names, rival, health.optional("volcano-lease"));
-        let _ = tokio::time::timeout(Duration::from_secs(60), watched).await;
-        assert_eq!(*leads.borrow(), None, "a right that is missing stops nothing");
-        assert_eq!((lines.count("absent"), lines.count("")), (1, 1), "{}", lines.text());
-        let asked = asked.load(std::sync::atomic::Ordering::SeqCst);
-        assert!(asked <= 2 * 11, "{asked} lists in a minute");
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::any::Any;
 /// Whether the value of an annotation that is a switch says yes. Whoever sets it in a hurry writes `True`, `yes` or `1`;
 /// only nothing and `false` say no.
 #[must_use]
-pub(crate) fn says_yes(value: Option<&str>) -> bool {
+pub fn says_yes(value: Option<&str>) -> bool {
     value.map(str::trim).is_some_and(|value| !value.is_empty() && !value.eq_ignore_ascii_case("false"))
 }
 
 /// The text on one line of at most `max` bytes: whatever could move a cursor, end a line or turn the direction of
 /// writing is escaped.
 #[must_use]
-pub(crate) fn line(text: &str, max: usize) -> String {
+pub fn line(text: &str, max: usize) -> String {
     let mut line = String::with_capacity(text.len().min(max));
     for c in text.chars() {
         let before = line.len();
@@ -36,7 +36,7 @@ const WORD: usize = 100;
 /// A word that a person says in an annotation or an entry, where a hash or a digest is expected: fit for a log, and as good as it was,
 /// since what is too long is neither.
 #[must_use]
-pub(crate) fn word(text: &str) -> String {
+pub fn word(text: &str) -> String {
     line(text, WORD)
 }
 
@@ -45,13 +45,13 @@ const HOLDER: usize = 300;
 
 /// The holder of a lease, as it calls itself: every client that may write the lease may write any text there.
 #[must_use]
-pub(crate) fn holder(text: &str) -> String {
+pub fn holder(text: &str) -> String {
     line(text, HOLDER)
 }
 
 /// What a panic says, on one line and of bounded length.
 #[must_use]
-pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> String {
+pub fn of_panic(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     line(text.unwrap_or("something that is no text"), 1000)
 }
@@ -59,7 +59,7 @@ pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> String {
 /// The whole text as one word of a shell: within quotes as it is, or with escapes where a terminal would act on it (`$'…'`, POSIX
 /// Issue 8, 2.2.4; known to bash, zsh, ksh and busybox).
 #[must_use]
-pub(crate) fn shell_word(text: &str) -> String {
+pub fn shell_word(text: &str) -> String {
     if !text.chars().any(is_unsafe) {
         return format!("'{}'", text.replace('\'', r"'\''"));
     }
@@ -79,7 +79,7 @@ pub(crate) fn shell_word(text: &str) -> String {
 
 /// The text, cut to at most `max` bytes and the sign that something is missing.
 #[must_use]
-pub(crate) fn clip(mut text: String, max: usize) -> String {
+pub fn clip(mut text: String, max: usize) -> String {
     if text.len() > max {
         let end = (0..=max).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         text.truncate(end);
@@ -130,6 +130,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a real shell judges what is written for one")]
     fn a_shell_makes_of_a_word_what_it_was() {
         for text in ["", "a'b c", "$(id) `id` \\", "a\nb\t'\u{1b}[31m1\u{202e}é\\ 7", "\u{1}1\u{7f}"] {
             let word = shell_word(text);

@@ -1,12 +1,21 @@
 //! The certificate of the health server, from three PEM files (`node-lock-and-bind.md` B5 and B10), and how PEM files are read.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::options::TlsFiles;
+/// PEM files of the health server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Authorities.
+    pub authorities: PathBuf,
+    /// The certificate and its chain.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +67,3 @@ pub(crate) fn certificates(flag: &'static str, path: &Path) -> Result<Vec<Certif
     }
     Ok(all)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,259 @@
+//! What is counted of sources: their rounds, and the plugins that serve them. Labels come from closed sets only.
+
+mod swaps;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use topoloom_core::plugin::rollout::{Rollout, Step};
+
+use self::swaps::SwapMetrics;
+
+/// One source. The set of sources is closed by the configuration; a source that is gone is removed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SourceLabels {
+    source: String,
+}
+
+/// One source and how its round ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RoundLabels {
+    source: String,
+    outcome: &'static str,
+}
+
+/// Rounds of sources.
+#[derive(Debug, Clone)]
+pub struct RoundMetrics {
+    rounds: Family<RoundLabels, Counter>,
+    seconds: Family<SourceLabels, Histogram>,
+    nodes: Family<SourceLabels, Gauge>,
+    existing: Family<SourceLabels, Gauge>,
+    groups: Family<SourceLabels, Gauge>,
+    held: Family<SourceLabels, Gauge>,
+    drift: Family<SourceLabels, Counter>,
+    crashes: Family<SourceLabels, Counter>,
+    name_conflicts: Family<SourceLabels, Gauge>,
+    second_writer: Family<SourceLabels, Gauge>,
+    interval: Family<SourceLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    swaps: SwapMetrics,
+    /// Which outcomes each source has had, so that its series can end.
+    outcomes: Arc<Mutex<BTreeMap<String, BTreeSet<&'static str>>>>,
+}
+
+/// From half a millisecond (an unchanged round of a small cluster) to half a minute (a slow fabric manager).
+const ROUND_BUCKETS: [f64; 10] = [0.0005, 0.002, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0];
+
+impl RoundMetrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            rounds: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(ROUND_BUCKETS)),
+            nodes: Family::default(),
+            existing: Family::default(),
+            groups: Family::default(),
+            held: Family::default(),
+            drift: Family::default(),
+            crashes: Family::default(),
+            name_conflicts: Family::default(),
+            second_writer: Family::default(),
+            interval: Family::default(),
+            swaps: SwapMetrics::register(registry),
+            outcomes: Arc::default(),
+        };
+        registry.register("rounds", "Rounds by source and outcome", metrics.rounds.clone());
+        registry.register_with_unit(
+            "round",
+            "Time of a round from its start to its last write",
+            Unit::Seconds,
+            metrics.seconds.clone(),
+        );
+        registry.register("nodes_covered", "Existing Nodes with a place in the applied result", metrics.nodes.clone());
+        registry.register("nodes", "Existing Nodes at the last decision about the source", metrics.existing.clone());
+        registry.register("groups", "HyperNodes of the applied result", metrics.groups.clone());
+        registry.register("held", "1 while a result waits for confirmation", metrics.held.clone());
+        registry.register("drift", "Objects of the source that another program changed", metrics.drift.clone());
+        registry.register(
+            "source_crashes",
+            "Crashes of the tasks of the source, each a defect of the host; the source is restarted",
+            metrics.crashes.clone(),
+        );
+        registry.register(
+            "name_conflicts",
+            "Fixed names of the source that are taken by objects of other owners",
+            metrics.name_conflicts.clone(),
+        );
+        registry.register(
+            "second_writer",
+            "1 while another program writes the objects of the source, so that this one does not",
+            metrics.second_writer.clone(),
+        );
+        registry.register_with_unit(
+            "source_interval",
+            "The pause between two rounds of a source with a timer; a source that only reacts to changes has none",
+            Unit::Seconds,
+            metrics.interval.clone(),
+        );
+        metrics
+    }
+
+    /// A round ended.
+    pub fn round(&self, source: &str, outcome: &'static str, seconds: f64) {
+        self.rounds.get_or_create(&RoundLabels { source: source.to_owned(), outcome }).inc();
+        self.outcomes().entry(source.to_owned()).or_default().insert(outcome);
+        self.seconds.get_or_create(&SourceLabels { source: source.to_owned() }).observe(seconds);
+    }
+
+    /// A plugin took over; `back`: the one before it was taken back.
+    pub fn swapped(&self, source: &str, back: bool) {
+        self.swaps.swapped(source, back);
+    }
+
+    /// A plugin was refused at a step.
+    pub fn refused(&self, source: &str, step: Step) {
+        self.swaps.refused(source, step);
+    }
+
+    /// What serves a source.
+    pub fn serves(&self, source: &str, plugin: &str, version: &str, digest: &str) {
+        self.swaps.serves(source, plugin, version, digest);
+    }
+
+    /// A round had a sound result.
+    pub fn succeeded(&self, source: &str, at: jiff::Timestamp) {
+        self.swaps.succeeded(source, at);
+    }
+
+    /// What is in force.
+    pub fn in_force(&self, source: &str, nodes: usize, groups: usize) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.nodes.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
+        self.groups.get_or_create(&labels).set(i64::try_from(groups).unwrap_or(i64::MAX));
+    }
+
+    /// How many Nodes there are: what coverage is compared with.
+    pub fn nodes(&self, source: &str, nodes: usize) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.existing.get_or_create(&labels).set(i64::try_from(nodes).unwrap_or(i64::MAX));
+    }
+
+    /// Whether a result waits.
+    pub fn held(&self, source: &str, held: bool) {
+        self.held.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(held));
+    }
+
+    /// Somebody else changed an object.
+    pub fn drift(&self, source: &str) {
+        self.drift.get_or_create(&SourceLabels { source: source.to_owned() }).inc();
+    }
+
+    /// A source begins: that it never crashed is a number too, from which a rate can be told.
+    pub fn begins(&self, source: &str) {
+        let _ = self.crashes.get_or_create(&SourceLabels { source: source.to_owned() });
+    }
+
+    /// A task of a source crashed.
+    pub fn crashed(&self, source: &str) {
+        self.crashes.get_or_create(&SourceLabels { source: source.to_owned() }).inc();
+    }
+
+    /// Names that objects of others have.
+    pub fn name_conflicts(&self, source: &str, conflicts: usize) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.name_conflicts.get_or_create(&labels).set(i64::try_from(conflicts).unwrap_or(i64::MAX));
+    }
+
+    /// Whether nothing is written, because another program writes.
+    pub fn second_writer(&self, source: &str, fight: bool) {
+        self.second_writer.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(fight));
+    }
+
+    /// The pause between two rounds, where time alone starts one.
+    pub fn interval(&self, source: &str, timer: Option<Duration>) {
+        let labels = SourceLabels { source: source.to_owned() };
+        match timer {
+            Some(pause) => {
+                self.interval.get_or_create(&labels).set(pause.as_secs_f64());
+            }
+            None => {
+                self.interval.remove(&labels);
+            }
+        }
+    }
+
+    /// How the plugin stands: whether it is in quarantine, and whether another one waits for a person.
+    pub fn rollout(&self, source: &str, rollout: &Rollout) {
+        self.swaps.rollout(source, rollout);
+    }
+
+    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    pub(crate) fn examples(&self, any: &'static str) {
+        self.round(any, any, 0.0);
+        self.in_force(any, 0, 0);
+        self.nodes(any, 0);
+        self.held(any, false);
+        self.drift(any);
+        self.begins(any);
+        self.name_conflicts(any, 0);
+        self.second_writer(any, false);
+        self.interval(any, Some(Duration::ZERO));
+        self.swaps.examples(any);
+    }
+
+    /// A source is gone: its series end.
+    pub fn forget(&self, source: &str) {
+        let labels = SourceLabels { source: source.to_owned() };
+        for outcome in self.outcomes().remove(source).unwrap_or_default() {
+            self.rounds.remove(&RoundLabels { source: source.to_owned(), outcome });
+        }
+        self.seconds.remove(&labels);
+        self.nodes.remove(&labels);
+        self.existing.remove(&labels);
+        self.groups.remove(&labels);
+        self.held.remove(&labels);
+        self.drift.remove(&labels);
+        self.crashes.remove(&labels);
+        self.name_conflicts.remove(&labels);
+        self.second_writer.remove(&labels);
+        self.interval.remove(&labels);
+        self.swaps.forget(source);
+    }
+
+    fn outcomes(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<&'static str>>> {
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_source_with_a_timer_has_an_interval() {
+        let mut registry = Registry::default();
+        let metrics = RoundMetrics::register(&mut registry);
+        let shown = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            let series = text.lines().filter(|line| line.starts_with("source_interval_seconds{"));
+            series.map(str::to_owned).collect::<Vec<_>>()
+        };
+        metrics.interval("label", None);
+        metrics.interval("ufm", Some(Duration::from_secs(90)));
+        assert_eq!(shown(), ["source_interval_seconds{source=\"ufm\"} 90.0"]);
+        // Another plugin of the source has no timer.
+        metrics.interval("ufm", None);
+        assert_eq!(shown(), [""; 0]);
+        metrics.interval("ufm", Some(Duration::from_secs(90)));
+        metrics.forget("ufm");
+        assert_eq!(shown(), [""; 0]);
+    }
+}
