@@ -4,7 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use topoloom::config;
 use topoloom::delivery::Module;
-use topoloom::discovery::revision::{Host, Refused, Revision, call_reason, prepare};
+use topoloom::delivery::Refused;
+use topoloom::discovery::revision::{Host, Revision, call_reason, prepare};
 use topoloom::endpoints::vault::Vault;
 use topoloom::endpoints::{Outside, Tape};
 use topoloom::plugin::Round;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use topoloom::config;
 use topoloom::config::{EntryConfig, PluginOrigin, PluginRef};
+use topoloom::delivery::Refused;
 use topoloom::delivery::unpack::{UNPACKED, pack};
 use topoloom::delivery::{Delivery, Module, Offer, Sites};
-use topoloom::discovery::revision::{Host, Refused, prepare};
+use topoloom::discovery::revision::{Host, prepare};
 use topoloom::endpoints::Outside;
 use topoloom::plugin::{Compiler, Metrics, Options, Runtime};
 use topoloom_api::condition::Reason;
