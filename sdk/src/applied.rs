@@ -1,10 +1,10 @@
-//! What this source wrote before, as it is in the cluster now: where stable groups start from after a restart.
+//! The objects of this source, as they are in the cluster now. After a restart, keep identities stable with them.
 
 use std::marker::PhantomData;
 
 pub use crate::bindings::topoloom::discovery::applied::AppliedGroup;
 
-/// The objects of this source. Asking for them costs their text; who never asks never pays.
+/// The objects of this source. Reading them copies their text into the guest; a plugin that never reads them pays nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct Applied<'a> {
     #[cfg(not(target_arch = "wasm32"))]

@@ -1,7 +1,7 @@
-//! What wit-bindgen makes of `wit/discovery-0.1.0`: the types of the interface, and the glue to and from the host.
+//! The code that wit-bindgen generates from `wit/discovery-0.1.0`: types of the interface, and the glue to the host.
 //!
-//! The crate re-exports the types under friendlier paths. The functions in here exist on wasm only; natively each of
-//! them would panic, so nothing calls them there.
+//! The crate re-exports the types under shorter paths. The functions exist on wasm only; natively each of them would
+//! panic, so nothing calls them there.
 
 #![allow(
     unsafe_code,

@@ -1,4 +1,4 @@
-//! From the JSON text of a configuration to a typed one, with the place of every mistake.
+//! Reads the JSON text of a configuration into a type, and reports the place of every mistake.
 
 use serde::de::DeserializeOwned;
 use std::fmt;
@@ -7,8 +7,8 @@ use crate::Problem;
 
 /// A configuration that can be read from JSON. Every `serde::Deserialize` type is one.
 ///
-/// Serde stops at the first mistake. A configuration that people write by hand deserves all of them at once: such a
-/// type implements this trait itself, usually over [`crate::json::Value`], and collects.
+/// Serde stops at the first mistake. A configuration that people write by hand should report all of them at
+/// once: such a type implements this trait itself, usually over [`crate::json::Value`], and collects them.
 pub trait FromJson: Sized {
     /// Reads the text of a JSON object.
     ///
@@ -30,7 +30,7 @@ impl<T: DeserializeOwned> FromJson for T {
 }
 
 impl Problem {
-    /// A mistake at a path such as `networkTopologyTypes.gpu[2].nodeLabel`; an empty path means the whole.
+    /// A mistake at a path such as `networkTopologyTypes.gpu[2].nodeLabel`; an empty path means the whole configuration.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }

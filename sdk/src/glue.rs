@@ -1,4 +1,4 @@
-//! Between the exported functions and the trait: configuration, panic reports, and nothing else.
+//! Connects the exported functions with the trait: reads the configuration and reports panics.
 
 #[cfg(target_arch = "wasm32")]
 use crate::bindings::{exports::topoloom::discovery::discoverer::Round, topoloom::discovery::nodes::Snapshot};

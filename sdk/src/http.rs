@@ -1,14 +1,14 @@
 //! Endpoints by name, never by URL: the host knows the address, adds the credential and follows no redirect.
 //!
-//! A status outside 200 to 299 is not an error here. [`Response::success`] turns it into the [`Failure`] that the host
-//! understands: credentials refused, or the other side is wrong, with the pause it asked for.
+//! A status outside 200 to 299 is not an error here. [`Response::success`] turns it into a [`Failure`] for the
+//! host: the credential is refused, or the server is at fault, with the pause that it asked for.
 
 use std::io;
 
 pub use crate::bindings::topoloom::discovery::http::{Error, Request};
 use crate::{Credential, Failure, Method, UpstreamFailure};
 
-/// Pieces of a body are this long at most: large enough that crossing into the host costs nothing beside the copy.
+/// Pieces of a body are this long at most: so large that a call of the host costs little beside the copy.
 const PIECE: u32 = 256 * 1024;
 
 /// The endpoints that the operator granted.
@@ -30,11 +30,11 @@ impl<'a> Http<'a> {
         Self { source, of: std::marker::PhantomData }
     }
 
-    /// Sends a request; its answer's body is still on its way.
+    /// Sends a request. Returns with the head of the answer; the body follows.
     ///
     /// # Errors
     ///
-    /// Not granted, no connection, out of time. `?` turns it into the [`Failure`] of the round.
+    /// Not granted, no connection, timeout. `?` turns it into the [`Failure`] of the round.
     pub fn send(&self, request: &Request) -> Result<Response, Error> {
         #[cfg(target_arch = "wasm32")]
         let body = crate::bindings::topoloom::discovery::http::send(request)?;
@@ -65,7 +65,7 @@ impl Request {
         Self { endpoint, method: Method::Get, path_and_query, headers: Vec::new(), body: None }
     }
 
-    /// Adds a header. `Authorization`, `Cookie` and their like belong to the host.
+    /// Adds a header. The host refuses `Authorization`, `Cookie` and similar headers: it sets them itself.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -85,7 +85,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// The status. Redirects and refusals arrive here too.
+    /// The status, also of redirects and refusals.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.body.status()
@@ -102,12 +102,12 @@ impl Response {
     /// # Errors
     ///
     /// 401 and 403 are [`Failure::Unauthorized`]; everything else is [`Failure::Upstream`], with `Retry-After` where
-    /// the other side gave it in seconds.
+    /// the server gave it in seconds.
     pub fn success(self) -> Result<Self, Failure> {
         match self.status() {
             200..=299 => Ok(self),
             status @ (401 | 403) => Err(Failure::Unauthorized(format!("status {status}"))),
-            // Nobody asked whether something changed, so nobody has what did not.
+            // The request had no condition, so there is no earlier answer that a 304 could refer to.
             304 => Err(Failure::upstream("status 304 to a request that did not ask for it")),
             status @ 300..=399 => {
                 let target = self.header("location").unwrap_or_default();
@@ -147,7 +147,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What happened, for people.
+/// The error as a message.
 fn words(error: Error) -> String {
     match error {
         Error::Denied(reason) => format!("denied: {reason}"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_on_its_way_is_read_as_it_comes_and_may_break_off() {
+    fn a_body_is_read_as_it_arrives_and_may_break_off() {
         struct Broken;
         impl io::Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -1,8 +1,9 @@
-//! JSON for two needs that derived types do not serve: documents of a hundred megabytes, and documents that people
-//! write by hand.
+//! JSON for two cases where derived types do not fit: documents of a hundred megabytes, and documents that people write
+//! by hand.
 //!
-//! [`Elements`] hands out the elements of one large array one by one, [`Members`] the members of one of them. [`Value`] keeps the order of keys and knows
-//! nothing better than what was written, so that a reader can be lenient and still report every mistake with its path.
+//! [`Elements`] returns the elements of one large array one by one, [`Members`] the members of one of them. [`Value`] keeps
+//! the order of keys and every value as it was written, so that a reader can be lenient and still report every mistake
+//! with its path.
 
 mod elements;
 mod members;
@@ -29,21 +30,21 @@ pub enum Value {
     String(String),
     /// An array
     Array(Vec<Value>),
-    /// An object; a key that is written twice is in it twice
+    /// An object; a key that occurs twice is in it twice
     Object(Vec<(String, Value)>),
 }
 
 impl Value {
-    /// Reads a text, without the detour through paths: a text that is no JSON has none.
+    /// Reads a text. Faster than [`crate::FromJson`], since the problem of a text that is not JSON needs no path.
     ///
     /// # Errors
     ///
-    /// The one problem of a text that is no JSON, with line and column.
+    /// The problem of a text that is not JSON, with line and column.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         serde_json::from_str(text).map_err(|error| vec![Problem::new("", error.to_string())])
     }
 
-    /// What a user would call it, for messages.
+    /// The kind of value, in words for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

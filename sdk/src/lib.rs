@@ -1,10 +1,9 @@
 //! Write a topology discoverer for topoloom: one trait, one macro, one `.wasm` file.
 //!
-//! A discoverer is three functions of their arguments. It says who it is ([`Discoverer::describe`]), what a
-//! configuration needs ([`Discoverer::configure`]) and how the nodes are wired right now ([`Discoverer::discover`]).
-//! It has no clock, no file and no socket: nodes come as columns, services as named endpoints, and what must survive a
-//! round travels in its state. The host names objects, compares with the cluster and writes; a discoverer only speaks
-//! of groups with identities.
+//! A discoverer is three pure functions. [`Discoverer::describe`] identifies it, [`Discoverer::configure`] says what a
+//! configuration needs, and [`Discoverer::discover`] says how the nodes are wired now. It has no clock, no file and no
+//! socket: nodes come as columns, services as named endpoints, and data for the next round goes into its state. The host
+//! names objects, compares them with the cluster and writes them; a discoverer only returns groups with identities.
 //!
 //! ```
 //! use topoloom_sdk::prelude::*;
@@ -50,14 +49,14 @@
 //!
 //! Build with `cargo build --release --target wasm32-unknown-unknown` (a `cdylib`) and wrap the module into a component with
 //! `wasm-tools component new`; `docs/vendors/first-plugin.md` in the repository has every step, from the `Cargo.toml` to
-//! the entry of the operator; `docs/vendors/http.md` is about endpoints. What the code never calls does not stand in the
-//! component's import list, so this list says what a discoverer can do.
+//! the entry of the operator; `docs/vendors/http.md` is about endpoints. An import that the code never calls is not in the
+//! component's import list, so the list shows what a discoverer can do.
 //!
 //! On wasm the crate brings an allocator that is smaller and faster than the usual one; with `default-features = false` a
 //! plugin uses its own.
 //!
-//! The crate never retries, never hides a failure and holds no global state. A panic reaches the host's log with its
-//! message and place; the call ends, the next one starts in a fresh instance.
+//! The crate never retries, never hides a failure and has no global state. A panic ends the call and is in the host's log
+//! with its message and place; the next call starts in a fresh instance.
 
 #[cfg(all(target_arch = "wasm32", feature = "allocator"))]
 #[global_allocator]
@@ -101,36 +100,36 @@ pub mod prelude {
     };
 }
 
-/// A discoverer: three functions of their arguments. Export it with [`topoloom_plugin!`].
+/// A discoverer: three pure functions. Export it with [`topoloom_plugin!`].
 pub trait Discoverer {
-    /// The configuration. Everything that derives `serde::Deserialize` will do; implement [`FromJson`] yourself to
-    /// report several mistakes at once.
+    /// The configuration. Any type that derives `serde::Deserialize` is enough; implement [`FromJson`] yourself to report
+    /// several mistakes at once.
     type Config: FromJson;
 
-    /// Who this is. Constant.
+    /// Name, version and vendor. Constant.
     fn describe() -> Description;
 
-    /// What this configuration needs: node columns, endpoints, and what starts a round.
+    /// What this configuration needs: node columns, endpoints, and the triggers that start a round.
     ///
     /// # Errors
     ///
-    /// Every mistake of the configuration, each with its path. The last good configuration stays in force.
+    /// Every mistake of the configuration, each with its path. The last valid configuration stays active.
     fn configure(config: &Self::Config) -> Result<Requirements, Vec<Problem>>;
 
     /// One round.
     ///
     /// # Errors
     ///
-    /// Why there is no answer. What is in force stays in force: prefer this over an answer that lacks something.
+    /// Why there is no answer. The active topology stays: prefer this over an incomplete answer.
     fn discover(config: &Self::Config, input: &Input<'_>) -> Result<Answer, Failure>;
 }
 
-/// What one round can see.
+/// The input of one round.
 #[derive(Debug)]
 pub struct Input<'a> {
     /// The nodes of the cluster.
     pub nodes: Nodes<'a>,
-    /// What this source wrote before, as it is in the cluster now.
+    /// The objects of this source, as they are in the cluster now.
     pub applied: Applied<'a>,
     /// The endpoints that the operator granted.
     pub http: Http<'a>,
@@ -148,7 +147,7 @@ macro_rules! topoloom_plugin {
             const fn is_a_discoverer<T: $crate::Discoverer>() {}
             is_a_discoverer::<$discoverer>();
 
-            // Native test binaries may hold several discoverers, and the symbols below have the same name in each.
+            // A native test binary may contain several discoverers, and the symbols below have the same name in each.
             #[cfg(target_arch = "wasm32")]
             mod component {
                 use super::*;

@@ -1,18 +1,19 @@
-//! Lines for the host's log. They carry source, digest and round already; at most 200 lines of 4 KiB per call count.
+//! Lines for the host's log. The host adds source, digest and round; it keeps at most 200 lines of 4 KiB per call.
 
 pub use crate::bindings::topoloom::discovery::log::Level;
 
-/// For whoever debugs this discoverer.
+/// For the author who debugs this discoverer.
 pub fn debug(message: &str) {
     write(Level::Debug, message);
 }
 
-/// The story of a quiet day in a few lines.
+/// For the few lines of a normal round.
 pub fn info(message: &str) {
     write(Level::Info, message);
 }
 
-/// Someone may need to look. For records that were dropped prefer a diagnostic: it is counted and reaches the status.
+/// Something that an operator may have to look at. For dropped records prefer a diagnostic: it is counted and is in the
+/// status.
 pub fn warn(message: &str) {
     write(Level::Warn, message);
 }

@@ -1,7 +1,7 @@
 //! The nodes of the cluster: rows, one column per label or annotation, names.
 //!
-//! Nodes are rows, 0 to `rows`-1, in no particular order, valid for this call only. Strings are paid for one by one on
-//! their way into the guest, numbers are not: so a column holds each distinct value once.
+//! Nodes are rows, 0 to `rows`-1, in no particular order, valid for this call only. A string costs a copy
+//! into the guest, a number hardly anything: so a column has each distinct value once.
 
 use crate::{Column, Packed};
 
@@ -37,13 +37,13 @@ impl<'a> Nodes<'a> {
         self.source.generation()
     }
 
-    /// The column of a label key out of the requirements. Any other key is absent on every node.
+    /// The column of a label key of the requirements. Any other key is absent on every node.
     #[must_use]
     pub fn label(&self, key: &str) -> Column {
         self.source.label(key)
     }
 
-    /// The column of an annotation key out of the requirements.
+    /// The column of an annotation key of the requirements.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Column {
         #[cfg(target_arch = "wasm32")]
@@ -53,7 +53,7 @@ impl<'a> Nodes<'a> {
         column
     }
 
-    /// The names of all nodes, by row. Costs the text of all names; prefer [`Nodes::find`].
+    /// The names of all nodes, by row. Copies all names; prefer [`Nodes::find`].
     #[must_use]
     pub fn names(&self) -> Packed {
         self.source.names()
@@ -85,8 +85,8 @@ impl Column {
         self.dictionary.iter().zip(lists).filter(|(_, rows)| !rows.is_empty()).collect()
     }
 
-    /// For loops where even looking at a string costs too much: nodes of one column have the same code exactly when
-    /// they have the same value. 0 means that the node lacks the key.
+    /// For loops where comparing strings costs too much: nodes of one column have the same code exactly when they have the
+    /// same value. 0 means that the node lacks the key.
     #[must_use]
     pub fn code(&self, row: Row) -> u32 {
         self.codes.get(row as usize).copied().unwrap_or(0)
@@ -120,7 +120,7 @@ pub fn rows_by_code(codes: &[u32], lists: usize) -> Vec<Vec<Row>> {
     rows
 }
 
-/// A column out of one value per row, for tests and for values that a discoverer derives itself.
+/// A column from one value per row, for tests and for values that a discoverer derives itself.
 impl<S: AsRef<str>> FromIterator<Option<S>> for Column {
     fn from_iter<I: IntoIterator<Item = Option<S>>>(values: I) -> Self {
         let mut known = std::collections::HashMap::new();

@@ -1,4 +1,4 @@
-//! Many strings as one text. Authors meet this form only when they look names up.
+//! Many strings as one text. Authors need this form only for look-ups of names.
 
 use crate::Packed;
 

@@ -1,4 +1,4 @@
-//! Constructors of the plain records around the three functions: who I am, what I need, what came out.
+//! Constructors of the plain records of the three functions: description, requirements, answer.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl Description {
         Self { name, version, vendor: String::new(), summary: String::new(), config_schema }
     }
 
-    /// Who makes it.
+    /// The vendor.
     #[must_use]
     pub fn vendor(self, vendor: &str) -> Self {
         Self { vendor: vendor.to_owned(), ..self }
@@ -36,13 +36,13 @@ impl Description {
 }
 
 impl Requirements {
-    /// Needs nothing and is never triggered. Add to it.
+    /// No requirements and no triggers. Add to it.
     #[must_use]
     pub fn new() -> Self {
         Self { node_labels: Vec::new(), node_annotations: Vec::new(), endpoints: Vec::new(), triggers: Vec::new() }
     }
 
-    /// Reads this node label. Naming it twice is once.
+    /// Reads this node label. A repeated key counts once.
     #[must_use]
     pub fn node_label(mut self, key: &str) -> Self {
         add(&mut self.node_labels, key);
@@ -63,7 +63,7 @@ impl Requirements {
         self
     }
 
-    /// Wants a round when this happens.
+    /// Starts a round when this happens.
     #[must_use]
     pub fn trigger(mut self, trigger: Trigger) -> Self {
         self.triggers.push(trigger);
@@ -90,7 +90,7 @@ impl Trigger {
         Self::Columns(Pause { at_least: 0 })
     }
 
-    /// A node appeared or went.
+    /// A node was added or deleted.
     #[must_use]
     pub fn on_names() -> Self {
         Self::Names(Pause { at_least: 0 })
@@ -102,7 +102,7 @@ impl Trigger {
         Self::Timer(Pause { at_least: 0 })
     }
 
-    /// Not more often than once in so much time, in whole milliseconds up to 49 days.
+    /// At most once in this time, in whole milliseconds up to 49 days.
     #[must_use]
     pub fn at_least_apart(self, pause: Duration) -> Self {
         let pause = Pause { at_least: u32::try_from(pause.as_millis()).unwrap_or(u32::MAX) };
@@ -115,8 +115,8 @@ impl Trigger {
 }
 
 impl Endpoint {
-    /// An endpoint that the operator places, read with `GET`, without credential. `purpose` is one sentence for whoever
-    /// has to grant it.
+    /// An endpoint whose address the operator configures, read with `GET`, without credential. `purpose` is one sentence for
+    /// the operator who grants it.
     #[must_use]
     pub fn new(name: &str, purpose: &str) -> Self {
         Self {
@@ -130,19 +130,19 @@ impl Endpoint {
         }
     }
 
-    /// The configuration says where: base URLs of one high-availability pair, the first that answers is used.
+    /// The plugin's configuration has the address: base URLs of one high-availability pair, the first that answers is used.
     #[must_use]
     pub fn at<S: Into<String>>(self, urls: impl IntoIterator<Item = S>) -> Self {
         Self { location: Location::Urls(urls.into_iter().map(Into::into).collect()), ..self }
     }
 
-    /// Only below these path prefixes.
+    /// Allows requests only below these path prefixes.
     #[must_use]
     pub fn paths<S: Into<String>>(self, paths: impl IntoIterator<Item = S>) -> Self {
         Self { paths: paths.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The kinds of credential it can work with, best first.
+    /// The kinds of credential that the plugin can use, best first.
     #[must_use]
     pub fn credentials(self, credentials: impl IntoIterator<Item = Credential>) -> Self {
         Self { credentials: credentials.into_iter().collect(), ..self }
@@ -156,7 +156,7 @@ impl Endpoint {
 }
 
 impl Answer {
-    /// Exactly what the last answer said; keeps `state` for the next round. Only allowed when a state came in.
+    /// The same topology as the last answer; keeps `state` for the next round. Only allowed when the round had a state.
     #[must_use]
     pub fn unchanged(state: Vec<u8>) -> Self {
         Self { outcome: Outcome::Unchanged, state }
@@ -176,7 +176,7 @@ impl From<Topology> for Answer {
 }
 
 impl Failure {
-    /// The other side is unreachable, slow or wrong.
+    /// The other side is unreachable, too slow or at fault.
     pub fn upstream(message: impl Into<String>) -> Self {
         Self::Upstream(UpstreamFailure { message: message.into(), retry_after: None })
     }

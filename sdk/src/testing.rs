@@ -72,7 +72,7 @@ impl Cluster {
         self
     }
 
-    /// What the source wrote before.
+    /// The objects that the source wrote before.
     #[must_use]
     pub fn objects(self, applied: Vec<AppliedGroup>) -> Self {
         Self { applied, ..self }
@@ -84,7 +84,7 @@ impl Cluster {
         Self { time, ..self }
     }
 
-    /// The state that the last answer left.
+    /// The state of the last answer.
     #[must_use]
     pub fn state(self, state: Vec<u8>) -> Self {
         Self { state, ..self }
@@ -110,7 +110,7 @@ impl Cluster {
         T::discover(&glue::read::<T>(config)?, &input)
     }
 
-    /// An answer as text, one line per group and diagnostic, sorted: what a test compares.
+    /// An answer as text, one line per group and diagnostic, sorted: for tests to compare.
     #[must_use]
     pub fn show(&self, answer: &Answer) -> String {
         show::answer(answer, &self.names())
@@ -183,13 +183,13 @@ pub struct Reply {
 #[derive(Clone)]
 enum Body {
     Here(Cursor<Vec<u8>>),
-    /// Clones read on where the other one stopped, as with a file.
+    /// Clones share the position of the reader, as with a file.
     Coming(Rc<RefCell<Coming>>),
 }
 
 struct Coming {
     reader: Box<dyn Read>,
-    /// Where pieces arrive: most are much smaller than what is asked for.
+    /// The buffer for pieces: most are much smaller than requested.
     room: Vec<u8>,
 }
 
@@ -200,8 +200,8 @@ impl Reply {
         Self { status, headers: Vec::new(), body: Body::Here(Cursor::new(body.into())) }
     }
 
-    /// Status and a body that is on its way: read as far as the discoverer reads it. An error of the reader is a broken
-    /// connection.
+    /// Status and a body that is still arriving: it is read as far as the discoverer reads it. An error of the reader is a
+    /// broken connection.
     #[must_use]
     pub fn coming(status: u16, body: impl Read + 'static) -> Self {
         let coming = Coming { reader: Box::new(body), room: Vec::new() };
@@ -268,7 +268,7 @@ pub(crate) fn record_log(level: crate::log::Level, message: &str) {
     LINES.with_borrow_mut(|lines| lines.push((level, message.to_owned())));
 }
 
-/// The lines that this thread has logged since the last call.
+/// The lines that this thread logged since the last call.
 #[must_use]
 pub fn take_log() -> Vec<(crate::log::Level, String)> {
     LINES.take()

@@ -1,4 +1,4 @@
-//! Building an answer: levels, groups, diagnostics. Positions and forms of members stay in here.
+//! Builds an answer: levels, groups, diagnostics. Hides positions and forms of members.
 
 use crate::nodes::Row;
 use crate::{Coverage, Diagnostic, Group, LabelSelector, Level, Members, Packed, Subject, Topology};
@@ -11,14 +11,14 @@ pub struct LevelRef(u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupRef(u32);
 
-/// Collects levels, groups and diagnostics. Groups come lowest tier first: only what exists can be a member.
+/// Collects levels, groups and diagnostics. Add groups lowest tier first: only an existing group can be a member.
 #[derive(Debug)]
 pub struct TopologyBuilder {
     topology: Topology,
 }
 
 impl TopologyBuilder {
-    /// Nothing yet; the answer will be everything there is.
+    /// An empty answer with complete coverage: a group that it does not mention is gone.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -31,25 +31,25 @@ impl TopologyBuilder {
         }
     }
 
-    /// What the answer does not mention keeps its place.
+    /// Coverage without removals: a node that the answer does not mention keeps its place.
     pub fn additions_only(&mut self) -> &mut Self {
         self.topology.coverage = Coverage::AdditionsOnly;
         self
     }
 
-    /// Room for so many groups, where it is known before.
+    /// Reserves room for so many groups.
     pub fn reserve(&mut self, groups: usize) {
         self.topology.groups.reserve_exact(groups);
     }
 
-    /// A level: what many groups have in common.
+    /// Adds a level: the tier and names that many groups share.
     pub fn level(&mut self, level: Level) -> LevelRef {
         self.topology.levels.push(level);
         LevelRef(position(self.topology.levels.len()))
     }
 
-    /// A group. `id` is its identity: unique in the answer, the same in every round, 1 to 512 bytes. It counts once its
-    /// members are given.
+    /// Adds a group. `id` is its identity: unique in the answer, the same in every round, 1 to 512 bytes. The group is in
+    /// the answer once its members are set.
     pub fn group(&mut self, level: LevelRef, id: impl Into<String>) -> GroupBuilder<'_> {
         let group = Group {
             id: id.into(),
@@ -80,9 +80,9 @@ impl Default for TopologyBuilder {
     }
 }
 
-/// A group that still lacks its members.
+/// A group without its members yet.
 #[derive(Debug)]
-#[must_use = "a group counts once its members are given"]
+#[must_use = "a group is in the answer once its members are set"]
 pub struct GroupBuilder<'a> {
     topology: &'a mut Topology,
     group: Group,
@@ -91,20 +91,20 @@ pub struct GroupBuilder<'a> {
 impl GroupBuilder<'_> {
     /// A label of the object.
     pub fn label(mut self, key: &str, value: &str) -> Self {
-        // Exactly as long as it will be: most groups have one label, and there are many groups.
+        // Exact, since most groups have one label and there are many groups.
         self.group.labels.reserve_exact(1);
         self.group.labels.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// What people call it: one line of at most 256 bytes, for instance the switches of a unit. Becomes an annotation.
-    /// Without it, what stands at the object stays.
+    /// A description for people: one line of at most 256 bytes, for instance the switches of a unit. Becomes an annotation.
+    /// A group without one keeps the annotation that the object has.
     pub fn description(mut self, description: &str) -> Self {
         self.group.description = Some(description.to_owned());
         self
     }
 
-    /// The object's name, where a name is a promise to somebody. Leave it to the host otherwise.
+    /// A fixed name of the object, for names that other programs rely on. Otherwise the host chooses the name.
     pub fn fixed_name(mut self, name: &str) -> Self {
         self.group.fixed_name = Some(name.to_owned());
         self
@@ -120,13 +120,13 @@ impl GroupBuilder<'_> {
         self.members(Members::Groups(groups.into_iter().map(|group| group.0).collect()))
     }
 
-    /// Its members are the nodes of these names, existing or not. Without the grant `nodeNames` the source's
-    /// own objects are shown without their Nodes from then on: they would tell which of the names exist.
+    /// Its members are the nodes of these names, existing or not. Without the grant `nodeNames` the host
+    /// shows the source its own objects without their Nodes from then on: these would show which of the names exist.
     pub fn names<S: AsRef<str>>(self, names: impl IntoIterator<Item = S>) -> GroupRef {
         self.members(Members::Names(names.into_iter().collect::<Packed>()))
     }
 
-    /// Its members are the nodes that a selector matches, evaluated by whoever reads the object.
+    /// Its members are the nodes that a selector matches. Each reader of the object evaluates the selector.
     pub fn selector(self, selector: LabelSelector) -> GroupRef {
         self.members(Members::Selector(selector))
     }
@@ -151,7 +151,7 @@ impl Level {
         Self { tier, tier_name: None, kind: None }
     }
 
-    /// What users call this tier.
+    /// The name of this tier.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { tier_name: Some(name.to_owned()), ..self }
@@ -164,7 +164,7 @@ impl Level {
     }
 }
 
-/// The position of the last of so many. The host's limit on groups lies far below `u32::MAX`.
+/// The position of the last of `length` elements. The host's limit on groups lies far below `u32::MAX`.
 fn position(length: usize) -> u32 {
     u32::try_from(length - 1).unwrap_or(u32::MAX)
 }

@@ -115,7 +115,7 @@ fn a_plugin_is_shown_with_all_that_it_is() {
         digest.as_str(),
         &format!("{} bytes", VILLAIN.len()),
         "plugin        villain 0.1.0",
-        "summary       Does what it is told",
+        "summary       Misbehaves on demand",
         "interface     topoloom:discovery/discoverer@0.1.0",
         "topoloom:discovery/nodes@0.1.0: [method]snapshot.label, [method]snapshot.rows",
         " bytes of memory; memories 1, tables 2 (",

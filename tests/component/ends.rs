@@ -46,7 +46,7 @@ async fn deep_recursion_is_a_trap() {
 #[tokio::test]
 async fn a_panic_arrives_with_its_words_and_its_place() {
     let CallError::Trap { kind: TrapKind::Unreachable, report } = fails("panic").await else { panic!() };
-    assert!(report.log_tail.iter().any(|line| line.contains("discover was told to panic")), "{report:?}");
+    assert!(report.log_tail.iter().any(|line| line.contains("discover panics as configured")), "{report:?}");
     assert!(report.log_tail.iter().any(|line| line.contains("villain/src/lib.rs")), "{report:?}");
     assert!(report.frames.iter().any(|frame| frame.contains("topoloom_guest_villain")), "{report:?}");
     let call = villain().await.configure(&source(), r#"{"configure": "panic"}"#.into()).await;

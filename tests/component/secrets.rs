@@ -190,7 +190,7 @@ async fn a_guest_finds_what_it_was_granted_and_nothing_else() {
         found.has_all(&NAMES);
         found.has_none(&SECRETS);
         // The bytes of another plugin: its texts are in its file as they are.
-        let mark = "discover was told to panic";
+        let mark = "discover panics as configured";
         assert!(villain.bytes().windows(mark.len()).any(|bytes| bytes == mark.as_bytes()));
         found.has_none(&[mark]);
         let environment: Vec<_> = std::env::vars().map(|(key, value)| format!("{key}={value}")).collect();

@@ -148,11 +148,11 @@ async fn every_bad_plugin_has_its_own_reason_and_a_good_source_works_beside_it()
     // What the villain does, the reason, and a word of the sentence.
     let acts = [
         ("loop", "Deadline", "300ms"),
-        ("panic", "Trap", "discover was told to panic"),
+        ("panic", "Trap", "discover panics as configured"),
         ("recurse-deep", "Trap", "stack"),
         ("grow", "OutOfMemory", "memory"),
         ("giant", "InvalidResult", "67108864"),
-        ("internal", "GuestError", "as it was told"),
+        ("internal", "GuestError", "as configured"),
         ("row", "InvalidResult", "row 2"),
         ("twice", "InvalidResult", "used by an earlier group"),
         ("cycle", "InvalidResult", "group"),

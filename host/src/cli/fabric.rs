@@ -1,4 +1,4 @@
-//! `topoloom fabric`: what the cables say, and a fabric to rehearse with.
+//! `topoloom fabric`: report on the cabling of fabrics, and simulate a fabric.
 
 pub(super) mod report;
 mod simulate;

@@ -1,4 +1,4 @@
-//! From placed hosts to the answer: only groups with Nodes, only levels that say something new.
+//! From placed hosts to the answer: only groups with Nodes, only levels that group something.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::tree::{Child, Floor, MAX_LEVEL};
 /// The identity of the group over everything.
 pub(crate) const ROOT: &str = "root";
 
-/// What stands for a group in the answer, by floor and position.
+/// The group of the answer for each group of the tree.
 pub(crate) type Written = HashMap<Child, GroupRef>;
 
 /// Writes groups, then diagnostics.
@@ -23,7 +23,7 @@ pub(crate) fn write(round: &Round<'_>) -> Topology {
         topology.additions_only();
     }
     let mut written = Written::new();
-    // Groups of the answer that no other one lists, in the order of their writing.
+    // Groups of the answer that are in no other group, in the order of writing.
     let mut tops: Vec<GroupRef> = Vec::new();
     for (index, floor) in (0..).zip(&round.floors) {
         if index == 0 {
@@ -34,7 +34,7 @@ pub(crate) fn write(round: &Round<'_>) -> Topology {
     }
     let highest = round.floors.len() as u32 + 1;
     if let Some(name) = round.settings.root.as_ref().filter(|_| tops.len() > 1 && highest <= MAX_LEVEL) {
-        // One name stands for one tier.
+        // A tier name belongs to one tier only.
         let is_free = !round.settings.tier_names.contains(name);
         let level = Level { tier_name: is_free.then(|| name.clone()), ..level(round, highest) };
         let level = topology.level(level);
@@ -71,11 +71,11 @@ fn write_hosts(
     }
 }
 
-/// Switches that a description names.
+/// How many switches a description names.
 const NAMED: usize = 4;
 
-/// A group with the names of its switches, for people. Where some of them are not listed in this round nothing is said, and
-/// what was said before stays.
+/// Describes a group by the names of its switches, for people. Where some of them may be missing in this round, the group
+/// gets no description, so the object keeps the one that it has.
 fn described<'a>(group: GroupBuilder<'a>, round: &Round<'_>, floor: &Floor, bundle: u32) -> GroupBuilder<'a> {
     if floor.is_thin || !floor.level.doubted.is_empty() {
         return group;
@@ -94,8 +94,8 @@ fn described<'a>(group: GroupBuilder<'a>, round: &Round<'_>, floor: &Floor, bund
     group.description(&format!("{}{more}", names.join(", ")))
 }
 
-/// A level in which every group has one child says what the level below said: it is left out, and whatever lies above
-/// speaks of the level below.
+/// Writes the groups of a level above the first. A level in which every group has one child repeats the level below: it is
+/// left out, and the levels above refer to the level below.
 fn write_groups(
     round: &Round<'_>,
     number: u32,
@@ -109,8 +109,8 @@ fn write_groups(
         children.filter_map(|child| written.get(child).copied()).collect::<Vec<GroupRef>>()
     });
     let members: Vec<Vec<GroupRef>> = members.collect();
-    let says_something = members.iter().any(|members| members.len() > 1);
-    let level_ref = says_something.then(|| topology.level(level(round, number + 1)));
+    let groups_something = members.iter().any(|members| members.len() > 1);
+    let level_ref = groups_something.then(|| topology.level(level(round, number + 1)));
     for ((index, group), mut members) in (0..).zip(&floor.level.groups).zip(members) {
         let Some(&first) = members.first() else { continue };
         let child = Child { floor: number, index };
@@ -129,8 +129,8 @@ fn write_groups(
     }
 }
 
-/// Stands for an answer: two answers with the same digest say the same of the same Nodes. Rows are numbers of one
-/// snapshot, so names stand for them.
+/// A digest of an answer: two answers with the same digest have the same groups and findings of the same Nodes. Rows are
+/// numbers of one snapshot, so Nodes enter the digest by name.
 pub(crate) fn digest(topology: &Topology, names: &Interned) -> [u64; 2] {
     let mut digest = Digest([0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344]);
     digest.number(u64::from(topology.coverage == Coverage::Complete));

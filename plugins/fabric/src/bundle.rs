@@ -1,10 +1,10 @@
 //! Which switches belong together: the rails, planes or pairs of one unit.
 //!
 //! Two passes. [`similar`] joins switches that share most of their children: it finds units, also where links are dead.
-//! [`refine`] lets the children vote for what was found and brings home what the first pass left over: a switch with few
-//! live links looks like no other, but its children have a home.
+//! [`refine`] lets the children vote for the units found, and adds the switches that the first pass left over: a switch with
+//! few live links resembles no other, but its children belong to a unit.
 //!
-//! Decides on numbers only, and ascending numbers are ascending identities: so the order of the input says nothing.
+//! Both passes see numbers only, and ascending numbers are ascending identities. So the order of the input does not matter.
 
 mod refine;
 mod similar;
@@ -12,14 +12,14 @@ mod similar;
 use crate::graph::{Graph, Lists, NONE, Sets, at, set};
 pub(crate) use refine::{Tally, tally};
 
-/// Switches that stand for one place.
+/// Switches that belong together, as bundles: a bundle is one place for hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Bundles {
-    /// By switch: its bundle, or [`NONE`] where no child hangs on it.
+    /// By switch: its bundle, or [`NONE`] where it has no child.
     pub(crate) of: Vec<u32>,
     /// The switches of each bundle, in ascending order. Bundles are in the order of their smallest switch.
     pub(crate) switches: Vec<Vec<u32>>,
-    /// By switch: how many children hang on it.
+    /// By switch: how many children it has.
     pub(crate) sizes: Vec<u32>,
 }
 

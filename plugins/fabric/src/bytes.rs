@@ -1,7 +1,7 @@
-//! A compact form for numbers and texts, and a reader that trusts nothing.
+//! A compact form for numbers and texts, and a reader that checks everything.
 //!
-//! Numbers are written seven bits to a byte, smallest first. The reader answers `None` to everything that the writer
-//! would not have written, and never takes more memory than the bytes it was given justify.
+//! Numbers are written seven bits to a byte, smallest first. The reader returns `None` for everything that the writer
+//! would not have written, and allocates no more memory than the number of bytes justifies.
 
 /// Writes numbers and texts.
 #[derive(Debug, Default)]
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         Some(blob)
     }
 
-    /// Nothing may follow.
+    /// Checks that nothing follows.
     pub(crate) fn end(&self) -> Option<()> {
         self.rest.is_empty().then_some(())
     }

@@ -1,14 +1,14 @@
-//! What the configuration says about switches: their levels, and switches that stand for groups which no cable shows.
+//! What the configuration declares about switches: their levels, and virtual switches above groups that no cable joins.
 
 use std::borrow::Cow;
 
 use crate::settings::{Declared, Settings, Which};
 use crate::wiring::{SwitchId, Wiring};
 
-/// What stands before the name of a group, so that no switch has the same identity.
+/// The prefix of the identity of a virtual switch, so that no real switch has the same.
 const GROUP: &str = "group:";
 
-/// The wiring with all that in it. What the configuration says overrides what the source says.
+/// The wiring with the declarations applied. The configuration overrides the source.
 pub(crate) fn apply<'w>(wiring: &'w Wiring, settings: &Settings) -> Cow<'w, Wiring> {
     if settings.levels.is_empty() {
         return Cow::Borrowed(wiring);
@@ -17,7 +17,7 @@ pub(crate) fn apply<'w>(wiring: &'w Wiring, settings: &Settings) -> Cow<'w, Wiri
     for number in 0..wiring.switches.len() as u32 {
         let id = wiring.switches.get(number);
         let name = wiring.features.get(number as usize).map_or("", |features| wiring.texts.get(features.name));
-        // Where it has no name, it is called by its identity.
+        // A switch without a name is matched by its identity.
         let name = if name.is_empty() { id } else { name };
         if let Some(declared) = settings.levels.iter().find(|declared| declared.means(id, name)) {
             with.level(SwitchId(number), declared.level);

@@ -1,26 +1,26 @@
-//! Whether what links show can be all there is, while nobody remembers what there was.
+//! Whether the list of links may be incomplete after a restart, when no memory says which links there were.
 //!
-//! A round that remembers the cables knows what is missing. After a restart only the objects in the cluster are left, and
-//! half a list makes two groups of what is one. A list that lost records shows it: some of what was placed hangs on
-//! nothing, or on fewer cables than most. As long as that is so, for the grace of a host that is down, links that show a
-//! group apart are not believed and no new tier is; whatever else they show is.
+//! A round with memory knows which cables are missing. After a restart only the HyperNodes in the cluster are left, and
+//! half a list of links splits one group into two. An incomplete list can be recognised: some Nodes that had a place have
+//! no link, or fewer links than most. While that is so, and for `downGrace` at most, the round accepts neither a split of
+//! a group nor a new tier. It accepts all other changes.
 //!
-//! Above the first level a few cables decide, too few to tell by. There a split is not believed until one round has
-//! shown everything where it was, or the grace is over.
+//! Above the first level a few cables decide, too few to recognise an incomplete list. There a split is accepted only
+//! after one round has shown everything in its old place, or when the grace is over.
 
 use crate::graph::{Graph, Lists, NONE, counted};
 
-/// What it means that links show a group apart.
+/// How the round treats a group that its links split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Splits {
-    /// It fell apart.
+    /// It splits the group.
     Believed,
-    /// Perhaps the links that held it together were not listed.
+    /// It keeps the group together: perhaps the links that join it are missing from the list.
     Doubted,
 }
 
-/// Whether a level lacks links: of the children that had a place, more than a quarter have not as many as most have, or
-/// a whole group has none.
+/// Whether a level lacks links: of the children that had a place, more than a quarter have fewer links than most, or a
+/// whole group has none.
 pub(crate) fn is_thin(present: &Graph, was: &[u32], groups: usize) -> bool {
     let links = |child: u32| present.of(child).iter().map(|edge| edge.weight).fold(0, u32::saturating_add);
     let placed = || (0..).zip(was).filter(|&(_, &group)| group != NONE);
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn a_level_is_thin_where_many_children_or_a_whole_group_lack_links() {
         assert!(!thin(&[], &[]));
-        assert!(!thin(&[0, 0, 1, 2], &[NONE; 4]), "nobody had a place");
+        assert!(!thin(&[0, 0, 1, 2], &[NONE; 4]), "no child had a place");
         assert!(!thin(&[4, 4, 4, 3], &[0, 0, 1, 1]));
         assert!(!thin(&[4, 4, 4, 4, 4, 4, 4, 0], &[0, 0, 0, 0, 1, 1, 1, 1]));
         assert!(thin(&[4, 4, 1, 3], &[0, 0, 1, 1]));

@@ -1,9 +1,9 @@
-//! Numbers in rows: who hangs on whom, without a string and with two allocations.
+//! Children and their parents as numbers: a graph without strings, in two allocations.
 
 /// No group, no bundle, no node.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The entry at a position; the default where there is none. Positions come from these same lists, so there always is.
+/// The entry at a position; the default where there is none. Positions come from the lists themselves, so it always exists.
 pub(crate) fn at<T: Copy + Default>(list: &[T], index: u32) -> T {
     list.get(index as usize).copied().unwrap_or_default()
 }
@@ -22,7 +22,7 @@ pub(crate) fn add(list: &mut [u32], index: u32, count: u32) {
     }
 }
 
-/// Many lists of numbers in one.
+/// Many lists of numbers in one allocation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lists {
     ends: Vec<u32>,
@@ -63,7 +63,7 @@ pub(crate) struct Edge {
     pub(crate) weight: u32,
 }
 
-/// Children and the parents that they hang on.
+/// Children and the parents that they have links to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Graph {
     ends: Vec<u32>,
@@ -110,7 +110,7 @@ impl Graph {
     }
 }
 
-/// Which numbers belong together. The smallest of a set stands for it.
+/// Disjoint sets of numbers (union-find). A set is represented by its smallest number.
 #[derive(Debug)]
 pub(crate) struct Sets {
     parent: Vec<u32>,
@@ -133,7 +133,7 @@ impl Sets {
         }
     }
 
-    /// Whether they were apart before.
+    /// Joins two sets; whether they were separate before.
     pub(crate) fn join(&mut self, a: u32, b: u32) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         set(&mut self.parent, a.max(b), a.min(b));

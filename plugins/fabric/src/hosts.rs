@@ -1,4 +1,4 @@
-//! Who takes part in a round: the hosts of the wiring, machines that only a GUID names, and hosts that were there before.
+//! The hosts of a round: those of the wiring, machines that only a GUID identifies, and hosts of earlier rounds.
 
 mod missing;
 
@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::graph::{Edge, Graph, Lists, NONE, at, set};
 use crate::guid::Guid;
 use crate::interned::Interned;
-use crate::matching::{Known, Match, Rule};
+use crate::matching::{Match, NodeIndex, Rule};
 use crate::memory::{Memory, Past};
 use crate::settings::Settings;
 use crate::wiring::{Cable, LinkState, Wiring};
@@ -18,14 +18,14 @@ pub(crate) struct Host {
     /// Its name in the fabric, or that of the Node where it has none.
     pub(crate) key: String,
     pub(crate) found: Match,
-    /// Whether the wiring speaks of it. If not, it was there before.
+    /// Whether the wiring lists it. If not, it is remembered from an earlier round.
     pub(crate) is_listed: bool,
 }
 
 /// A port of a host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Port<'a> {
-    /// In the order of identities.
+    /// The number of the switch, in the order of identities.
     pub(crate) switch: u32,
     pub(crate) name: &'a str,
     pub(crate) switch_port: &'a str,
@@ -41,13 +41,13 @@ pub(crate) struct Hosts<'a> {
     pub(crate) ports: Vec<Port<'a>>,
     /// By host: the end of its ports.
     ends: Vec<u32>,
-    /// The smallest GUID of a machine without a name that no Node lists, and how many there are.
+    /// The smallest GUID of an unnamed machine that no Node lists, and how many such GUIDs there are.
     pub(crate) strangers: Option<(Guid, usize)>,
 }
 
 impl<'a> Hosts<'a> {
-    /// Gathers. `switches` gives the number of each switch of the wiring.
-    pub(crate) fn gather(wiring: &'a Wiring, switches: &[u32], known: &Known<'_>, past: &Past<'_>) -> Self {
+    /// Gathers hosts and ports. `switches` gives the number of each switch of the wiring.
+    pub(crate) fn gather(wiring: &'a Wiring, switches: &[u32], known: &NodeIndex<'_>, past: &Past<'_>) -> Self {
         let missing::Named { mut hosts, over } = missing::named(wiring, known, past);
         let mut taken = vec![NONE; known.rows() as usize];
         for (number, host) in (0..).zip(&hosts) {
@@ -64,7 +64,7 @@ impl<'a> Hosts<'a> {
         let mut places = vec![0; hosts.len()];
         (0..).zip(&order).for_each(|(place, &number)| set(&mut places, number, place));
         cables.iter_mut().for_each(|(host, _)| *host = at(&places, *host));
-        // Into the hosts' places first: what is left to sort are the few ports of each.
+        // Grouped by host first, so that only the few ports of each host have to be sorted.
         let by_host = Lists::collect(hosts.len(), (0..).zip(&cables).map(|(cable, (host, _))| (*host, cable)));
         gathered.ports.reserve_exact(cables.len());
         gathered.ends.reserve_exact(hosts.len());
@@ -97,7 +97,7 @@ impl<'a> Hosts<'a> {
         self.ports.get(begin as usize..at(&self.ends, host) as usize).unwrap_or_default()
     }
 
-    /// By host: the Node that its GUIDs led to, where its name does not say it; else empty.
+    /// By host: the Node that its GUIDs lead to, where its name does not; else empty.
     pub(crate) fn nodes<'n>(&self, names: &'n Interned) -> Vec<&'n str> {
         let node = |host: &Host| match host.found {
             Match::Node(row, Rule::Guid) => Some(names.get(row)).filter(|name| *name != host.key),
@@ -110,7 +110,7 @@ impl<'a> Hosts<'a> {
         self.hosts.iter().map(|host| host.key.as_str()).collect()
     }
 
-    /// The links that count: a host on a spine says nothing about units.
+    /// The links that count. A link to a spine does not: it does not show the unit of a host.
     pub(crate) fn present(&self, settings: &Settings, is_leaf: impl Fn(u32) -> bool) -> Graph {
         let mut graph = Graph::default();
         for host in 0..self.hosts.len() as u32 {
@@ -121,11 +121,11 @@ impl<'a> Hosts<'a> {
         graph
     }
 
-    /// Machines without a name are who their GUID says: the Node's own host, or a host of its own.
+    /// Adds machines without a name by their GUID: as a port of the host of the Node that lists it, or as a host of its own.
     fn add_strangers(
         &mut self,
         wiring: &'a Wiring,
-        known: &Known<'_>,
+        known: &NodeIndex<'_>,
         hosts: &mut Vec<Host>,
         taken: &mut [u32],
         cables: &mut Vec<(u32, &'a Cable)>,
@@ -136,11 +136,12 @@ impl<'a> Hosts<'a> {
             hosts.iter().filter(|host| !host.is_listed).map(|host| host.key.clone()).collect();
         let mut unknown: Vec<Guid> = Vec::new();
         for stranger in strangers {
+            // A GUID that several Nodes list identifies none of them: the machine stays unknown and is reported.
             let row = known.by_guid(&[stranger.guid]).ok().flatten();
             let number = row.and_then(|row| match at(taken, row) {
                 NONE => {
                     let name = known.names.get(row);
-                    // A host of this very name is somebody else: the operator said so.
+                    // A host of this very name is another machine: the configuration mapped it to another Node.
                     let is_free = wiring.hosts.find(name).is_none() && !was_there.contains(name);
                     is_free.then(|| {
                         let number = hosts.len() as u32;
@@ -172,7 +173,7 @@ fn key(hosts: &[Host], number: u32) -> &str {
     hosts.get(number as usize).map(|host| host.key.as_str()).unwrap_or_default()
 }
 
-/// Identities of all switches that the wiring or the memory speaks of, ascending, and the numbers they get from both.
+/// Identities of all switches of the wiring and the memory, ascending, and their numbers by position in each of the two.
 pub(crate) fn switches<'a>(wiring: &'a Wiring, memory: &'a Memory) -> (Vec<&'a str>, Vec<u32>, Vec<u32>) {
     let mut identities: Vec<&str> = wiring.switches.iter().chain(memory.switches.iter().map(String::as_str)).collect();
     identities.sort_unstable();

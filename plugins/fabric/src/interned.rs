@@ -1,4 +1,4 @@
-//! Strings that are kept once and spoken of by number.
+//! Strings that are stored once and referred to by number.
 //!
 //! All text lies in one piece and the table holds numbers only: a hundred thousand names cost their text and twelve
 //! bytes each. Numbers follow the order of arrival, never the order of a hash.
@@ -100,7 +100,7 @@ impl Interned {
         self.iter().for_each(|text| writer.text(text));
     }
 
-    /// None where a text is there twice: numbers would not be what they were.
+    /// None where a text occurs twice: the numbers would change.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let mut interned = Self::default();
         for number in 0..reader.count()? {

@@ -1,15 +1,15 @@
-//! One level: children, the parents they hang on, what the last round knew, and the groups that follow.
+//! One level: children, their parents, the groups of the last round, and the groups of this one.
 //!
-//! A cable that was seen once and shows no light now is still a cable. So a child counts with all links it is *known*
-//! for, as long as those it shows are among them; bundles and votes are then the same as before, and nobody moves
-//! because something broke. A child that shows a link it was not known for was touched: it counts with what it shows. How
-//! long a cable is known that is not shown is for the memory to say.
+//! A cable that was seen once and has no link now is still a cable. So a child counts with all its *known* links, as long
+//! as its live links are among them. Bundles and votes are then the same as before, and no child changes its group because
+//! a link failed. A child with a live link that was not known was recabled (*touched*): it counts with its live links only.
+//! The memory decides how long a link without light stays known.
 //!
-//! A group keeps its identity where most of its children are. Two groups that new links prove to be one become one: the
-//! larger keeps its identity, and the children of the other follow, touched or not.
+//! A group keeps its identity where most of its children are. When new links join two groups, they become one: the larger
+//! one keeps its identity, and the children of the other one follow, touched or not.
 //!
-//! After a restart nobody knows which cables there were, and a list that lost some looks like a group that fell apart.
-//! While that is in doubt ([`Splits::Doubted`]), children leave their group only for another one that lives.
+//! After a restart the earlier cables are unknown, and an incomplete list looks like a group that split. While that is in
+//! doubt ([`Splits::Doubted`]), a child leaves its group only for another group of the last round that still exists.
 
 mod heirs;
 
@@ -20,7 +20,7 @@ use crate::doubt::Splits;
 use crate::graph::{Edge, Graph, Lists, NONE, at, set};
 use heirs::Heirs;
 
-/// What one level is worked out from. Children and parents are numbers in the order of their names.
+/// The input of one level. Children and parents are numbers in the order of their names.
 #[derive(Debug)]
 pub(crate) struct Task<'a> {
     /// The links that are up now.
@@ -33,24 +33,24 @@ pub(crate) struct Task<'a> {
     pub(crate) ids: &'a [String],
     /// The identities of all switches, ascending.
     pub(crate) switches: &'a [&'a str],
-    /// Which level this is, 1 for the one of the hosts.
+    /// The number of this level; 1 has the hosts as children.
     pub(crate) number: u32,
     /// The level of every group of the last round, by its identity.
     pub(crate) owners: &'a HashMap<&'a str, u32>,
-    /// How alike switches are that belong together.
+    /// The share of common hosts above which switches belong together.
     pub(crate) similarity: f64,
-    /// What it means that links show a group apart.
+    /// How to treat a group that its links split.
     pub(crate) splits: Splits,
 }
 
-/// How a child stands to what was known of it.
+/// How the live links of a child compare with its known ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It shows links it was not known for, or nothing was known.
+    /// It has live links that were not known, or no known links.
     Touched,
-    /// All it shows was known.
+    /// All its live links were known.
     Same,
-    /// It shows nothing.
+    /// It has no live link.
     Dark,
 }
 
@@ -58,13 +58,13 @@ pub(crate) enum Standing {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Group {
     pub(crate) id: String,
-    /// Position among the bundles; [`NONE`] when only dark children are in it and nothing is known of their links.
+    /// Position among the bundles; [`NONE`] when all its children are dark and have no known links.
     pub(crate) bundle: u32,
     /// Ascending.
     pub(crate) children: Vec<u32>,
 }
 
-/// A level that is worked out.
+/// The result of a level.
 #[derive(Debug)]
 pub(crate) struct Level {
     pub(crate) standing: Vec<Standing>,
@@ -76,11 +76,11 @@ pub(crate) struct Level {
     pub(crate) group_of: Vec<u32>,
     /// In the order of their smallest switch.
     pub(crate) groups: Vec<Group>,
-    /// Children that stay with their group although their links show them apart from it. Ascending.
+    /// Children that stay in their group although their links do not lead there. Ascending.
     pub(crate) doubted: Vec<u32>,
 }
 
-/// Works a level out. Identities that are in `taken` are given to no group; those that are given join it.
+/// Groups the children of a level. New groups get no identity that is in `taken`; their identities are added to it.
 pub(crate) fn settle(task: &Task<'_>, taken: &mut HashSet<String>) -> Level {
     let (known, standing) = known(task);
     let bundles = bundle::bundle(&known, task.switches.len() as u32, task.similarity);
@@ -95,7 +95,7 @@ pub(crate) fn settle(task: &Task<'_>, taken: &mut HashSet<String>) -> Level {
             let heir = heirs.bundle_of.get(old as usize).copied().unwrap_or(NONE);
             match (heir, winner) {
                 (NONE, NONE) if old == NONE => Place::Nowhere,
-                // Nothing is known but where it was.
+                // Only its group of the last round is known.
                 (NONE, NONE) => Place::Old(old),
                 (_, NONE) => Place::Bundle(heir),
                 _ if heir == winner || heir != NONE && stays(&tally, child, heir, winner, standing) => {
@@ -120,7 +120,7 @@ pub(crate) fn settle(task: &Task<'_>, taken: &mut HashSet<String>) -> Level {
     Level { standing, known, bundles, tally, group_of, groups, doubted }
 }
 
-/// Whether a child stays with the bundle that its last group lives on in, although another one won its vote.
+/// Whether a child stays with the bundle of its last group, although another bundle won its vote.
 fn stays(tally: &Tally, child: u32, heir: u32, winner: u32, standing: Standing) -> bool {
     let links = |bundle: u32| tally.of(child).iter().find(|vote| vote.bundle == bundle).map_or(0, |vote| vote.links);
     match standing {
@@ -130,23 +130,23 @@ fn stays(tally: &Tally, child: u32, heir: u32, winner: u32, standing: Standing) 
 }
 
 impl Level {
-    /// Whether a child has its place by what was before only.
+    /// Whether a child has its place from earlier rounds only.
     pub(crate) fn keeps_dark(&self) -> bool {
         let mut children = self.group_of.iter().zip(&self.standing);
         children.any(|(&group, &standing)| group != NONE && standing == Standing::Dark)
     }
 }
 
-/// Where a child goes.
+/// The group that a child gets.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     Nowhere,
     Bundle(u32),
-    /// To a group of the last round that no bundle stands for.
+    /// A group of the last round that has no bundle.
     Old(u32),
 }
 
-/// What each child counts with, and how it stands to what was known.
+/// The links that each child counts with, and how its live links compare with the known ones.
 fn known(task: &Task<'_>) -> (Graph, Vec<Standing>) {
     let mut known = Graph::default();
     let mut standings = Vec::with_capacity(task.present.children() as usize);
@@ -207,7 +207,7 @@ fn groups(
         members.iter().for_each(|&child| set(&mut group_of, child, groups.len() as u32));
         groups.push(Group { id, bundle, children: members.to_vec() });
     }
-    // After all that keep theirs.
+    // After all groups that keep their identity.
     for index in nameless {
         if let Some(group) = groups.get_mut(index) {
             let switches = bundles.switches.get(group.bundle as usize).map(Vec::as_slice).unwrap_or_default();
@@ -218,8 +218,8 @@ fn groups(
     (group_of, groups)
 }
 
-/// The smallest identity of the switches that no other group is called by, nor was at another level; where there is none, a
-/// number tells apart.
+/// The smallest identity among the switches that no other group has, and that no group of another level had. Where there
+/// is none, a number makes it unique.
 fn new_id(task: &Task<'_>, switches: &[u32], old: &str, taken: &HashSet<String>) -> String {
     let identities = || switches.iter().filter_map(|&switch| task.switches.get(switch as usize).copied());
     let is_free = |id: &str| !taken.contains(id) && task.owners.get(id).is_none_or(|&level| level == task.number);

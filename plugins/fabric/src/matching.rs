@@ -1,6 +1,6 @@
-//! Which host is which Node: a ladder of rules, the first that gives exactly one Node wins.
+//! Which host is which Node: rules in order, the first that gives exactly one Node wins.
 //!
-//! A host that is nobody still shapes the groups, but it is a member of none: nothing leaves this crate as a name.
+//! A host without a Node still shapes the groups, but it is a member of none: members of an answer are rows, not names.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -23,14 +23,14 @@ pub(crate) enum Rule {
     Rewrite,
 }
 
-/// Who a host is.
+/// The Node that a host matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Match {
     Node(Row, Rule),
-    /// It could be several.
+    /// It matches several.
     Ambiguous(&'static str),
-    Nobody,
-    /// Another host is this Node, and with more right.
+    Unmatched,
+    /// Another host matches this Node better.
     Duplicate(Row),
 }
 
@@ -40,39 +40,39 @@ impl Match {
     }
 }
 
-/// A host that may be a Node.
+/// A host that may match a Node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claimant<'a> {
     pub(crate) name: &'a str,
     pub(crate) presence: Presence<'a>,
 }
 
-/// Whether the fabric speaks of a host.
+/// Whether the fabric lists a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence<'a> {
     Listed,
-    /// Not any more. The Node that it was when its GUIDs were seen, where names do not say it; else empty.
+    /// No longer. `node` is the Node that its GUIDs led to when they were listed, where its name does not; else empty.
     Missing {
         node: &'a str,
     },
 }
 
-/// The Nodes of the cluster, by everything that a host may be called.
+/// The Nodes of the cluster, indexed by every name and GUID that a host may have.
 #[derive(Debug)]
-pub(crate) struct Known<'a> {
+pub(crate) struct NodeIndex<'a> {
     pub(crate) settings: &'a Settings,
-    /// What the operator says. Looked up, never walked.
+    /// The operator's `hostMap`. Never iterated: its order is not stable.
     map: HashMap<&'a str, &'a str>,
     /// Numbers are rows.
     pub(crate) names: Interned,
     /// First labels, lower case, and the row of each; [`NONE`] where several Nodes share it.
     labels: Interned,
     label_rows: Vec<u32>,
-    /// Ascending. A GUID that several Nodes list is in it several times.
+    /// Ascending. A GUID that several Nodes list occurs several times.
     guids: Vec<(Guid, Row)>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> NodeIndex<'a> {
     pub(crate) fn new(nodes: &Nodes<'_>, settings: &'a Settings) -> Self {
         let mut known = Self {
             settings,
@@ -106,12 +106,12 @@ impl<'a> Known<'a> {
         self.names.len() as u32
     }
 
-    /// Whether a name is nobody's.
-    pub(crate) fn is_nobody(&self, name: &str) -> bool {
-        HostNames::new(&self.settings.ignore_hosts).is_nobody(name)
+    /// Whether a name identifies no machine.
+    pub(crate) fn is_generic(&self, name: &str) -> bool {
+        HostNames::new(&self.settings.ignore_hosts).is_generic(name)
     }
 
-    /// The one Node that lists all of these GUIDs that any Node lists.
+    /// The Node that lists these GUIDs. GUIDs that no Node lists do not count; an error where several Nodes list them.
     pub(crate) fn by_guid(&self, guids: &[Guid]) -> Result<Option<Row>, &'static str> {
         let mut found = None;
         for guid in guids {
@@ -126,7 +126,7 @@ impl<'a> Known<'a> {
         Ok(found)
     }
 
-    /// Who these hosts are. `guids` belong to a host by position, ascending.
+    /// The Nodes that these hosts match. `guids` belong to a host by position, ascending.
     pub(crate) fn matches(&self, hosts: &[Claimant<'_>], guids: &[(u32, Guid)]) -> Vec<Match> {
         let mut labels = Interned::default();
         let mut shared: Vec<u32> = Vec::new();
@@ -190,12 +190,12 @@ impl<'a> Known<'a> {
                 }
             }
         }
-        doubt.map_or(Match::Nobody, Match::Ambiguous)
+        doubt.map_or(Match::Unmatched, Match::Ambiguous)
     }
 }
 
-/// Two hosts on one Node: the one that is called like it stays, else the better rule, else who was there before, else the
-/// smaller name.
+/// Of several hosts that match one Node one stays: the host with the name of the Node, else the one with the better rule,
+/// else the one of earlier rounds, else the one with the smaller name.
 fn drop_duplicates(hosts: &[Claimant<'_>], matches: &mut [Match]) {
     let mut claims: Vec<(Row, bool, Rule, bool, &str, usize)> = Vec::new();
     for (number, (host, found)) in hosts.iter().zip(matches.iter()).enumerate() {

@@ -1,9 +1,9 @@
-//! What the last round placed, and on what grounds.
+//! The memory of the last round: places and the links that they rest on.
 //!
-//! For every child of every level: its group, the switches it was known to hang on, and when it last showed a live link.
-//! A child that shows nothing keeps its place for a while; after that it is as if never seen. The same holds for each link
-//! of a child that shows others ([`fading`]). After a restart the objects in the cluster say where everybody was and what
-//! the groups are called ([`Prior`]), and the while begins anew.
+//! For every child of every level: its group, its known links to switches, and when it last had a live link. A child
+//! without a live link keeps its place for the grace; after that it is forgotten. The same holds for each dead link of a
+//! child that has live ones ([`fading`]). After a restart the HyperNodes in the cluster say which Nodes were together and
+//! which identities the groups have ([`Prior`]), and the grace begins anew.
 
 mod fading;
 mod prior;
@@ -17,16 +17,16 @@ use std::collections::HashMap;
 use crate::graph::{Edge, Graph, NONE, at, counted, set};
 use crate::tree::{self, Floor};
 
-/// What the last round placed: the group of every host, its links as last seen, and when it last had a live one.
+/// The memory of the last round: the group of every host, its links as last seen, and when it last had a live one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Memory {
     /// Identities of switches, ascending.
     pub(crate) switches: Vec<String>,
     /// From the first level upward.
     pub(crate) levels: Vec<Remembered>,
-    /// When the first round after a restart was, as long as links may be missing that nobody remembers.
+    /// When the first round after a restart was, as long as the list may lack links that the memory does not know.
     pub(crate) began: Option<u64>,
-    /// Stands for the answer of that round.
+    /// The digest of the answer of that round.
     pub(crate) digest: [u64; 2],
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Remembered {
     pub(crate) ids: Vec<String>,
     /// Its children, ascending by key.
     pub(crate) children: Vec<Child>,
-    /// The switches that each of them hangs on, as positions in the memory's list.
+    /// Their known links to switches, as positions in the memory's list.
     pub(crate) known: Graph,
-    /// Those of them that are not shown. Numbers are positions; ascending.
+    /// Known links that are not live. Numbers are positions; ascending.
     pub(crate) fading: Vec<Fading>,
 }
 
@@ -51,8 +51,8 @@ pub(crate) struct Child {
     pub(crate) group: u32,
     /// When it last showed a live link, milliseconds since 1970.
     pub(crate) seen: u64,
-    /// Of a host: the Node that its GUIDs led to, where its name does not say it; else empty. Who is not listed shows no
-    /// GUIDs.
+    /// Of a host: the Node that its GUIDs led to, where its name does not; else empty. A host that is no longer listed has
+    /// no GUIDs.
     pub(crate) node: String,
 }
 
@@ -68,36 +68,36 @@ impl Memory {
 #[derive(Debug)]
 pub(crate) struct Past<'a> {
     pub(crate) memory: &'a Memory,
-    /// What the cluster holds, when there is no memory.
+    /// The groups in the cluster, used when there is no memory.
     pub(crate) prior: &'a Prior,
     /// By position in the memory's list of switches: the number of the switch in this round.
     pub(crate) switches: Vec<u32>,
     /// The time of this round.
     pub(crate) now: u64,
-    /// How long what shows nothing is remembered, milliseconds.
+    /// How long a child or a link is remembered that is not live, milliseconds.
     pub(crate) grace: u64,
 }
 
-/// What is known of the children of one level, in their order.
+/// What is remembered of the children of one level, in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Recall {
     pub(crate) known: Graph,
     pub(crate) was: Vec<u32>,
     pub(crate) ids: Vec<String>,
-    /// When each showed a live link: now, if it does now.
+    /// When each last had a live link: now, if it has one.
     pub(crate) seen: Vec<u64>,
-    /// Children that showed nothing for too long.
+    /// Children without a live link for too long.
     pub(crate) dropped: Vec<u32>,
-    /// Links that are known and not shown, in the order of children.
+    /// Links that are known and not live, in the order of children.
     pub(crate) fading: Vec<Fading>,
 }
 
-/// For how long a child that shows nothing is remembered.
+/// How long a child without a live link is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum Retention {
     /// For the grace.
     ForGrace,
-    /// Until it shows something: its whole level shows nothing.
+    /// Until it has a live link: its whole level has none.
     Always,
 }
 
@@ -121,7 +121,7 @@ impl Past<'_> {
         }
     }
 
-    /// Since when links may be missing that nobody remembers: from the first round after a restart on, for the grace.
+    /// Since when the list may lack links that the memory does not know: from the first round after a restart, for the grace.
     pub(crate) fn began(&self) -> Option<u64> {
         if self.memory.is_empty() {
             return (self.prior.levels() > 0).then_some(self.now);
@@ -129,13 +129,20 @@ impl Past<'_> {
         self.memory.began.filter(|&began| !self.is_over(began))
     }
 
-    /// Whether a child that shows nothing has done so for too long.
+    /// Whether a child without a live link had none for longer than the grace.
     pub(crate) fn is_over(&self, seen: u64) -> bool {
         self.now.saturating_sub(seen) > self.grace
     }
 
-    /// What is known of the children of a level, 1 for hosts. `row_of` says which of them is which Node.
-    pub(crate) fn recall(&self, level: u32, keys: &[&str], rows: &[u32], present: &Graph, kept: Kept) -> Recall {
+    /// What is remembered of the children of a level, 1 for hosts. `rows` are the Nodes of the hosts.
+    pub(crate) fn recall(
+        &self,
+        level: u32,
+        keys: &[&str],
+        rows: &[u32],
+        present: &Graph,
+        retention: Retention,
+    ) -> Recall {
         if self.memory.is_empty() {
             return self.prior.recall(level, keys, rows, self.now);
         }
@@ -154,7 +161,7 @@ impl Past<'_> {
             let known = position.and_then(|position| Some((position as u32, memory.children.get(position)?)));
             let is_dark = present.of(child).is_empty();
             match known {
-                Some((_, known)) if is_dark && kept == Kept::ForGrace && self.is_over(known.seen) => {
+                Some((_, known)) if is_dark && retention == Retention::ForGrace && self.is_over(known.seen) => {
                     recall.dropped.push(child);
                     recall.push(NONE, known.seen, &[]);
                 }
@@ -168,17 +175,17 @@ impl Past<'_> {
         recall
     }
 
-    /// [`Past::recall`] for a level above the first. A group that nobody knows there is where most of the groups below
-    /// it were: it is new only because they reached further up before.
+    /// [`Past::recall`] for a level above the first. A group that is not remembered there goes where most of the groups
+    /// below it were: it is new only because they reached further up before.
     pub(crate) fn recall_groups(
         &self,
         level: u32,
         keys: &[&str],
         below: &[Vec<&str>],
         present: &Graph,
-        kept: Kept,
+        retention: Retention,
     ) -> Recall {
-        let mut recall = self.recall(level, keys, &[], present, kept);
+        let mut recall = self.recall(level, keys, &[], present, retention);
         for (child, below) in (0..).zip(below) {
             if at(&recall.was, child) != NONE || recall.dropped.contains(&child) {
                 continue;
@@ -186,10 +193,10 @@ impl Past<'_> {
             let is_dark = present.of(child).is_empty();
             let places = below.iter().filter_map(|key| {
                 let above = || self.place_of(level, self.group_of(level - 1, key)?);
-                self.place_of(level, key).or_else(|| above().filter(|_| kept == Kept::Always))
+                self.place_of(level, key).or_else(|| above().filter(|_| retention == Retention::Always))
             });
             let places: Vec<(u32, u64)> =
-                places.filter(|&(_, seen)| !is_dark || kept == Kept::Always || !self.is_over(seen)).collect();
+                places.filter(|&(_, seen)| !is_dark || retention == Retention::Always || !self.is_over(seen)).collect();
             let groups = counted(places.iter().map(|&(group, _)| (0, group)).collect());
             let most = groups.map(|((_, group), count)| (u32::MAX - count, group)).min();
             if let Some((_, group)) = most {
@@ -201,7 +208,7 @@ impl Past<'_> {
         recall
     }
 
-    /// What the group is called that a child of a level was in.
+    /// The identity of the group that a child of a level was in.
     fn group_of(&self, level: u32, key: &str) -> Option<&str> {
         let (group, _) = self.place_of(level, key)?;
         self.ids(level).get(group as usize).map(String::as_str)
@@ -232,10 +239,10 @@ impl Recall {
     }
 }
 
-/// What the next round should know of this one; `hosts` are the keys of the children of the first floor, `nodes` the Nodes
-/// that their GUIDs led to.
+/// The memory for the next round. `hosts` are the keys of the children of the first level, `nodes` the Nodes that their
+/// GUIDs led to.
 pub(crate) fn remember(switches: &[&str], floors: &[Floor], hosts: &[&str], nodes: &[&str]) -> Memory {
-    // Only switches that somebody hangs on: the others say nothing.
+    // Only switches with links: the others carry no information.
     let mut numbers = vec![NONE; switches.len()];
     let edges = floors.iter().flat_map(|floor| floor.level.known.edges());
     edges.for_each(|edge| set(&mut numbers, edge.parent, 0));

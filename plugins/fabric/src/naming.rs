@@ -1,22 +1,22 @@
-//! Which name a machine goes by: cleaning what the fabric says, and refusing what many machines share.
+//! Which name identifies a machine: cleans the names of the fabric, and refuses names that many machines share.
 
 use regex_lite::Regex;
 
-/// What drivers and installers call every machine.
-const NOBODY: [&str; 8] = ["", "-", "localhost", "localhost.localdomain", "n/a", "none", "ubuntu", "unknown"];
-/// Parts of descriptions of parts, never of hosts.
+/// Names that drivers and installers give to every machine.
+const GENERIC: [&str; 8] = ["", "-", "localhost", "localhost.localdomain", "n/a", "none", "ubuntu", "unknown"];
+/// Words in descriptions of hardware parts, never in names of hosts.
 const PARTS: [&str; 3] = ["aggregation node", "mellanox technologies", "infiniscale"];
 /// How the names of RDMA devices begin.
 const DEVICES: [&str; 7] = ["mlx4_", "mlx5_", "ib", "hfi1_", "bnxt_re", "rdma", "roce"];
 
-/// Decides on names of hosts.
+/// Chooses the name of a host.
 #[derive(Debug, Clone, Copy)]
 pub struct HostNames<'a> {
     ignored: &'a [Regex],
 }
 
 impl<'a> HostNames<'a> {
-    /// With further names that are nobody's ([`crate::Settings::ignore_hosts`]).
+    /// With further names that identify no host ([`crate::Settings::ignore_hosts`]).
     #[must_use]
     pub fn new(ignored: &'a [Regex]) -> Self {
         Self { ignored }
@@ -25,32 +25,32 @@ impl<'a> HostNames<'a> {
     /// The first of the candidates (`system_name`, then `node_description`) that, cleaned, is the name of a host.
     #[must_use]
     pub fn choose<'n>(&self, candidates: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-        candidates.into_iter().find_map(|name| clean_host(name).filter(|name| !self.is_nobody(name)))
+        candidates.into_iter().find_map(|name| clean_host(name).filter(|name| !self.is_generic(name)))
     }
 
-    /// Whether machines that have nothing to do with each other go by this name: one such name would tie their
-    /// switches together.
+    /// Whether a name identifies no host, because many unrelated machines have it: it would join their switches into one
+    /// group.
     #[must_use]
-    pub fn is_nobody(&self, name: &str) -> bool {
+    pub fn is_generic(&self, name: &str) -> bool {
         let lower = name.trim().to_ascii_lowercase();
         // `MT4123`, `MT25408`: four digits, so that a host may be called `mt01`.
         let is_model = |text: &str| text.bytes().take(4).filter(u8::is_ascii_digit).count() == 4;
-        NOBODY.contains(&lower.as_str())
+        GENERIC.contains(&lower.as_str())
             || PARTS.iter().any(|part| lower.contains(part))
             || lower.starts_with("connectx")
             || lower.strip_prefix("mt").is_some_and(is_model)
             || self.is_ignored(name)
     }
 
-    /// Whether the operator said that a name is nobody's.
+    /// Whether the operator ignores a name.
     #[must_use]
     pub fn is_ignored(&self, name: &str) -> bool {
         self.ignored.iter().any(|regex| regex.is_match(name))
     }
 }
 
-/// Whether a name or description is that of an aggregation node, the virtual HCA inside of a switch. It is none of the
-/// hosts that make a switch a leaf.
+/// Whether a name or description is that of an aggregation node, the virtual HCA inside of a switch. It does
+/// not count as a host, so it does not make a switch a leaf.
 #[must_use]
 pub fn is_aggregation_node(name: &str) -> bool {
     name.to_ascii_lowercase().contains("aggregation node")
@@ -68,7 +68,7 @@ pub fn clean_host(name: &str) -> Option<&str> {
 }
 
 /// The readable part of a switch's name: `MF0;<name>:<model>/U1` is `<name>`, and a port at its end is cut. The cards of
-/// a director (`MF0;dir1:CS8500/L07/U1`) keep what tells them apart.
+/// a director (`MF0;dir1:CS8500/L07/U1`) keep their place, which distinguishes them.
 #[must_use]
 pub fn clean_switch(name: &str) -> &str {
     let name = name.trim();
@@ -82,7 +82,7 @@ pub fn clean_switch(name: &str) -> &str {
     }
 }
 
-/// Cuts what follows the last colon when it is a port, and leaves something.
+/// Cuts a port after the last colon, unless nothing would be left.
 fn cut_port(name: &str, is_port: impl Fn(&str) -> bool) -> &str {
     match name.rsplit_once(':') {
         Some((rest, port)) if !rest.is_empty() && is_port(port) => rest.trim_end(),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn default_names_are_nobodys() {
+    fn default_names_identify_no_host() {
         let own = [Regex::new("^tmp-").unwrap()];
         let names = HostNames::new(&own);
         for name in [
@@ -146,10 +146,10 @@ mod tests {
             "tmp-1",
             "Infiniscale-IV",
         ] {
-            assert!(names.is_nobody(name), "{name}");
+            assert!(names.is_generic(name), "{name}");
         }
         for name in ["mt01", "node-1", "ubuntu-7", "connect"] {
-            assert!(!names.is_nobody(name), "{name}");
+            assert!(!names.is_generic(name), "{name}");
         }
         assert!(names.is_ignored("tmp-1") && !names.is_ignored("localhost"));
         assert_eq!(names.choose(["localhost", "gpu-a017 mlx5_2"]), Some("gpu-a017"));

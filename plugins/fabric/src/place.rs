@@ -6,50 +6,50 @@ use topoloom_sdk::{Answer, Input, Topology};
 
 use crate::answer::{self, ROOT};
 use crate::declared;
-use crate::graph::{Graph, NONE, at, set};
+use crate::graph::{Graph, at, set};
 use crate::hosts::{self, Hosts};
-use crate::matching::{Known, Match};
-use crate::memory::{self, Kept, Memory, Past, Prior};
+use crate::matching::{Match, NodeIndex};
+use crate::memory::{self, Memory, Past, Prior, Retention};
 use crate::settings::Settings;
 use crate::state::{Part, State};
-use crate::tree::distance::{Bears, Switches};
+use crate::tree::distance::{Bears, HostKind, Switches};
 use crate::tree::{self, Floor};
 use crate::wiring::Wiring;
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The groups and what there is to report.
+    /// The groups and the findings.
     pub topology: Topology,
-    /// What the next round should know.
+    /// What the next round has to remember.
     pub memory: Memory,
-    /// How the names of hosts went.
+    /// How many hosts match Nodes.
     pub counts: Counts,
-    /// Whether the topology is exactly the one of the round that left the memory.
+    /// Whether the topology is exactly that of the last round.
     pub change: Change,
 }
 
-/// Whether a round came to what the last one did.
+/// Whether a round has another result than the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It did, to the last sentence.
+    /// It has the same, to the last sentence of the findings.
     None,
-    /// It did not, or nobody knows.
+    /// It has another one, or the last one is unknown.
     Some,
 }
 
-/// How the names of hosts went.
+/// How many hosts match Nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Hosts that are Nodes.
+    /// Hosts that match a Node.
     pub matched: usize,
-    /// Hosts that are not.
+    /// Hosts that match none.
     pub unmatched: usize,
-    /// Hosts that could be several Nodes, or that share one with a better match.
+    /// Hosts that match several Nodes, or a Node that another host matches better.
     pub ambiguous: usize,
 }
 
-/// A round that is worked out, before it is put into words.
+/// A finished round, before it becomes an answer.
 #[derive(Debug)]
 pub(crate) struct Round<'a> {
     pub(crate) settings: &'a Settings,
@@ -61,18 +61,18 @@ pub(crate) struct Round<'a> {
     /// Readable names, by switch; empty where there is none.
     pub(crate) names: Vec<&'a str>,
     pub(crate) floors: Vec<Floor>,
-    /// Hosts that were dark for too long.
+    /// Hosts that had no live link for too long.
     pub(crate) dropped: Vec<u32>,
     /// How many Nodes the cluster has.
     pub(crate) nodes: u32,
 }
 
-/// Places all hosts. Pure: the same arguments give the same outcome, whatever the order of the records was.
+/// Places all hosts. Pure: the same arguments give the same outcome, in any order of the records.
 #[must_use]
 pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Input<'_>) -> Outcome {
     let declared = declared::apply(wiring, settings);
     let wiring = &*declared;
-    let known = Known::new(&input.nodes, settings);
+    let known = NodeIndex::new(&input.nodes, settings);
     let prior = if memory.is_empty() { Prior::new(&input.applied.groups(), known.rows()) } else { Prior::default() };
     let (identities, of_wiring, of_memory) = hosts::switches(wiring, memory);
     let grace = u64::try_from(settings.down_grace.as_millis()).unwrap_or(u64::MAX);
@@ -82,7 +82,7 @@ pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Inpu
     let cables = switches.cables();
     find_leaves(&mut switches, &hosts);
     let present = hosts.present(settings, |switch| switches.is_leaf(switch, &cables));
-    let recall = past.recall(1, &hosts.keys(), &hosts.rows, &present, Kept::ForGrace);
+    let recall = past.recall(1, &hosts.keys(), &hosts.rows, &present, Retention::ForGrace);
     let dropped = recall.dropped.clone();
     find_missing_leaves(&mut switches, &hosts, &recall.known);
     let mut names = vec![""; switches.identities.len()];
@@ -105,7 +105,8 @@ pub fn place(wiring: &Wiring, settings: &Settings, memory: &Memory, input: &Inpu
 }
 
 impl Outcome {
-    /// The answer of the round, with the state for the next: `unchanged` where that is the truth and a state came in.
+    /// The answer of the round, with the state for the next: `unchanged` where the result is the last one and the host
+    /// gave a state.
     #[must_use]
     pub fn answer(self, parts: Vec<Part>, input: &Input<'_>) -> Answer {
         let state = State { parts, memory: self.memory }.to_bytes();
@@ -117,36 +118,36 @@ impl Outcome {
     }
 }
 
-/// The switches of a round, as far as the wiring knows them without its hosts.
+/// The switches of a round, with what the wiring says of them apart from its hosts.
 fn switches<'a>(wiring: &Wiring, identities: Vec<&'a str>, of_wiring: &[u32]) -> Switches<'a> {
     let count = identities.len();
     let (declared, bears) = (vec![0; count], vec![Bears::default(); count]);
     let mut switches = Switches { identities, declared, bears, adjacent: Vec::new() };
     for (number, features) in of_wiring.iter().zip(&wiring.features) {
         set(&mut switches.declared, *number, features.level);
-        switches.bear(*number, features.unnamed, false);
+        switches.bear(*number, features.unnamed, HostKind::Other);
     }
     for stranger in &wiring.strangers {
-        switches.bear(at(of_wiring, stranger.cable.switch), u32::from(stranger.cable.count), false);
+        switches.bear(at(of_wiring, stranger.cable.switch), u32::from(stranger.cable.count), HostKind::Other);
     }
     let both = wiring.adjacent.iter().map(|&(a, b, count)| (at(of_wiring, a), at(of_wiring, b), count));
     switches.adjacent = both.map(|(a, b, count)| (a.min(b), a.max(b), count)).collect();
     switches
 }
 
-/// What hangs on the switches, by the cables that are listed.
+/// Counts the hosts on each switch by the listed cables.
 fn find_leaves(switches: &mut Switches<'_>, hosts: &Hosts<'_>) {
     for host in 0..hosts.hosts.len() as u32 {
-        let is_node = at(&hosts.rows, host) != NONE;
-        hosts.ports_of(host).iter().for_each(|port| switches.bear(port.switch, port.count, is_node));
+        let kind = HostKind::of_row(at(&hosts.rows, host));
+        hosts.ports_of(host).iter().for_each(|port| switches.bear(port.switch, port.count, kind));
     }
 }
 
-/// The same by those that are known and not listed any more.
+/// Counts the hosts on each switch by cables that are remembered and no longer listed.
 fn find_missing_leaves(switches: &mut Switches<'_>, hosts: &Hosts<'_>, known: &Graph) {
     for (host, edge) in known.iter() {
         if hosts.ports_of(host).iter().all(|port| port.switch != edge.parent) {
-            switches.bear(edge.parent, edge.weight, at(&hosts.rows, host) != NONE);
+            switches.bear(edge.parent, edge.weight, HostKind::of_row(at(&hosts.rows, host)));
         }
     }
 }
@@ -156,7 +157,7 @@ fn count(hosts: &Hosts<'_>) -> Counts {
     for host in hosts.hosts.iter().filter(|host| host.is_listed) {
         match host.found {
             Match::Node(..) => counts.matched += 1,
-            Match::Nobody => counts.unmatched += 1,
+            Match::Unmatched => counts.unmatched += 1,
             Match::Ambiguous(_) | Match::Duplicate(_) => counts.ambiguous += 1,
         }
     }

@@ -1,7 +1,7 @@
-//! Reading a configuration that people write by hand: lenient in shape, strict in meaning, all mistakes at once.
+//! Reads a configuration that people write by hand: lenient in form, strict in meaning, all mistakes at once.
 //!
-//! A [`Reader`] turns single [`Value`]s into typed ones and collects problems, each with its path, and notes on what
-//! works but may surprise. The discoverers of fabrics share it, so that they report the same mistake in the same words.
+//! A [`Reader`] turns single [`Value`]s into typed ones and collects problems, each with its path, and notes on
+//! values that work but may surprise. All discoverers of fabrics use it, so they report the same mistake in the same words.
 
 mod duration;
 mod names;
@@ -10,7 +10,7 @@ use regex_lite::Regex;
 use std::time::Duration;
 use topoloom_sdk::{Problem, json::Value};
 
-/// What works but may surprise.
+/// A value that works but may surprise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The code of the diagnostic.
@@ -27,7 +27,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Nothing is wrong yet.
+    /// A reader without problems and notes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -37,27 +37,27 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Every mistake, in the order in which it was met.
+    /// Every mistake, in the order in which it was found.
     pub fn finish(self) -> Result<Vec<Note>, Vec<Problem>> {
         if self.problems.is_empty() { Ok(self.notes) } else { Err(self.problems) }
     }
 
-    /// A mistake.
+    /// Adds a mistake.
     pub fn problem(&mut self, path: &str, message: String) {
         self.problems.push(Problem::new(path, message));
     }
 
-    /// Something that works but may surprise.
+    /// Adds a note.
     pub fn note(&mut self, code: &'static str, text: String) {
         self.notes.push(Note { code, text });
     }
 
-    /// A key that means nothing.
+    /// Notes a key that is not known.
     pub fn unknown(&mut self, path: &str) {
-        self.note("unknown-key", format!("{path:?} means nothing here and is ignored"));
+        self.note("unknown-key", format!("{path:?} is not a known key and is ignored"));
     }
 
-    /// A value as a message quotes it.
+    /// A value as messages quote it.
     #[must_use]
     pub fn show(&self, value: &Value) -> String {
         match value {
@@ -120,7 +120,7 @@ impl Reader {
         Some(text)
     }
 
-    /// A list of strings, each with its path; a single one stands for a list of one, null for none.
+    /// A list of strings, each with its path; a single one is a list of one, null an empty list.
     pub fn texts(&mut self, path: &str, value: &Value) -> Vec<(String, String)> {
         let mut texts = Vec::new();
         match value {
@@ -150,7 +150,7 @@ impl Reader {
         for (key, value) in entries {
             let path = format!("{path}.{key}");
             if pairs.iter().any(|(known, _)| known == key) {
-                self.problem(&path, format!("{key:?} is there twice"));
+                self.problem(&path, format!("{key:?} is given twice"));
             }
             pairs.extend(self.text(&path, value).map(|text| (key.clone(), text)));
         }
@@ -163,7 +163,7 @@ impl Reader {
         self.compiled(path, &text)
     }
 
-    /// A list of regular expressions; a single one stands for a list of one.
+    /// A list of regular expressions; a single one is a list of one.
     pub fn regexes(&mut self, path: &str, value: &Value) -> Vec<Regex> {
         let texts = self.texts(path, value);
         texts.iter().filter_map(|(path, text)| self.compiled(path, text)).collect()
@@ -173,7 +173,7 @@ impl Reader {
         match Regex::new(text) {
             Ok(regex) => Some(regex),
             Err(error) => {
-                self.problem(path, format!("{text:?} is no regular expression: {error}"));
+                self.problem(path, format!("{text:?} is not a valid regular expression: {error}"));
                 None
             }
         }

@@ -1,5 +1,5 @@
-//! What an operator should look at: wrong cables, dead links, switches that serve several units, names that lead
-//! nowhere. Sentences only; nothing here decides where anybody is.
+//! Findings for operators: wrong cables, dead links, switches that serve several units, names that match no Node. This
+//! module writes sentences; it decides no place.
 //!
 //! Every kind of report has its own code. Hosts are reported one by one up to a limit, the rest together; the order is
 //! that of their names.
@@ -18,9 +18,9 @@ use crate::place::Round;
 use crate::tree::Child;
 use crate::wiring::Wiring;
 
-/// Of each code. A handful of codes stay far below the 10 000 reports that the host takes.
+/// Findings of one code. All codes together stay far below the 10 000 diagnostics that the host accepts.
 const MOST: usize = 1000;
-/// The host cuts after so many bytes; cut here, the end shows that something is missing.
+/// The host cuts a text after so many bytes. Cut here, its end shows that something is missing.
 const MAX_DETAIL: usize = 1024;
 
 /// Writes all reports.
@@ -42,7 +42,7 @@ pub(crate) fn write(round: &Round<'_>, written: &Written, topology: &mut Topolog
     }
 }
 
-/// Speaks of records that the discoverer left out.
+/// Reports records that the discoverer left out.
 pub(crate) fn skipped(wiring: &Wiring, topology: &mut TopologyBuilder) {
     for skipped in &wiring.skipped {
         let example =
@@ -52,9 +52,9 @@ pub(crate) fn skipped(wiring: &Wiring, topology: &mut TopologyBuilder) {
     }
 }
 
-/// The groups of the first level, as reports speak of them.
+/// The groups of the first level: reports call them units.
 struct Units<'a> {
-    /// By bundle: position of its group, or [`NONE`] where nobody lives.
+    /// By bundle: position of its group, or [`NONE`] where it has none.
     group_of_bundle: Vec<u32>,
     round: &'a Round<'a>,
 }
@@ -108,7 +108,7 @@ impl<'a> Reports<'a> {
         self.count >= MOST
     }
 
-    /// A report about a host: its Node, or its own name where it is none.
+    /// Adds a report about a host: under its Node, or under its own name where it matches none.
     fn host(&mut self, round: &Round<'_>, host: u32, detail: impl FnOnce() -> String, topology: &mut TopologyBuilder) {
         let row = at(&round.hosts.rows, host);
         let name = round.hosts.hosts.get(host as usize).map(|host| host.key.clone()).unwrap_or_default();
@@ -130,7 +130,7 @@ impl<'a> Reports<'a> {
         self.count += 1;
     }
 
-    /// Speaks of what was too much.
+    /// Sums up the reports beyond the limit.
     fn finish(mut self, topology: &mut TopologyBuilder) {
         if self.count > MOST {
             self.rows.sort_unstable();

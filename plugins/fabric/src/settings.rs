@@ -1,4 +1,4 @@
-//! What an operator can say about grouping and names, the same for every fabric.
+//! The settings of an operator for grouping and names, the same for every fabric.
 
 mod levels;
 mod read;
@@ -9,49 +9,50 @@ use std::time::Duration;
 
 use crate::reader::Note;
 use crate::wiring::LinkState;
-pub use read::Known;
+pub use read::SharedKey;
 
-/// How cables become groups. [`Settings::default`] is what an empty configuration means.
+/// How cables become groups. [`Settings::default`] is the empty configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Switches belong together when more than this share of the larger set of hosts is common. Above 0, below 1. Where
-    /// the hosts that one of them lacks hang on its like, half of this is enough; where they hang on others, nothing is.
+    /// Switches belong together when more than this share of the larger set of hosts is common. Above 0, below 1. Half of
+    /// it is enough where the hosts that one switch lacks have links to similar switches. Where they have links to other
+    /// switches, no share is enough.
     /// Key `similarity`.
     pub similarity: f64,
-    /// What users call the tiers, lowest first; a tier beyond the list has no name. Key `tierNames`.
+    /// Names of the tiers, lowest first; a tier beyond the list has no name. Key `tierNames`.
     pub tier_names: Vec<String>,
     /// How long a host without a live link keeps its place. Key `downGrace`.
     pub down_grace: Duration,
-    /// What links that are down are worth. Key `includeDown`.
+    /// How links that are down count. Key `includeDown`.
     pub down: Down,
-    /// One group over everything, and what its tier is called. Key `root` (`true`: `root`).
+    /// One group over everything, with this name of its tier. Key `root` (`true`: `root`).
     pub root: Option<String>,
-    /// Names of hosts and the Nodes they stand for. Key `hostMap`.
+    /// Names of hosts and their Nodes. Key `hostMap`.
     pub host_map: Vec<(String, String)>,
-    /// From names of hosts to names of Nodes; the first that leads to a Node counts. Key `rewrite`.
+    /// Rules from names of hosts to names of Nodes; the first that gives a Node counts. Key `rewrite`.
     pub rewrite: Vec<Rewrite>,
-    /// Names that are nobody's. Key `ignoreHosts`.
+    /// Names that identify no host. Key `ignoreHosts`.
     pub ignore_hosts: Vec<Regex>,
     /// The annotation in which Nodes list the GUIDs of their ports. Key `guidAnnotation`.
     pub guid_annotation: Option<String>,
-    /// The highest tier there is: no group above it is made, or kept. Key `maxTier`.
+    /// The highest tier: no group above it is created or kept. Key `maxTier`.
     pub max_tier: u32,
-    /// What the operator says about the levels of switches; the first that fits a switch counts. Key `levels`.
+    /// Declared levels of switches; the first entry that fits a switch counts. Key `levels`.
     pub levels: Vec<Declared>,
     /// Whether groups of groups are wanted. Not a key: set by the discoverer.
     pub tiers: Tiers,
     /// The "type" in the names of new objects; none: the source. Not a key: set by the discoverer.
     pub kind: Option<String>,
-    /// What works but may surprise: one diagnostic each, every round. Set from [`crate::Reader::finish`].
+    /// Notes on values that work but may surprise: one diagnostic each, in every round. Set from [`crate::Reader::finish`].
     pub notes: Vec<Note>,
 }
 
-/// What links that are down are worth.
+/// How links that are down count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Down {
-    /// They show what is broken, and that is all.
+    /// They are reported and do not count.
     Report,
-    /// They count like links that are up: a fabric under maintenance.
+    /// They count like links that are up: for a fabric under maintenance.
     Count,
 }
 
@@ -60,16 +61,16 @@ pub enum Down {
 pub enum Tiers {
     /// As far as cables between switches reach.
     All,
-    /// Hosts in groups, and nothing above: also not what was there before.
+    /// Groups of hosts only: higher groups of earlier rounds are not kept.
     Lowest,
 }
 
 /// A rule that makes the name of a Node out of the name of a host.
 #[derive(Debug, Clone)]
 pub struct Rewrite {
-    /// What it applies to: a name in which it matches.
+    /// Matches the names that the rule applies to.
     pub regex: Regex,
-    /// What every match becomes; `$1`, `${name}` are what was captured.
+    /// Replaces every match; `$1`, `${name}` are captured groups.
     pub replace: String,
 }
 
@@ -82,7 +83,7 @@ pub struct Declared {
     pub which: Which,
 }
 
-/// Which switches something is said of.
+/// Which switches a level is declared for.
 #[derive(Debug, Clone)]
 pub enum Which {
     /// Those with one of these identities, or with a name in which one of these matches.
@@ -92,7 +93,8 @@ pub enum Which {
         /// For names.
         names: Vec<Regex>,
     },
-    /// None that is there: all whose names give this regular expression the same group are below one switch of that level.
+    /// A virtual switch: all switches whose names give this regular expression the same group are below one switch of that
+    /// level.
     Below(Regex),
 }
 
@@ -118,7 +120,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether links of a state say where a host is.
+    /// Whether links of a state count.
     pub(crate) fn counts(&self, state: LinkState) -> bool {
         state == LinkState::Up || self.down == Down::Count
     }

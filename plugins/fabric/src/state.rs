@@ -1,7 +1,7 @@
-//! What a discoverer keeps from round to round, as bytes.
+//! The state that a discoverer keeps from round to round, as bytes.
 //!
-//! Compact, versioned, and read with suspicion: bytes that are not understood are an empty state, never a panic and
-//! never half of one. The host keeps 8 MiB at most; what is larger loses its parts first, which costs a full round.
+//! Compact, versioned and checked: bytes that cannot be read give an empty state, never a panic and never half a state. The
+//! host keeps 8 MiB at most; a larger state first loses its parts, which costs a full round.
 
 use crate::bytes::{Reader, Writer};
 use crate::graph::{Edge, NONE};
@@ -11,24 +11,24 @@ use crate::wiring::Wiring;
 
 /// Changes with the layout.
 const MAGIC: [u8; 4] = *b"tlf\x05";
-/// What the host keeps.
+/// The limit of the host.
 const MAX_STATE: usize = 8 * 1024 * 1024;
-/// Of a discoverer's own bytes.
+/// The limit of a discoverer's own bytes.
 const MAX_OWN: usize = 64 * 1024;
 
-/// What a discoverer keeps from round to round.
+/// The state that a discoverer keeps from round to round.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     /// One part per independent source.
     pub parts: Vec<Part>,
-    /// What the last round placed.
+    /// The memory of the last round.
     pub memory: Memory,
 }
 
-/// What is kept of one source.
+/// The part of one source.
 #[derive(Debug, Clone, Default)]
 pub struct Part {
-    /// Which source: the name of the endpoint.
+    /// The source: the name of its endpoint.
     pub key: String,
     /// The discoverer's own bytes: versions, an `ETag`. At most 64 KiB; a part with more is not kept.
     pub own: Vec<u8>,
@@ -37,7 +37,7 @@ pub struct Part {
 }
 
 impl State {
-    /// Reads bytes of [`State::to_bytes`]; empty when they are anything else.
+    /// Reads bytes of [`State::to_bytes`]; anything else gives an empty state.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         read(bytes).unwrap_or_default()
@@ -76,7 +76,7 @@ impl State {
         bytes
     }
 
-    /// The discoverer's own bytes of a source, out of the bytes of a state whose cables nobody needs: they are not read.
+    /// The discoverer's own bytes of a source, out of the bytes of a state. Does not read the cables.
     #[must_use]
     pub fn own<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
         let mut reader = Reader::new(body(bytes)?);
@@ -105,7 +105,7 @@ impl State {
     }
 }
 
-/// A fault of memory or of somebody's hand shows; it is no signature.
+/// Shows a fault of memory or an edit by mistake; it is not a signature.
 fn checksum(body: &[u8]) -> u64 {
     interned::hash_bytes(body)
 }
@@ -114,7 +114,7 @@ fn read(bytes: &[u8]) -> Option<State> {
     read_body(body(bytes)?)
 }
 
-/// What stands behind the frame, when it is as it was written.
+/// The content behind the frame, where the checksum is right.
 fn body(bytes: &[u8]) -> Option<&[u8]> {
     let (magic, rest) = bytes.split_first_chunk::<4>()?;
     let (sum, body) = rest.split_first_chunk::<8>()?;
@@ -212,7 +212,7 @@ fn read_memory(reader: &mut Reader<'_>) -> Option<Memory> {
             time = reader.step(time)?;
             level.fading.push(Fading { child, parent, since: time });
         }
-        // Looked up by halves.
+        // Found by binary search.
         if !level.children.is_sorted_by(|a, b| a.key < b.key) || !level.fading.is_sorted() {
             return None;
         }

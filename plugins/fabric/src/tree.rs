@@ -1,12 +1,12 @@
 //! All levels: from hosts and leaves upward.
 //!
-//! Groups of one level are the children of the next, and hang on the switches one step further out ([`distance`]); links
-//! between switches of equal distance say nothing.
+//! Groups of one level are the children of the next one. Their parents are the switches one step further out
+//! ([`distance`]); links between switches of equal distance do not count.
 //!
-//! A level that had groups and that no group below shows a link to any more is *lost*: cables are pulled one by one, so
-//! something was plugged in that makes the switches up there look nearer, or the list lacks them all. Its groups are
-//! held, for longer than the grace, until links lead there again or the configuration says that there is no such tier
-//! ([`Settings::max_tier`]).
+//! A level that had groups, and to which no group below has a link any more, is *lost*. People pull cables one by one, so
+//! the cause is another one: something new is plugged in and makes the upper switches look closer, or the list lacks all
+//! their links. The groups of a lost level stay, for longer than the grace, until links lead there again or the
+//! configuration says that there is no such tier ([`Settings::max_tier`]).
 
 pub(crate) mod distance;
 
@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use crate::doubt::{self, Splits};
 use crate::graph::{Graph, NONE, at};
 use crate::level::{self, Level, Task};
-use crate::memory::{Fading, Kept, Past, Recall};
+use crate::memory::{Fading, Past, Recall, Retention};
 use crate::settings::{Settings, Tiers};
 use distance::Switches;
 
@@ -28,13 +28,13 @@ pub(crate) struct Floor {
     pub(crate) level: Level,
     /// What the children of this level are: hosts at the first one, groups of lower ones above.
     pub(crate) children: Vec<Child>,
-    /// When each child showed a live link.
+    /// When each child last had a live link.
     pub(crate) seen: Vec<u64>,
-    /// Links that children are known for and do not show.
+    /// Known links of children that are not live.
     pub(crate) fading: Vec<Fading>,
-    /// Whether it lacks links, or what it stands on does, and nobody remembers which.
+    /// Whether it, or a level below, lacks links and the memory does not know which.
     pub(crate) is_thin: bool,
-    /// Whether it has groups that were there before and no link leads to it any more.
+    /// Whether it has groups of earlier rounds and no link leads to it any more.
     pub(crate) is_lost: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Child {
     pub(crate) index: u32,
 }
 
-/// Works out all levels: the first one from the links of the hosts.
+/// Builds all levels, the first one from the links of the hosts.
 pub(crate) fn grow(
     (switches, cables): (&Switches<'_>, &Graph),
     settings: &Settings,
@@ -57,7 +57,7 @@ pub(crate) fn grow(
     let (distances, owners) = (switches.distances(cables), past.owners());
     let highest = distances.iter().copied().filter(|&distance| distance <= MAX_LEVEL).max().unwrap_or(0);
     let may_lack = past.began().is_some();
-    // What stands on something thin is thin.
+    // A level above a thin one is thin.
     let mut is_thin = false;
     let mut settle = |number: u32, present: &Graph, recall: &Recall, taken: &mut HashSet<String>| {
         let (remembered, was, ids) = (&recall.known, &recall.was, &recall.ids);
@@ -68,7 +68,7 @@ pub(crate) fn grow(
         (level::settle(&task, taken), is_thin)
     };
     let (present, recall) = hosts;
-    // A list without any link says nothing about tiers.
+    // A list without any link does not show that a tier is lost.
     let is_listed = !present.edges().is_empty();
     let children = (0..present.children()).map(|index| Child { floor: NONE, index }).collect();
     let (level, mut is_thin) = settle(1, present, &recall, taken);
@@ -86,10 +86,10 @@ pub(crate) fn grow(
         }
         let ids: Vec<&str> = tops.iter().map(|&top| id_of(&floors, top)).collect();
         let below: Vec<Vec<&str>> = tops.iter().map(|&top| below(&floors, top)).collect();
-        let mut recall = past.recall_groups(distance, &ids, &below, &present, Kept::Always);
+        let mut recall = past.recall_groups(distance, &ids, &below, &present, Retention::Always);
         let is_lost = is_listed && is_lost(&recall, &present);
         if !is_lost {
-            recall = past.recall_groups(distance, &ids, &below, &present, Kept::ForGrace);
+            recall = past.recall_groups(distance, &ids, &below, &present, Retention::ForGrace);
         }
         let level;
         (level, is_thin) = settle(distance, &present, &recall, taken);
@@ -101,7 +101,7 @@ pub(crate) fn grow(
     floors
 }
 
-/// Whether a level had groups, and none of the groups that were in them shows a link to it.
+/// Whether a level had groups, and none of their children has a link to it.
 fn is_lost(recall: &Recall, present: &Graph) -> bool {
     let mut placed = (0..).zip(&recall.was).filter(|(_, group)| **group != NONE).peekable();
     placed.peek().is_some() && placed.all(|(child, _)| present.of(child).is_empty())
@@ -118,7 +118,7 @@ fn below(floors: &[Floor], top: Child) -> Vec<&str> {
     found
 }
 
-/// What the next level starts from: the groups of a floor, and the children that found no place in it.
+/// The children of the next level: the groups of a floor, and its children without a group.
 fn tops_of(floors: &[Floor], floor: u32, children: &[Child]) -> Vec<Child> {
     let Some(last) = floors.get(floor as usize) else { return Vec::new() };
     let groups = (0..last.level.groups.len() as u32).map(|index| Child { floor, index });

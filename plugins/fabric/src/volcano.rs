@@ -1,8 +1,8 @@
-//! `compat: volcano`: what Volcano's own discoverer makes of a fabric.
+//! `compat: volcano`: the groups that Volcano's own discoverer makes of a fabric.
 //!
-//! Two leaves that share a host are in one group, and so on to the end; groups are numbered by their smallest leaf, a
-//! spine spans them all. Names are taken as they come: nothing is matched with Nodes and nothing is remembered. Only a
-//! name that no Node can have is left out, because the API server would refuse the whole object for it.
+//! Leaves that share a host, directly or through other leaves, are one group. Groups are numbered by their smallest leaf;
+//! one spine group contains them all. Names are used as they are: no matching with Nodes and no memory. Only a name that no
+//! Node can have is left out, because the API server would refuse the whole object for it.
 
 use topoloom_sdk::{GroupRef, Level, Subject, Topology, TopologyBuilder};
 

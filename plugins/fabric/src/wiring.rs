@@ -1,7 +1,7 @@
-//! The cables: hosts, switches and what joins them, as the fabric tells it.
+//! The cables of a fabric: hosts, switches and the links between them.
 //!
-//! A [`Wiring`] is what a discoverer builds out of its input, record by record. It knows nothing of the cluster and
-//! decides nothing; [`crate::place`] does. Everything is a number but the names, which are kept once: 16 384 hosts with
+//! A discoverer builds a [`Wiring`] out of its input, record by record. A wiring does not know the cluster and decides
+//! nothing; [`crate::place`] does. Everything is a number but the names, which are stored once: 16 384 hosts with
 //! eight rails take about 4 MiB.
 
 mod stored;
@@ -14,7 +14,7 @@ use crate::interned::{self, Interned};
 /// Identities and names beyond this are cut: a group's identity has to fit into 512 bytes.
 const MAX_TEXT: usize = 256;
 
-/// A reason for [`Wiring::leave_out`]: the port has neither a name nor a GUID, for the operator took the name out.
+/// A reason for [`Wiring::leave_out`]: the port has neither a name nor a GUID, since the operator ignores the name.
 pub const IGNORED: &str = "of hosts that `ignoreHosts` leaves out";
 /// A reason for [`Wiring::leave_out`]: the port has neither a name nor a GUID.
 pub const NAMELESS: &str = "of machines without a name";
@@ -36,7 +36,7 @@ pub enum LinkState {
     Down,
 }
 
-/// One cable, or several alike, from a host to a switch.
+/// One cable from a host to a switch, or several parallel ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link<'a> {
     /// How many.
@@ -85,18 +85,18 @@ pub(crate) struct Cable {
 pub(crate) struct Features {
     /// Number of its readable name.
     pub(crate) name: u32,
-    /// The level that somebody declared; 0: none.
+    /// The declared level; 0: none.
     pub(crate) level: u8,
     /// Cables to hosts without a name.
     pub(crate) unnamed: u32,
 }
 
-/// The port of a machine whose name says nothing.
+/// The port of a machine whose name does not identify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stranger {
     pub(crate) guid: Guid,
     pub(crate) cable: Cable,
-    /// Whether the operator said that its name is nobody's: then nobody misses it.
+    /// Whether the operator ignores its name: then it is not reported.
     pub(crate) is_ignored: bool,
 }
 
@@ -122,13 +122,13 @@ pub struct Wiring {
     pub(crate) guids: Vec<(u32, Guid)>,
     pub(crate) adjacent: Vec<(u32, u32, u32)>,
     pub(crate) skipped: Vec<Skipped>,
-    /// Links that the discoverer left out on purpose, and how many: what is said where nothing is left.
+    /// Links that the discoverer left out on purpose, by reason: reported only where no link is left.
     pub(crate) left_out: Vec<(String, u64)>,
     pub(crate) partial: bool,
 }
 
 impl Wiring {
-    /// No cable.
+    /// A wiring without cables.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -139,8 +139,8 @@ impl Wiring {
         HostId(self.hosts.intern(&bounded(name)))
     }
 
-    /// A switch. `identity` is what makes it itself (a GUID, a chassis); `name` is for people and may be empty. Of several
-    /// names the first of the alphabet counts, whatever order they come in.
+    /// A switch. `identity` identifies it (a GUID, a chassis); `name` is for people and may be empty. Of several names the
+    /// alphabetically first counts, in any order of the calls.
     pub fn switch(&mut self, identity: &str, name: &str) -> SwitchId {
         // Number 0 is the empty text, so that features without a name have one.
         self.texts.intern("");
@@ -148,7 +148,7 @@ impl Wiring {
         let name = self.texts.intern(&bounded(name));
         match self.features.get_mut(number as usize) {
             Some(features) if features.name == name || name == 0 => {}
-            // Of several names the first of the alphabet, whatever order they come in.
+            // Of several names the alphabetically first counts, in any order of the calls.
             Some(features) if features.name == 0 || self.texts.get(name) < self.texts.get(features.name) => {
                 features.name = name;
             }
@@ -164,14 +164,14 @@ impl Wiring {
         self.cables.push(cable);
     }
 
-    /// The port of a machine that has no usable name: it counts when a Node lists this GUID
-    /// ([`crate::Settings::guid_annotation`]), and is a cable to a host in any case.
+    /// The port of a machine that has no usable name: it belongs to the Node that lists this GUID
+    /// ([`crate::Settings::guid_annotation`]). It counts as a cable to a host in any case.
     pub fn nameless(&mut self, guid: Guid, switch: SwitchId, link: Link<'_>) {
         let cable = self.cable(0, switch, link);
         self.strangers.push(Stranger { guid, cable, is_ignored: false });
     }
 
-    /// [`Wiring::nameless`] for a machine whose name the operator took out ([`crate::HostNames::is_ignored`]): it is not
+    /// [`Wiring::nameless`] for a machine whose name the operator ignores ([`crate::HostNames::is_ignored`]): it is not
     /// reported.
     pub fn ignored(&mut self, guid: Guid, switch: SwitchId, link: Link<'_>) {
         let cable = self.cable(0, switch, link);
@@ -194,14 +194,14 @@ impl Wiring {
         self.guids.push((host.0, guid));
     }
 
-    /// Cables between two switches. The order says nothing; the same pair again adds up, so say each cable once.
+    /// Cables between two switches, in any order. Counts of the same pair add up, so add each cable once.
     pub fn adjacent(&mut self, a: SwitchId, b: SwitchId, count: u32) {
         if a != b && count > 0 {
             self.adjacent.push((a.0.min(b.0), a.0.max(b.0), count));
         }
     }
 
-    /// Somebody declared the level of a switch, 1 (leaf) to 16. It overrides the computed distance; 0 takes it back.
+    /// Declares the level of a switch, 1 (leaf) to 16. It overrides the computed distance; 0 removes the declaration.
     pub fn level(&mut self, switch: SwitchId, level: u8) {
         if let Some(features) = self.features.get_mut(switch.0 as usize) {
             features.level = level.min(16);
@@ -224,8 +224,8 @@ impl Wiring {
         }
     }
 
-    /// Counts links of hosts that the operator does not want, or that cannot be anybody's. `reason` ends the sentence "so
-    /// many links are …". It is said only where no Node has a link that counts: a filter that does its work is no news.
+    /// Counts links that the operator excludes, or that cannot belong to a host. `reason` ends the sentence "so many links
+    /// are …". It is reported only where no Node has a link that counts: a filter that works needs no report.
     pub fn leave_out(&mut self, reason: &str, count: u64) {
         if let Some((_, known)) = self.left_out.iter_mut().find(|(known, _)| known == reason) {
             *known = known.saturating_add(count);
@@ -234,7 +234,7 @@ impl Wiring {
         }
     }
 
-    /// The wiring is not everything there is: the answer only adds.
+    /// Declares the wiring incomplete: the answer only adds.
     pub fn partial(&mut self) {
         self.partial = true;
     }
@@ -319,7 +319,7 @@ impl Wiring {
     }
 }
 
-/// The text on one line, or its beginning and a number that stands for the whole.
+/// The text on one line; a long one is cut and ends with a hash of the whole.
 fn bounded(text: &str) -> Cow<'_, str> {
     let text: Cow<'_, str> =
         if text.contains(char::is_control) { text.replace(char::is_control, " ").into() } else { text.into() };

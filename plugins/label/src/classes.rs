@@ -1,6 +1,6 @@
-//! One level's value per node, as small numbers: what the label says after fallbacks, extraction and ignored values.
+//! One level's value per node, as small numbers: the label after fallbacks, extraction and ignored values.
 //!
-//! The usual level reads one label as it is; then the host's codes are the classes and nothing is built.
+//! Most levels read one label as it is; then the host's codes are the classes and no new table is built.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(crate) struct Classes {
     pub(crate) codes: Vec<u32>,
     /// Distinct texts. Some may belong to no node.
     pub(crate) texts: Packed,
-    /// Nodes that have a value which counts as missing.
+    /// Nodes with a value that counts as missing.
     pub(crate) ignored: Vec<Row>,
 }
 
@@ -33,7 +33,7 @@ impl Classes {
         !self.codes.is_empty() && self.ignored.is_empty() && self.codes.iter().all(|code| *code == 0)
     }
 
-    /// Forgets the values of all nodes that do not belong.
+    /// Drops the values of all nodes that do not belong to the type.
     pub(crate) fn keep(&mut self, belongs: &[bool]) {
         for (code, belongs) in self.codes.iter_mut().zip(belongs) {
             if !belongs {

@@ -1,8 +1,8 @@
-//! The configuration after reading: checked, complete, in the order in which the decisions need it.
+//! The checked, complete configuration, in the order in which the decisions need it.
 //!
-//! Reading is lenient in shape, as Volcano's is (keys in any case, a single mapping for a list, a list of mappings for
-//! the map of types, scalars for strings), and strict in meaning: what cannot work is a problem with its path, and all
-//! problems are reported at once. What works but may surprise is a [`Note`].
+//! Reading is as lenient in form as Volcano's (keys in any case, a single mapping for a list, a list of mappings for the map
+//! of types, scalars for strings), and strict in meaning. A value that cannot work is a problem with its path, and all
+//! problems are reported at once. A value that works but may surprise gives a [`Note`].
 
 mod check;
 mod read;
@@ -11,7 +11,7 @@ pub(crate) use check::{is_label_key, is_label_value};
 use regex_lite::Regex;
 use topoloom_sdk::{FromJson, Problem};
 
-/// The entry that stands for the node itself at the end of a list.
+/// The entry at the end of a list that means the node itself.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// A checked configuration.
@@ -23,13 +23,13 @@ pub struct Config {
     pub types: Vec<Type>,
     /// Which nodes belong to which type; the first match wins.
     pub profiles: Vec<Profile>,
-    /// Leave out levels that tell nothing.
+    /// Leave out levels whose domains all have one member.
     pub collapse: bool,
     /// Values that count as missing, lower case. The empty value always does.
     pub ignored: Vec<String>,
-    /// What works but may surprise.
+    /// Notes on values that work but may surprise.
     pub notes: Vec<Note>,
-    /// Names of types that are left out, since they are wrong and their neighbours are not.
+    /// Names of types that are left out because of a mistake, while the others are served.
     pub left_out: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub struct Type {
 pub struct Level {
     /// The label keys; the first that a node has wins. Never empty.
     pub keys: Vec<String>,
-    /// What users call it; the first key unless the configuration says otherwise.
+    /// The name of the tier; the first key unless configured otherwise.
     pub name: String,
     /// Takes the domain out of a value.
     pub extract: Option<Regex>,
@@ -69,7 +69,7 @@ pub struct Level {
 pub enum Scope {
     /// One value under two outer domains is two domains.
     Path,
-    /// A value is one domain wherever it stands.
+    /// A value is one domain, under any outer domain.
     Global,
 }
 
@@ -82,7 +82,7 @@ pub struct Profile {
     pub selector: Vec<(String, String)>,
 }
 
-/// What works but may surprise. Every round reports it as a diagnostic.
+/// A note on a value that works but may surprise. Every round reports it as a diagnostic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The code of the diagnostic.
@@ -94,7 +94,7 @@ pub struct Note {
 /// The code of a type that is left out.
 pub const LEFT_OUT: &str = "bad-type";
 
-/// The code of everything in which the default mode differs from Volcano for the same document.
+/// The code of all differences between the default mode and Volcano for the same document.
 pub const DIFFERS: &str = "differs-from-volcano";
 
 impl FromJson for Config {
@@ -104,7 +104,7 @@ impl FromJson for Config {
 }
 
 impl Level {
-    /// The key that stands for the level in labels and messages.
+    /// The key of the level in labels and messages.
     #[must_use]
     pub fn key(&self) -> &str {
         self.keys.first().map_or("", String::as_str)

@@ -1,8 +1,8 @@
 //! Which domain each node is in at one level, given its domain one level further out.
 //!
 //! A domain is a value below an outer domain. Where the outer domain of a node is unknown, the node joins the only
-//! domain that its value has anywhere; a value without any known outer domain is a root; a value with several is not
-//! guessed. Everything is linear in the number of nodes: values and domains are numbers, found by index.
+//! domain that its value has anywhere; a value without any known outer domain is a root; a node whose value
+//! has several gets no domain. Everything is linear in the number of nodes: values and domains are numbers, found by index.
 
 use std::collections::HashMap;
 
@@ -90,7 +90,7 @@ pub(crate) fn by_path(classes: &Classes, outer: &Domains, outer_classes: &Classe
     below.finish()
 }
 
-/// What is known while one level is worked out.
+/// The state while the domains of one level are computed.
 struct Below<'a> {
     classes: &'a Classes,
     outer: &'a Domains,
@@ -134,7 +134,7 @@ impl<'a> Below<'a> {
         true
     }
 
-    /// Outer domain by outer domain: so a value needs to remember one domain only, however many it has in the end.
+    /// Outer domain by outer domain: so only the latest domain of a value has to be stored, for any number of domains.
     fn order_of_parents(&mut self) {
         for rows in topoloom_sdk::nodes::rows_by_code(&self.outer.of_row, self.outer.len()) {
             for row in rows {
@@ -174,7 +174,7 @@ impl<'a> Below<'a> {
                 (_, 0) => MISSING,
                 (MISSING, 1) => at(&self.latest, class),
                 (MISSING, _) => AMBIGUOUS,
-                // The outer value is known, only not which of its domains: what contradicts it is no candidate.
+                // The outer value is known, but not which of its domains: domains that contradict it are no candidates.
                 _ => {
                     let value = outer_classes.of(row);
                     *narrowed.entry((class, value)).or_insert_with(|| self.only_below(class, value, known))
@@ -217,8 +217,8 @@ impl<'a> Below<'a> {
     }
 }
 
-/// A level below `outer` whose values stand for themselves: under two outer domains a value follows most of its nodes.
-/// `outer_path` tells outer domains apart where the votes are equal.
+/// A level below `outer` with `valueScope: global`: a value under two outer domains is placed where most of its nodes are.
+/// `outer_path` decides where the votes are equal.
 pub(crate) fn globally(classes: &Classes, outer: &Domains, outer_path: impl Fn(u32) -> String) -> Domains {
     let mut domains = outermost(classes);
     let mut contested = false;

@@ -1,14 +1,14 @@
 //! Identities of groups: readable, unambiguous, at most 512 bytes.
 //!
-//! `gpu/1/s1/a7` is type, level from inside, then the values from outside. None of the parts can hold a `/`: label
-//! values never do, and what is not a letter, digit, dot, hyphen or underscore is written as `%` and two digits. A value
-//! that stands for itself wherever it is (`valueScope: global`) begins with `=`.
+//! `gpu/1/s1/a7` is type, level counted from inside, then the values from outside. No part can contain a `/`: label
+//! values never do, and any byte that is not a letter, digit, dot, hyphen or underscore is written as `%` and two digits. A
+//! value with `valueScope: global` begins with `=`.
 
 use std::fmt::Write;
 
 /// The host takes identities up to this length.
 const MAX: usize = 512;
-/// What is left of a longer one before the hash of all of it.
+/// Bytes that remain of a longer one, before the hash of the whole.
 const KEPT: usize = 460;
 
 /// Adds one part, escaped.
@@ -32,6 +32,7 @@ pub(crate) fn bounded(mut id: String) -> String {
     if id.len() > MAX {
         let hash = hash(id.as_bytes());
         id.truncate(KEPT);
+        // Writing to a String cannot fail.
         let _ = write!(id, "#{hash:032x}");
     }
     id
@@ -52,7 +53,7 @@ pub(crate) fn kind(name: &str) -> Option<String> {
     (!clean.is_empty()).then(|| clean.to_owned())
 }
 
-/// FNV-1a, 128 bits: no secret is at stake, only that two long paths do not meet by chance.
+/// FNV-1a, 128 bits: not for secrets, only so that two long paths do not collide by chance.
 fn hash(bytes: &[u8]) -> u128 {
     const PRIME: u128 = 0x0100_0000_0000_0000_0000_013b;
     const START: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

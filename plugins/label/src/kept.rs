@@ -1,4 +1,4 @@
-//! What a type that is left out has in the cluster stays as it is: a mistake in a configuration deletes nothing.
+//! Keeps the HyperNodes of a type that is left out unchanged: a mistake in a configuration deletes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(crate) fn keep(config: &Config, applied: &[AppliedGroup], answer: &mut Topol
     let of = |group: &AppliedGroup| group.id.clone().filter(|id| !taken.contains(id) && is_left_out(config, id));
     let all = applied.iter().enumerate().filter_map(|(at, group)| Some((at, group, of(group)?)));
     let mut kept: Vec<_> = all.collect();
-    // Only what exists can be a member.
+    // Lower tiers first: only an existing group can be a member.
     kept.sort_by(|(_, one, id), (_, other, than)| (one.tier, id).cmp(&(other.tier, than)));
     let mut places: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
     for (at, group, id) in kept {
@@ -26,7 +26,7 @@ pub(crate) fn keep(config: &Config, applied: &[AppliedGroup], answer: &mut Topol
     }
 }
 
-/// Whether a group is of a type that is left out. Where domains have no type, it is if no type that is served uses its label.
+/// Whether a group is of a type that is left out. Where domains have no type, it is if no served type uses its label.
 fn is_left_out(config: &Config, id: &str) -> bool {
     match config.mode {
         Mode::Paths => config.left_out.iter().any(|name| {
@@ -60,7 +60,7 @@ fn members(group: &AppliedGroup, places: &mut BTreeMap<usize, (u32, u32)>) -> Op
     (!groups.is_empty()).then_some(Members::Groups(groups))
 }
 
-/// The level of a group; a name that stands for another tier already is left out.
+/// The level of a group; its name is left out where another tier has it already.
 fn level(group: &AppliedGroup, answer: &mut Topology) -> u32 {
     let elsewhere = |name: &String| {
         answer.levels.iter().any(|level| level.tier_name.as_ref() == Some(name) && level.tier != group.tier)
@@ -75,7 +75,7 @@ fn level(group: &AppliedGroup, answer: &mut Topology) -> u32 {
     }))
 }
 
-/// Whether a label is the one that this source wrote, and not one that people added.
+/// Whether this source wrote a label, and not another program or person.
 fn is_own(id: &str, key: &str, value: &str) -> bool {
     let mut escaped = String::new();
     identity::push(&mut escaped, value);
@@ -109,7 +109,7 @@ mod tests {
         })
     }
 
-    /// What an answer leaves in the cluster, under names that tell nothing.
+    /// The objects of an answer in the cluster, under meaningless names.
     fn applied(answer: &Answer) -> Vec<AppliedGroup> {
         let Outcome::Topology(topology) = &answer.outcome else { panic!("{answer:?}") };
         let group = |(at, group): (usize, &Group)| {
@@ -136,7 +136,7 @@ mod tests {
     const MODES: [&str; 2] = [r#""compat": "volcano""#, r#""badTypes": "leaveOut""#];
 
     #[test]
-    fn a_bad_type_keeps_what_it_has_and_its_neighbour_goes_on() {
+    fn a_bad_type_keeps_its_groups_and_the_others_are_served() {
         let twice = r#"[{"nodeLabel": "ex.io/block"}, {"nodeLabel": "ex.io/block"}]"#;
         for (head, bad) in MODES.into_iter().flat_map(|head| [(head, twice), (head, r#""ex.io/block""#)]) {
             let good = cluster().discover::<Label>(&config(head, BLOCK)).unwrap();

@@ -1,9 +1,9 @@
 //! The builtin discoverer that reads node labels: each label is a level, each value a domain.
 //!
-//! Owns the meaning of the labels. Never looks at names, readiness or cordons, calls no endpoint and keeps no state: the
-//! same labels give the same answer. A configuration with a mistake is refused whole, with every mistake, but for a bad type
-//! beside good ones where Volcano's document is served; a node whose labels do not place it is reported, never guessed.
-//! `config` reads, `domains` and `volcano` decide, this file only connects.
+//! This crate defines the meaning of the labels. It does not read names, readiness or cordons, calls no endpoint and keeps
+//! no state: the same labels give the same answer. A configuration with a mistake is refused whole, with every mistake; only
+//! a type with a mistake may be left out beside valid ones, as for Volcano's document. A node whose labels do not give it a
+//! place is reported, never guessed. `config` reads, `domains` and `volcano` decide, this file connects them.
 
 mod classes;
 pub mod config;

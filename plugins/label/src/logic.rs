@@ -36,18 +36,18 @@ pub fn discover(config: &Config, rows: u32, mut read: impl FnMut(&str) -> Column
         tree.report(&mut answer);
         tree.write(&mut tier_names, &mut answer);
     }
-    // After what the rounds found: a status shows one example per code, and nodes matter more than words.
+    // After the findings: a status shows one example per code, and findings about nodes matter more.
     report_notes(&config.notes, &mut answer);
     answer.finish()
 }
 
-/// A label that no node has: the host adds which one was meant.
+/// Reports a label that no node has; the host adds the most similar label that exists.
 pub(crate) fn report_absent(kind: &str, key: &str, answer: &mut TopologyBuilder) {
     let detail = format!("type {kind:?}: no Node has this label");
     answer.diagnose("no-such-label", Subject::Name(key.to_owned()), detail);
 }
 
-/// What the configuration had to say, once per round: so it reaches the status.
+/// Reports the notes of the configuration in every round, so that the status shows them.
 pub(crate) fn report_notes(notes: &[Note], answer: &mut TopologyBuilder) {
     for note in notes {
         answer.diagnose(note.code, Subject::Source, note.text.clone());
@@ -141,7 +141,7 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// One type, worked out. All lists are innermost first.
+/// The result for one type. All lists are innermost first.
 struct Tree<'a, 'v> {
     config: &'a Config,
     kind: &'a Type,
@@ -150,7 +150,7 @@ struct Tree<'a, 'v> {
 }
 
 impl<'a> Tree<'a, '_> {
-    /// What operators should know: nodes that are not placed, values that split or repeat.
+    /// Reports findings for operators: nodes without a place, values that split or repeat.
     fn report(&self, answer: &mut TopologyBuilder) {
         let kind = &self.kind.name;
         for ((level, values), domains) in self.kind.levels.iter().zip(self.values).zip(&self.levels) {
@@ -164,14 +164,14 @@ impl<'a> Tree<'a, '_> {
             }
             if let Some((value, count)) = &domains.repeated {
                 let detail = format!(
-                    "type {kind:?}: {count} values of {key:?}, {value:?} among them, stand under more than one outer \
+                    "type {kind:?}: {count} values of {key:?}, {value:?} among them, are under more than one outer \
                      domain and are separate domains; Volcano would give each two parents"
                 );
                 answer.diagnose(DIFFERS, Subject::Source, detail);
             }
             if !domains.minority.is_empty() {
                 let detail = format!(
-                    "type {kind:?}: most nodes with the same {key:?} stand under another outer domain than these, which follow"
+                    "type {kind:?}: most nodes with the same {key:?} are under another outer domain than these nodes, which are placed there too"
                 );
                 answer.diagnose("minority", Subject::Rows(domains.minority.clone()), detail);
             }
@@ -191,7 +191,7 @@ impl<'a> Tree<'a, '_> {
         let ambiguous: Vec<Row> = rows(AMBIGUOUS).collect();
         if !ambiguous.is_empty() {
             let detail = format!(
-                "type {kind:?}: these nodes lack an outer label, and their {key:?} stands under several outer domains: not placed"
+                "type {kind:?}: these nodes lack an outer label, and their {key:?} is under several outer domains: not placed"
             );
             answer.diagnose("ambiguous-path", Subject::Rows(ambiguous), detail);
         }
@@ -217,7 +217,7 @@ impl<'a> Tree<'a, '_> {
                     continue;
                 }
                 let detail = format!(
-                    "type {:?}: every domain of {:?} has one member: the level tells nothing",
+                    "type {:?}: every domain of {:?} has one member: the level adds no information",
                     self.kind.name,
                     level.key()
                 );
@@ -240,7 +240,7 @@ impl<'a> Tree<'a, '_> {
         }
     }
 
-    /// The members of each domain of a level: nodes, or what was written one level further in.
+    /// The members of each domain of a level: nodes, or the groups written one level further in.
     fn members(&self, index: usize, domains: &Domains, below: Option<Written>) -> Members {
         let inner = index.checked_sub(1).and_then(|inner| self.levels.get(inner));
         match (below, inner) {
@@ -258,7 +258,7 @@ impl<'a> Tree<'a, '_> {
         }
     }
 
-    /// Writes the groups of a level; a domain without members becomes none.
+    /// Writes the groups of a level; a domain without members gets none.
     fn groups(&self, index: usize, level: LevelRef, members: Members, answer: &mut TopologyBuilder) -> Written {
         let all: Vec<&Domains> = self.levels.iter().collect();
         let chain = Chain { levels: &self.kind.levels, values: self.values, domains: &all };
@@ -276,8 +276,8 @@ impl<'a> Tree<'a, '_> {
         })
     }
 
-    /// How identities of a level begin. Levels count from inside and whether they are collapsed or not: so neither an
-    /// outer level more nor `collapse` changes an identity.
+    /// The prefix of the identities of a level. Levels are counted from inside, and collapsed ones count too: so neither a
+    /// new outer level nor `collapse` changes an identity.
     fn prefix(&self, index: usize) -> String {
         let mut prefix = String::new();
         identity::push(&mut prefix, &self.kind.name);
@@ -300,7 +300,7 @@ impl Members {
         }
     }
 
-    /// Whether every domain has one member, so that the level says nothing that its members do not say.
+    /// Whether every domain has one member, so that the level adds no information.
     fn is_useless(&self) -> bool {
         fn all_single<T>(lists: &[Vec<T>]) -> bool {
             lists.iter().filter(|list| !list.is_empty()).count() > 1 && lists.iter().all(|list| list.len() < 2)
@@ -312,7 +312,7 @@ impl Members {
     }
 }
 
-/// What became of a level, by domain.
+/// The result of writing a level, by domain.
 enum Written {
     Groups(Vec<Option<GroupRef>>),
     /// Left out: its members go to the domain one level further out.
@@ -345,7 +345,7 @@ impl Writer<'_> {
             return group;
         };
         let value = values.text(domains.class(domain));
-        // What an extraction takes out of a value may end in a hyphen, which no label value does.
+        // The part that `extract` takes may end in a hyphen, which no label value does.
         if level.extract.is_some() && !is_label_value(value) { group } else { group.label(level.key(), value) }
     }
 }

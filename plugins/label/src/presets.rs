@@ -1,4 +1,4 @@
-//! Which labels the known platforms set, outermost first. Each stands for a list that ends with the hostname entry.
+//! Which labels the known platforms set, outermost first. Each is a list that ends with the hostname entry.
 
 /// The keys of a preset.
 pub(crate) fn find(name: &str) -> Option<&'static [&'static str]> {

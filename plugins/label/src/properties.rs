@@ -1,5 +1,5 @@
-//! What must hold for all labels: a forest, nothing twice, no dependence on the order of nodes, and Volcano's result
-//! where Volcano's is well defined.
+//! Laws for all labels: the answer is a forest, nothing occurs twice, the order of nodes does not matter, and the result is
+//! Volcano's where Volcano's is well defined.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ fn value(values: u32) -> impl Strategy<Value = Option<String>> {
     ]
 }
 
-/// Nodes whose labels contradict each other as they like.
+/// Nodes whose labels may contradict each other.
 fn wild() -> impl Strategy<Value = Vec<(usize, Node)>> {
     let node = (value(5), value(4), value(3)).prop_map(|(rack, spine, zone)| [rack, spine, zone]);
     prop::collection::vec(node, 0..40).prop_map(|nodes| nodes.into_iter().enumerate().collect())
@@ -61,7 +61,7 @@ fn check_forest(topology: &Topology) {
     let tier = |group: u32| topology.levels[topology.groups[group as usize].level as usize].tier;
     let (mut children, mut rows, mut ids) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for (position, group) in (0..).zip(&topology.groups) {
-        assert!(ids.insert(&group.id), "{} is there twice", group.id);
+        assert!(ids.insert(&group.id), "{} is given twice", group.id);
         match &group.members {
             Members::Groups(members) => {
                 assert!(!members.is_empty(), "{} is empty", group.id);
@@ -110,7 +110,7 @@ fn found(topology: &Topology, nodes: &[(usize, Node)]) -> BTreeMap<String, (usiz
 
 proptest! {
     #[test]
-    fn the_answer_is_a_forest_whatever_the_labels(nodes in wild(), scope in prop::bool::ANY, collapse in prop::bool::ANY) {
+    fn the_answer_is_a_forest_for_any_labels(nodes in wild(), scope in prop::bool::ANY, collapse in prop::bool::ANY) {
         let scope = if scope { r#""valueScope": "global","# } else { "" };
         let collapse = if collapse { r#""collapse": true,"# } else { "" };
         check_forest(topology(&cluster(&nodes).discover::<Label>(&config(&format!("{scope}{collapse}"))).unwrap()));

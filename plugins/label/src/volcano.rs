@@ -1,9 +1,9 @@
-//! Volcano's result, object by object: a domain is a label key and a value, wherever it stands.
+//! Volcano's result, object by object: a domain is a label key and a value, under any outer domain.
 //!
-//! The rules are those of `compat: volcano`: the last entry of a list never counts, an empty value does, and a node
-//! climbs from level to level until a label is missing. Two things that Volcano leaves to chance, or that break the
-//! scheduler, are settled here: a domain that nodes see under two outer domains follows most of them, and a label that
-//! two types use at different levels keeps the level of the type that comes first. Both are reported.
+//! The rules are those of `compat: volcano`: the last entry of a list never counts, an empty value does, and a node is
+//! placed level by level until a label is missing. Volcano leaves two cases to chance, or to a result that breaks the
+//! scheduler. Here a domain under two outer domains is placed where most of its nodes are, and a label that two types use
+//! at different levels keeps the level of the first type. Both are reported.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -83,7 +83,7 @@ fn keys<'a>(config: &'a Config, read: &mut impl FnMut(&str) -> Column, answer: &
 struct Forest {
     rows: Vec<Vec<Row>>,
     parents: Vec<u32>,
-    /// What nodes say about outer domains, in pairs of keys.
+    /// The pairs of keys of inner and outer domains that nodes have.
     steps: BTreeSet<(usize, usize)>,
     contested: bool,
 }
@@ -94,7 +94,7 @@ impl Forest {
         Self { rows: vec![Vec::new(); domains], parents: vec![0; domains], steps: BTreeSet::new(), contested: false }
     }
 
-    /// Lets every node climb the levels of a type until a label is missing.
+    /// Places every node level by level in a type, until a label is missing.
     fn climb(&mut self, kind: &Type, keys: &[Key<'_>]) {
         let levels = (1..)
             .zip(&kind.levels)
@@ -126,7 +126,7 @@ impl Forest {
         }
     }
 
-    /// Gives each domain that nodes see under several outer domains the one that most of them name.
+    /// Gives each domain under several outer domains the one that most of its nodes have.
     fn settle(&mut self, keys: &[Key<'_>], answer: &mut TopologyBuilder) {
         if !self.contested {
             return;
@@ -165,7 +165,7 @@ impl Forest {
         }
     }
 
-    /// Writes the groups, lowest tier first; a domain without members becomes none.
+    /// Writes the groups, lowest tier first; a domain without members gets none.
     fn write(mut self, keys: &[Key<'_>], answer: &mut TopologyBuilder) {
         let mut children: Vec<Vec<GroupRef>> = vec![Vec::new(); self.parents.len()];
         let mut order: Vec<&Key<'_>> = keys.iter().collect();

@@ -1,7 +1,7 @@
 //! Where documents come from: an HTTP service, a key of a ConfigMap, annotations of the nodes.
 //!
-//! A carrier hands over all it has or fails: nothing here is half a document. What did not change is not read again: a
-//! 304 stands for the document of an earlier round, which the state keeps beside its `ETag`.
+//! A carrier gives a whole document or fails. What did not change is not read again: a 304 means the document of an
+//! earlier round, which the state keeps beside its `ETag`.
 
 mod annotation;
 pub(crate) mod fetch;
@@ -13,20 +13,20 @@ use crate::document::Sheet;
 use serde::{Deserialize, Serialize};
 use topoloom_sdk::Failure;
 
-/// A document that was read to its end.
+/// A complete document.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Document {
-    /// Its version, for the next request. It is kept apart from the rest: it is needed when the rest is not.
+    /// Its version, for the next request. The state keeps it apart, since most rounds need the version only.
     #[serde(skip)]
     pub(crate) etag: Option<String>,
-    /// Whether what it does not mention is gone.
+    /// Whether nodes that it does not mention are gone.
     pub(crate) complete: bool,
-    /// What it says.
+    /// Its content.
     pub(crate) sheet: Sheet,
 }
 
 impl Document {
-    /// Refuses a document of which too much is unusable: then its author and this reader do not mean the same.
+    /// Refuses a document with too many unusable entries: then its author and this reader do not mean the same format.
     fn checked(self, what: &str) -> Result<Self, Failure> {
         let bad = self.sheet.bad;
         let all = self.sheet.hosts.len() + self.sheet.switches.len() + bad;

@@ -2,7 +2,7 @@
 
 use crate::fabrics::{NOW, annotated, entry, groups, link, link_to, linked, mac, placed, reports, round};
 
-/// Three nodes whose first rail hears switch 1, in a unit of its own beside another one; `odd` is what the third says.
+/// Three nodes whose first rail is on switch 1, in a unit of its own beside another one; `odd` is the entry of the third.
 fn unit(odd: &str, config: &str) -> Vec<String> {
     let rail = |switch| linked(&[link("rdma0", switch), link("rdma1", switch + 10)]);
     let nodes =
@@ -38,7 +38,7 @@ fn a_chassis_with_several_names_is_one_switch() {
 }
 
 #[test]
-fn a_name_with_several_chassis_glues_nobody_together() {
+fn a_name_with_several_chassis_joins_no_switches() {
     let rail =
         |switch: u32| linked(&[link_to("rdma0", &format!(r#"{{"name": "sonic", "chassis": "{}"}}"#, mac(switch)))]);
     let bare = linked(&[link_to("rdma0", r#"{"name": "sonic"}"#)]);
@@ -74,18 +74,18 @@ fn switches_that_show_another_chassis_id_on_every_port_are_one_each_and_reported
     let nodes: Vec<(&str, String)> = nodes.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     let cluster = annotated(&nodes);
     let racks = ["n11 n12 n13", "n21 n22 n23", "p1 p2"];
-    let told = |config: &str| {
+    let outcome = |config: &str| {
         let answer = round(&cluster, config).unwrap();
         (groups(&cluster, &answer), reports(&cluster, &answer, &["chassis-per-port"]))
     };
-    let (found, report) = told("{}");
+    let (found, report) = outcome("{}");
     assert_eq!(found, racks);
     let sentence = "chassis-per-port | n9k-10 | shows 3 chassis ids on 3 ports: it counts as one switch, by its name";
     assert_eq!((report.len(), report[0].as_str()), (4, sentence));
-    let (found, report) = told(r#"{"switches": {"identity": "chassis"}}"#);
+    let (found, report) = outcome(r#"{"switches": {"identity": "chassis"}}"#);
     assert_eq!(found, ["n11", "n12", "n13", "n21", "n22", "n23", "p1 p2"]);
     assert!(report.len() == 4 && report[0].ends_with("`switches.identity: name` makes it one"), "{report:?}");
-    assert_eq!(told(r#"{"switches": {"identity": "name"}}"#), (racks.map(str::to_owned).to_vec(), Vec::new()));
+    assert_eq!(outcome(r#"{"switches": {"identity": "name"}}"#), (racks.map(str::to_owned).to_vec(), Vec::new()));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn chassis_types_that_switches_choose_freely_need_the_name() {
     }
 }
 
-/// Every node hears its rail and the switch of the administrators.
+/// Every node has its rail and the management switch as neighbours.
 fn with_management(rail: u32, interface: &str, more: &str) -> String {
     let oob =
         format!(r#"{{"if": "{interface}", {more} "switch": {{"name": "oob-mgmt-1", "chassis": "{}"}}}}"#, mac(99));
@@ -145,9 +145,9 @@ fn storage_links_count_only_where_they_are_asked_for() {
 }
 
 #[test]
-fn a_node_whose_firmware_swallows_lldp_is_told_by_name() {
-    let nobody = entry(r#""upInterfaces": ["rdma0", "rdma1"], "lldpcli": {"lldp": [{}]}"#);
-    let cluster = annotated(&[("a1", linked(&[link("rdma0", 1)])), ("a2", nobody.clone()), ("a3", nobody)]);
+fn a_node_whose_firmware_swallows_lldp_is_reported_by_name() {
+    let silent = entry(r#""upInterfaces": ["rdma0", "rdma1"], "lldpcli": {"lldp": [{}]}"#);
+    let cluster = annotated(&[("a1", linked(&[link("rdma0", 1)])), ("a2", silent.clone()), ("a3", silent)]);
     let answer = round(&cluster, "{}").unwrap();
     assert_eq!(groups(&cluster, &answer), ["a1"]);
     assert_eq!(
@@ -157,13 +157,13 @@ fn a_node_whose_firmware_swallows_lldp_is_told_by_name() {
 }
 
 #[test]
-fn bonds_are_heard_on_their_slaves() {
+fn bonds_have_neighbours_on_their_slaves() {
     let slaves = json0(&[("ens1f0np0", leaf(1)), ("ens1f1np1", leaf(11))]);
     let slaves = slaves.replacen('{', r#"{"upInterfaces": ["bond0", "ens1f0np0", "ens1f1np1"], "#, 1);
     let cluster = annotated(&[("a1", linked(&[link("rdma0", 1), link("rdma1", 11)])), ("a2", slaves)]);
     let answer = round(&cluster, "{}").unwrap();
     assert_eq!(groups(&cluster, &answer), ["a1 a2"]);
-    assert!(reports(&cluster, &answer, &["no-neighbour", "bad-entry"]).is_empty(), "the bond itself hears nobody");
+    assert!(reports(&cluster, &answer, &["no-neighbour", "bad-entry"]).is_empty(), "the bond itself has no neighbour");
 }
 
 #[test]
@@ -185,19 +185,19 @@ fn a_dpu_or_a_virtual_bridge_is_left_out_by_capability_and_by_name() {
 }
 
 #[test]
-fn a_switch_and_a_dpu_on_one_port_are_told_apart() {
+fn a_switch_and_a_dpu_on_one_port_are_distinguished() {
     let both = json0(&[("rdma0", chassis("mac", "02:00:00:00:00:01", "dpu-1", "Station")), ("rdma0", leaf(1))]);
     assert_eq!(unit(&both, "{}"), ["a1 a2 a3", "b1 b2 b3"]);
 }
 
 #[test]
-fn a_hub_is_reported_and_counts_for_nobody() {
+fn a_hub_is_reported_and_does_not_count() {
     let hub = json0(&[("rdma0", leaf(1)), ("rdma0", leaf(2))]);
     let cluster = annotated(&[("a1", linked(&[link("rdma0", 1)])), ("a2", hub)]);
     let answer = round(&cluster, "{}").unwrap();
     assert_eq!(groups(&cluster, &answer), ["a1"]);
     let report = reports(&cluster, &answer, &["several-neighbours"]);
-    assert!(report.len() == 1 && report[0].contains("a2 | rdma0: hears 2 switches"), "{report:?}");
+    assert!(report.len() == 1 && report[0].contains("a2 | rdma0: has 2 switches as neighbours"), "{report:?}");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn full_and_short_names_are_the_same_switch_by_chassis() {
 }
 
 #[test]
-fn how_long_ago_a_neighbour_was_heard_does_not_matter() {
+fn the_age_of_a_neighbour_does_not_matter() {
     let with_age = |age: &str, ttl: &str| {
         entry(&format!(
             r#""lldpcli": {{"lldp": [{{"interface": [{{"name": "rdma0", "via": "LLDP", "age": "{age}",
@@ -230,7 +230,7 @@ fn a_node_speaks_about_itself_alone() {
     assert_eq!(groups(&cluster, &answer), ["a1", "b1"]);
     let report = reports(&cluster, &answer, &["bad-entry"]);
     assert!(
-        report.len() == 1 && report[0].contains("x | node is \"b1\": a node speaks about itself alone"),
+        report.len() == 1 && report[0].contains("x | node is \"b1\": an annotation must describe its own node"),
         "{report:?}"
     );
 }
@@ -250,12 +250,12 @@ fn an_annotation_moves_no_other_node_by_what_it_calls_a_switch() {
         link_to(interface, &format!(r#"{{"name": "{name}", "chassis": "{}"}}"#, mac(switch)))
     };
     let apart = ["a1 a2", "b1 b2", "x"];
-    let (seen, told) = beside_names(&[says("r0", "leaf-1", 7), says("r1", "leaf-9", 7)]);
+    let (seen, reports) = beside_names(&[says("r0", "leaf-1", 7), says("r1", "leaf-9", 7)]);
     assert_eq!(seen, apart, "one chassis for two names");
-    assert!(told.len() == 2 && told.iter().all(|line| line.starts_with("unproven-name | x | ")), "{told:?}");
+    assert!(reports.len() == 2 && reports.iter().all(|line| line.starts_with("unproven-name | x | ")), "{reports:?}");
     let (seen, _) = beside_names(&[says("r0", "leaf-1", 7), says("r1", "leaf-1", 8)]);
     assert_eq!(seen, apart, "two chassis for one name");
-    // The same for a leaf that everybody knows by its chassis: its name leaves it out for nobody else.
+    // The same for a leaf that all others know by its chassis: the name in one annotation excludes it for that node only.
     let rail = |leaf| linked(&[link("rdma0", leaf)]);
     let odd = linked(&[says("r0", "mgmt-1", 1), link("r1", 2)]);
     let nodes = [("a1", rail(1)), ("a2", rail(1)), ("b1", rail(2)), ("b2", rail(2)), ("x", odd)];

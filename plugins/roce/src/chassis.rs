@@ -1,14 +1,14 @@
-//! What a switch is known by: the chassis id of its LLDP frames and its system name, cleaned.
+//! The identity of a switch: the chassis id of its LLDP frames and its system name, cleaned.
 //!
 //! A chassis id is `<type>:<value>`. One of type `local`, `ifname`, `ifalias` or without a type is a word that the switch
-//! chose for itself ("1", "Ethernet1"): it says something only together with the name.
+//! chose ("1", "Ethernet1"): it identifies the switch only together with the name.
 
 use serde::{Deserialize, Serialize};
 
 /// LLDP allows no longer name and no longer id.
 const MAX: usize = 255;
 
-/// Names that images give to every switch, and words that stand for "no name".
+/// Names that images give to every switch, and words that mean "no name".
 const DEFAULTS: [&str; 16] = [
     "sonic",
     "cumulus",
@@ -28,10 +28,10 @@ const DEFAULTS: [&str; 16] = [
     "(none)",
 ];
 
-/// What one end of a cable, or a document, says about a switch.
+/// A switch as one end of a cable, or a document, describes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub(crate) struct Seen {
-    /// Cleaned; `None`: it said none, or one that is the same everywhere.
+    /// Cleaned; `None`: there is none, or one that many switches have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chassis: Option<String>,
     /// Trimmed, never empty.
@@ -40,7 +40,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Cleans what was said. An error says what is wrong with it. A chassis id with a [`fault`] counts as absent.
+    /// Cleans a description. An error says what is wrong with it. A chassis id with a [`fault`] counts as absent.
     pub(crate) fn new(chassis: Option<&str>, name: Option<&str>) -> Result<Self, String> {
         let name = name.map(|name| text("a switch name", name)).transpose()?;
         let chassis = chassis.map(|chassis| text("a chassis id", chassis)).transpose()?;
@@ -55,13 +55,13 @@ impl Seen {
     }
 }
 
-/// Whether a cleaned chassis id stands for one switch wherever it is seen.
+/// Whether a cleaned chassis id identifies a switch without its name.
 pub(crate) fn is_unique(chassis: &str) -> bool {
     let kind = chassis.split_once(':').map_or("", |(kind, _)| kind);
     !matches!(kind, "" | "local" | "ifname" | "ifalias" | "unknown" | "unhandled")
 }
 
-/// Whether a name is one that many switches have.
+/// Whether many switches have a name.
 pub(crate) fn is_default(name: &str) -> bool {
     DEFAULTS.iter().any(|default| default.eq_ignore_ascii_case(name))
 }
@@ -78,8 +78,8 @@ pub(crate) fn text<'a>(what: &str, text: &'a str) -> Result<&'a str, String> {
     Ok(text)
 }
 
-/// What is wrong with a chassis id that means to be a MAC address and is none: an octet too few would be a switch of its
-/// own.
+/// The fault of a chassis id that is meant as a MAC address and is not one. Without this check an address with a missing
+/// octet would be a switch of its own.
 pub(crate) fn fault(chassis: &str) -> Option<String> {
     let chassis = chassis.trim();
     let value = match chassis.split_once(':') {
@@ -89,20 +89,20 @@ pub(crate) fn fault(chassis: &str) -> Option<String> {
     };
     (!value.is_empty() && mac(value).is_none()).then(|| {
         format!(
-            "chassis {chassis:?} is no MAC address: six pairs of hexadecimal digits are expected, \
+            "chassis {chassis:?} is not a MAC address: six pairs of hexadecimal digits are expected, \
              such as \"mac:7c:8c:09:aa:bb:01\""
         )
     })
 }
 
-/// Pairs with colons between them and no type before them. A word such as `AB:1234` may be anything.
+/// Pairs with colons between them, without a type before them. A word such as `AB:1234` does not look like one.
 fn looks_like_mac(chassis: &str) -> bool {
     let is_pair = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let starts_as_one = chassis.split(':').next().is_some_and(|first| !is_kind(first));
     starts_as_one && (4..=7).contains(&chassis.split(':').count()) && chassis.split(':').all(is_pair)
 }
 
-/// The form in which chassis ids are compared. `None`: empty, or an address that stands for none.
+/// The form in which chassis ids are compared. `None`: empty, or an address such as all zeros that identifies no switch.
 fn clean(chassis: &str) -> Option<String> {
     // Without a type only a text with separators is an address: twelve digits alone may be a serial number.
     let bare = |value: &str| mac(value).filter(|_| value.contains([':', '-', '.'])).map(|mac| format!("mac:{mac}"));

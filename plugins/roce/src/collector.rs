@@ -1,5 +1,5 @@
-//! The collector's own script, run by the shell of this machine against an lldpcli and a curl that are made up; what it
-//! writes goes through the discoverer.
+//! The collector's script, run by the shell of this machine with stand-ins for lldpcli and curl. The discoverer reads what
+//! it writes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -128,7 +128,7 @@ cat "$ROOT/status"
 }
 
 #[test]
-fn what_a_node_hears_places_it() {
+fn the_neighbours_of_a_node_place_it() {
     // The script asks the machine for the time.
     let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64;
     let machine = Machine::new();
@@ -184,7 +184,7 @@ fn what_did_not_change_is_written_again_after_six_hours_less_some() {
 }
 
 #[test]
-fn a_refused_write_is_told_and_tried_again() {
+fn a_refused_write_is_reported_and_tried_again() {
     let machine = Machine::new();
     machine.write("status", "403");
     let run = machine.look();
@@ -204,9 +204,9 @@ fn without_neighbours_to_speak_of_nothing_is_written() {
         assert!(!run.succeeded && run.said.contains("is lldpd up?"), "{}", run.said);
         assert_eq!(machine.calls(), 0, "{output}");
     }
-    // A node that hears nobody says so.
+    // A node without neighbours publishes that.
     let machine = Machine::new();
-    machine.write("heard", include_str!("../seeds/nobody.json0"));
+    machine.write("heard", include_str!("../seeds/no-neighbour.json0"));
     machine.looks();
     assert_eq!(machine.calls(), 1);
 }

@@ -1,5 +1,5 @@
-//! The configuration after reading: checked, complete. Reading is lenient in shape and strict in meaning: all mistakes
-//! are reported at once, each with its path; what works but may surprise is a note.
+//! The checked, complete configuration. Reading is lenient in form and strict in meaning: all mistakes are reported at
+//! once, each with its path; a value that works but may surprise gives a note.
 
 mod place;
 mod read;
@@ -30,7 +30,7 @@ pub struct Config {
     pub(crate) rules: Rules,
     /// Switches that do not count, by name or identity.
     pub exclude_switches: Vec<Regex>,
-    /// What makes a switch itself.
+    /// What identifies a switch.
     pub identity: Identity,
     /// How long an entry is fresh, in milliseconds.
     pub max_age: u64,
@@ -38,14 +38,14 @@ pub struct Config {
     pub settings: Settings,
 }
 
-/// What makes a switch itself where it has a name and a chassis id.
+/// What identifies a switch that has a name and a chassis id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Identity {
     /// Its chassis id.
     Chassis,
-    /// Its name, unless it is one that images give to every switch.
+    /// Its name, unless images give it to every switch.
     Name,
-    /// Its chassis id, unless it shows another one on every port.
+    /// Its chassis id, unless it shows a different one on every port.
     #[default]
     Auto,
 }
@@ -67,7 +67,7 @@ impl Config {
         carriers.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 
-    /// The path of the document as messages name it. Members of a pair that have different ones may be either.
+    /// The path of the document as messages name it. Members of a pair may have different ones.
     pub(crate) fn service_path(&self) -> String {
         let base = |url: &String| {
             let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);

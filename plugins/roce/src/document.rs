@@ -1,9 +1,9 @@
 //! The document `topoloom.fabric/v1`: which switch each node sees, and how switches are wired among themselves.
 //!
-//! One contract for all carriers. An entry speaks about one node; a body holds entries of many nodes and, if its author
-//! knows them, the switches. Unknown keys are ignored, so that the document can grow; an unknown schema refuses what
-//! carries it. What is wrong inside an entry costs that link or that entry and is reported; what is wrong with a body as
-//! a whole is an error. `entry` reads an entry, `body` a body piece by piece; [`Sheet`] is what is kept of either.
+//! One contract for all carriers. An entry describes one node; a body has entries of many nodes and, if its author knows
+//! them, the switches. Unknown keys are ignored, so that the document can grow. An entry or body with an unknown schema is
+//! refused. A mistake inside an entry costs that link or that entry and is reported; a mistake of a body as a whole is an
+//! error. `entry` reads an entry, `body` a body piece by piece; a [`Sheet`] keeps the result of both.
 
 mod body;
 mod entry;
@@ -20,9 +20,9 @@ use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// The one schema that is understood.
+/// The only known schema.
 pub(crate) const SCHEMA: &str = "topoloom.fabric/v1";
-/// What a node may say about itself, in bytes: annotations of one object share 256 KiB.
+/// Bytes of the entry in an annotation: annotations of one object share 256 KiB.
 pub(crate) const MAX_ENTRY: usize = 16 * 1024;
 /// Cables of one node. Eight rails of two planes are sixteen.
 pub(crate) const MAX_LINKS: usize = 64;
@@ -30,9 +30,9 @@ pub(crate) const MAX_LINKS: usize = 64;
 const MAX_HOSTS: usize = 100_000;
 /// Switches of one snapshot.
 const MAX_SWITCHES: usize = 50_000;
-/// Notes that are kept; the rest is counted.
+/// Notes that are kept; further ones are counted.
 const MAX_NOTES: usize = 2_000;
-/// A note is a sentence, not a page.
+/// Bytes of one note.
 const MAX_DETAIL: usize = 400;
 
 /// Which cables of an entry count.
@@ -44,7 +44,7 @@ pub(crate) struct Rules {
     pub(crate) exclude: Vec<Regex>,
     /// Roles of links that count.
     pub(crate) roles: Vec<Role>,
-    /// Whether CDP counts where nobody speaks LLDP.
+    /// Whether CDP counts where no neighbour uses LLDP.
     pub(crate) protocols: Protocols,
 }
 
@@ -55,16 +55,16 @@ pub(crate) enum Role {
     Compute,
     /// Traffic to storage.
     Storage,
-    /// The way of administrators.
+    /// Traffic of administrators.
     Mgmt,
 }
 
 impl Role {
-    /// All of them with the words that stand for them.
+    /// All roles with their words.
     pub(crate) const ALL: [(&'static str, Self); 3] =
         [("compute", Self::Compute), ("storage", Self::Storage), ("mgmt", Self::Mgmt)];
 
-    /// The word for it.
+    /// Its word.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Compute => "compute",
@@ -86,13 +86,13 @@ impl Rules {
     }
 }
 
-/// What one carrier knows, in a form that is small enough to be kept from round to round: texts are numbers.
+/// The content of one carrier, in a form that is small enough to be kept from round to round: texts are numbers.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Sheet {
-    /// Who speaks in it.
+    /// Its author.
     #[serde(skip)]
     pub(crate) by: Author,
-    /// What cables and documents say about switches, each once.
+    /// The descriptions of switches by cables and documents, each once.
     pub(crate) seen: Vec<Seen>,
     /// Names of ports, each once.
     pub(crate) ports: Vec<String>,
@@ -100,13 +100,13 @@ pub(crate) struct Sheet {
     pub(crate) hosts: Vec<Host>,
     /// The switches that the document lists.
     pub(crate) switches: Vec<Switch>,
-    /// What was dropped or looks odd.
+    /// Notes on what was dropped or looks wrong.
     pub(crate) notes: Vec<Note>,
     /// Notes beyond those that are kept.
     pub(crate) more_notes: usize,
     /// Entries of nodes or switches that could not be used at all.
     pub(crate) bad: usize,
-    /// Links that the configuration leaves out.
+    /// Links that the configuration excludes.
     #[serde(default)]
     pub(crate) left_out: LeftOut,
     #[serde(skip)]
@@ -115,13 +115,13 @@ pub(crate) struct Sheet {
     port_index: HashMap<String, u32>,
 }
 
-/// Who speaks in a sheet.
+/// The author of a sheet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Author {
-    /// One author about all nodes: what is said is his, whichever node it is about.
+    /// One author of the entries of all nodes.
     #[default]
     Document,
-    /// Every node about itself.
+    /// Every node is the author of its own entry.
     Nodes,
 }
 
@@ -158,17 +158,17 @@ pub(crate) enum State {
 /// One switch of a document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Switch {
-    /// Its identity: a chassis id, or whatever the author calls it by.
+    /// Its identity: a chassis id, or any id that the author uses.
     pub(crate) id: String,
     /// Its name.
     pub(crate) name: Option<String>,
-    /// Its distance from the nodes; it overrides what would be computed.
+    /// Its distance from the nodes; it overrides the computed one.
     pub(crate) level: Option<u32>,
-    /// Identities of other switches, and how many cables lead there.
+    /// Identities of other switches, and the number of cables to each.
     pub(crate) uplinks: Vec<(String, u32)>,
 }
 
-/// Something that was dropped or looks odd.
+/// A note on something that was dropped or looks wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Note {
     /// The code of the diagnostic.

@@ -1,44 +1,43 @@
-//! What is kept from round to round: what the last round saw, documents with their versions, and the memory of the
-//! grouping.
+//! The state from round to round: hashes of the last input, documents with their versions, and the memory of the grouping.
 //!
-//! Five bytes say who wrote it. Then come a header and the documents, each as JSON behind four bytes that say how long it
-//! is, then the bytes of the grouping. A round in which nothing moved reads the header and no more. Bytes that are not
-//! understood, those of an older form among them, are an empty state: that costs a full round, never a right answer.
+//! Five bytes identify the format. Then come a header and the documents, each as JSON behind four bytes with its length,
+//! then the bytes of the grouping. A round without a change reads the header only. Bytes that cannot be read, such as those
+//! of an older format, give an empty state: that costs a full round, never a right answer.
 
 use crate::carriers::Document;
 use serde::{Deserialize, Serialize};
 
 const MAGIC: &[u8; 5] = b"roce2";
-/// The host keeps no more.
+/// The limit of the host.
 const MAX: usize = 8 * 1024 * 1024;
 
-/// What it takes to see that nothing moved.
+/// The part of the state that shows whether anything changed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
-    /// A hash of the columns that the last full round saw.
+    /// A hash of the columns in the last full round.
     pub(crate) columns: u64,
-    /// A hash of what that round reported beside what the grouping did.
+    /// A hash of the findings of that round, without those of the grouping.
     pub(crate) reports: u64,
     /// When that round was, in milliseconds since 1970.
     pub(crate) time: u64,
     /// Until when the same input gives the same answer.
     pub(crate) until: u64,
-    /// The version of what the service said.
+    /// The version of the document of the service.
     pub(crate) service: Option<String>,
-    /// The version of what the ConfigMap said.
+    /// The version of the document in the ConfigMap.
     pub(crate) config_map: Option<String>,
 }
 
-/// What was said.
+/// The documents of the last round.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Documents {
-    /// By the service.
+    /// That of the service.
     pub(crate) service: Option<Document>,
-    /// By the ConfigMap.
+    /// That of the ConfigMap.
     pub(crate) config_map: Option<Document>,
 }
 
-/// A state, of which only the header was read.
+/// A state with only its header read.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Kept<'s> {
     pub(crate) header: Header,
@@ -59,7 +58,7 @@ fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 impl Kept<'_> {
-    /// The documents with their versions. `None`: they cannot be read, so nothing that is known of them holds.
+    /// The documents with their versions. `None`: they cannot be read, so their versions are void too.
     pub(crate) fn documents(&self) -> Option<Documents> {
         if self.documents.is_empty() {
             let has_versions = self.header.service.is_some() || self.header.config_map.is_some();
@@ -71,7 +70,7 @@ impl Kept<'_> {
         {
             match document {
                 Some(document) => document.etag.clone_from(version),
-                // A version of nothing: a 304 would stand for a document that is not here.
+                // A version without its document: a 304 would refer to a document that the state does not have.
                 None if version.is_some() => return None,
                 None => {}
             }
@@ -80,7 +79,7 @@ impl Kept<'_> {
     }
 }
 
-/// The bytes of all parts. What does not fit is left out: first documents, then everything.
+/// The bytes of all parts. What does not fit is left out: first the documents, then everything.
 pub(crate) fn write(mut header: Header, mut documents: Documents, grouping: &[u8]) -> Vec<u8> {
     for _ in 0..2 {
         let version = |document: &Option<Document>| document.as_ref().and_then(|document| document.etag.clone());
@@ -92,7 +91,7 @@ pub(crate) fn write(mut header: Header, mut documents: Documents, grouping: &[u8
             let mut state = Vec::with_capacity(length);
             state.extend_from_slice(MAGIC);
             for part in [&own, &said] {
-                // No longer than all of it together.
+                // No part is longer than the whole state.
                 state.extend_from_slice(&(part.len() as u32).to_le_bytes());
                 state.extend_from_slice(part);
             }
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_are_not_understood_are_told_from_none() {
+    fn unreadable_documents_differ_from_absent_ones() {
         let header = Header { service: Some("v1".to_owned()), ..Header::default() };
         let kept = |header: &Header, documents| Kept { header: header.clone(), documents, grouping: b"" }.documents();
         for text in [&b""[..], b"[", br#"{"service": null, "config_map": null}"#] {

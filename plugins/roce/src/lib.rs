@@ -1,10 +1,10 @@
 //! The builtin discoverer that reads Ethernet fabrics: which switch every node is plugged into.
 //!
-//! There is no single authority to ask, so there is one contract, the document `topoloom.fabric/v1`, and three ways to
-//! deliver it: an annotation on each node, an HTTP service, a key of a ConfigMap. Owns the meaning of that document and of
-//! what `lldpcli` prints, and decides which cables end at the same switch. Never talks to a switch, and groups nothing
-//! itself: that is `topoloom-fabric`, the same for every fabric. A carrier that fails fails the round; an entry that is
-//! wrong costs that entry, and is reported. `carriers` asks, `document` and `lldp` read, `merge` and `switches` decide,
+//! No single service knows an Ethernet fabric. So there is one contract, the document `topoloom.fabric/v1`, and three
+//! carriers that deliver it: an annotation on each node, an HTTP service, a key of a ConfigMap. This crate defines the
+//! meaning of that document and of the output of `lldpcli`, and decides which cables end at the same switch. It never
+//! connects to a switch, and `topoloom-fabric` does the grouping, as for every fabric. A carrier that fails makes the round
+//! fail; an invalid entry is ignored and reported. `carriers` asks, `document` and `lldp` read, `merge` and `switches` decide,
 //! `round` connects.
 
 mod carriers;
@@ -36,7 +36,7 @@ use std::time::Duration;
 use topoloom_sdk::prelude::*;
 use topoloom_sdk::{Credential, Location};
 
-/// A roll-out writes thousands of annotations within a minute: they share rounds.
+/// A roll-out writes thousands of annotations within a minute: one round serves many of them.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The discoverer.

@@ -1,13 +1,13 @@
-//! What `lldpcli -f json0 show neighbors` and `-f json` print, read as neighbours of interfaces.
+//! Reads the output of `lldpcli -f json0 show neighbors` and of `-f json` as neighbours of interfaces.
 //!
 //! `json0` always has the same shape: arrays of objects, texts as `{"value": …}`. `json` leaves out what has one element,
-//! and turns names into keys. One reader serves both: where a list may stand a single value counts as a list of one,
-//! and a text is a string or an object with a `value`.
+//! and turns names into keys. One reader serves both: a single value counts as a list of one, and a text is a string or an
+//! object with a `value`.
 
 use crate::chassis::{self, Seen};
 use topoloom_sdk::json::Value;
 
-/// A node has no more neighbours than this, or the output is none of lldpcli.
+/// Output with more neighbours is not of lldpcli.
 const MAX_NEIGHBOURS: usize = 256;
 
 /// One neighbour of one interface.
@@ -15,15 +15,15 @@ const MAX_NEIGHBOURS: usize = 256;
 pub(crate) struct Neighbour {
     /// The local interface.
     pub(crate) interface: String,
-    /// The protocol that it was heard by.
+    /// The protocol of its frames.
     pub(crate) via: Via,
-    /// Who it says it is, or why it cannot be told.
+    /// The identity that it sends, or why it has none.
     pub(crate) switch: Result<Seen, String>,
-    /// What is wrong with its chassis id where its name is enough.
+    /// The fault of its chassis id, where its name is enough.
     pub(crate) fault: Option<String>,
     /// Its port; may be empty.
     pub(crate) port: String,
-    /// What it says it does.
+    /// Its kind, by its capabilities.
     pub(crate) duty: Duty,
 }
 
@@ -38,12 +38,12 @@ pub(crate) enum Via {
     Other,
 }
 
-/// What a neighbour's capabilities make of it.
+/// The kind of a neighbour, by its capabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Duty {
     /// A bridge or a router.
     Switch,
-    /// It did not say.
+    /// It sends no capabilities.
     Unknown,
     /// An end of the network: a server, a DPU.
     Station,
@@ -54,35 +54,35 @@ pub(crate) enum Duty {
 pub(crate) enum Protocols {
     /// LLDP alone.
     Lldp,
-    /// CDP too, where nobody speaks LLDP.
+    /// CDP too, where no neighbour uses LLDP.
     LldpAndCdp,
 }
 
-/// What one interface hears, decided.
+/// The neighbour of one interface, after all rules.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Heard {
+pub(crate) enum Peer {
     /// One switch, and its port where that is known.
     Switch {
-        /// Who it is.
+        /// The switch.
         switch: Seen,
         /// Its port; may be empty.
         port: String,
     },
-    /// Nothing that can be used; the sentence says why. The word is the code of the diagnostic.
-    Nothing(&'static str, String),
+    /// No usable switch: the code of the diagnostic, and a sentence that says why.
+    Unusable(&'static str, String),
 }
 
-impl Heard {
+impl Peer {
     /// The switch, where there is one.
     pub(crate) fn switch(&self) -> Option<&Seen> {
         match self {
             Self::Switch { switch, .. } => Some(switch),
-            Self::Nothing(..) => None,
+            Self::Unusable(..) => None,
         }
     }
 }
 
-/// All neighbours of an output. An error says what is wrong with the whole.
+/// All neighbours of an output. An error is a mistake of the whole.
 pub(crate) fn read(output: &Value) -> Result<Vec<Neighbour>, String> {
     let Value::Object(_) = output else { return Err(format!("lldpcli is {}, not its output", output.kind())) };
     let Some(lldp) = get(output, "lldp") else { return Err("lldpcli has no key \"lldp\"".to_owned()) };
@@ -110,7 +110,7 @@ pub(crate) fn read(output: &Value) -> Result<Vec<Neighbour>, String> {
     Ok(neighbours)
 }
 
-/// The keys of an object. What is none is no output of lldpcli, and says nothing about neighbours.
+/// The members of an object. Anything else is not an output of lldpcli, so it does not mean "no neighbour".
 fn entries<'a>(path: &str, value: &'a Value) -> Result<&'a [(String, Value)], String> {
     match value {
         Value::Object(entries) => Ok(entries),
@@ -118,8 +118,8 @@ fn entries<'a>(path: &str, value: &'a Value) -> Result<&'a [(String, Value)], St
     }
 }
 
-/// Decides what each interface hears, in the order of interfaces.
-pub(crate) fn decide(neighbours: Vec<Neighbour>, protocols: Protocols) -> Vec<(String, Heard)> {
+/// Decides on the neighbour of each interface, in the order of interfaces.
+pub(crate) fn decide(neighbours: Vec<Neighbour>, protocols: Protocols) -> Vec<(String, Peer)> {
     let mut interfaces: Vec<(String, Vec<Neighbour>)> = Vec::new();
     for neighbour in neighbours {
         match interfaces.iter_mut().find(|(name, _)| *name == neighbour.interface) {
@@ -131,15 +131,15 @@ pub(crate) fn decide(neighbours: Vec<Neighbour>, protocols: Protocols) -> Vec<(S
 }
 
 /// The one switch among the neighbours of an interface.
-fn one(neighbours: Vec<Neighbour>, protocols: Protocols) -> Heard {
-    let heard = neighbours.len();
+fn one(neighbours: Vec<Neighbour>, protocols: Protocols) -> Peer {
+    let count = neighbours.len();
     let by = |via: Via| neighbours.iter().filter(move |neighbour| neighbour.via == via).collect::<Vec<_>>();
     let mut left = by(Via::Lldp);
     if left.is_empty() && protocols == Protocols::LldpAndCdp {
         left = by(Via::Cdp);
     }
     if left.is_empty() {
-        return Heard::Nothing("not-lldp", format!("{heard} neighbours, none by a protocol that counts"));
+        return Peer::Unusable("not-lldp", format!("{count} neighbours, none by a protocol that counts"));
     }
     if left.iter().any(|neighbour| neighbour.duty == Duty::Switch) {
         left.retain(|neighbour| neighbour.duty == Duty::Switch);
@@ -150,33 +150,33 @@ fn one(neighbours: Vec<Neighbour>, protocols: Protocols) -> Heard {
     switches.sort();
     switches.dedup_by(|a, b| a.0 == b.0);
     match (switches.as_slice(), left.first()) {
-        ([(switch, port)], _) => Heard::Switch { switch: switch.clone(), port: port.clone() },
-        ([(first, _), (second, _), ..], _) => Heard::Nothing(
+        ([(switch, port)], _) => Peer::Switch { switch: switch.clone(), port: port.clone() },
+        ([(first, _), (second, _), ..], _) => Peer::Unusable(
             "several-neighbours",
             format!(
-                "hears {} switches, among them {} and {}: a hub, or somebody answers too",
+                "has {} switches as neighbours, among them {} and {}: a hub, or another device answers too",
                 switches.len(),
                 show(first),
                 show(second)
             ),
         ),
         ([], Some(neighbour)) => {
-            Heard::Nothing("bad-link", neighbour.switch.as_ref().err().cloned().unwrap_or_default())
+            Peer::Unusable("bad-link", neighbour.switch.as_ref().err().cloned().unwrap_or_default())
         }
-        ([], None) => Heard::Nothing("not-a-switch", "the neighbour is neither bridge nor router".to_owned()),
+        ([], None) => Peer::Unusable("not-a-switch", "the neighbour is neither a bridge nor a router".to_owned()),
     }
 }
 
-/// A switch as a reader would name it.
+/// A switch as messages name it.
 pub(crate) fn show(seen: &Seen) -> String {
     match (&seen.name, &seen.chassis) {
         (Some(name), Some(chassis)) => format!("{name:?} ({chassis})"),
         (Some(one), None) | (None, Some(one)) => format!("{one:?}"),
-        (None, None) => "nobody".to_owned(),
+        (None, None) => "an unnamed switch".to_owned(),
     }
 }
 
-/// The neighbours that one entry of an interface stands for: one, or several under `chassis`.
+/// The neighbours in one entry of an interface: one, or several under `chassis`.
 fn add(interface: &str, entry: &Value, neighbours: &mut Vec<Neighbour>) {
     let via = match get(entry, "via").and_then(text).unwrap_or("LLDP") {
         via if via.eq_ignore_ascii_case("LLDP") => Via::Lldp,
@@ -213,14 +213,15 @@ fn add(interface: &str, entry: &Value, neighbours: &mut Vec<Neighbour>) {
     }
 }
 
-/// Whether an object is a chassis itself, not one under its name. A system may be called "id"; then `id` is a chassis.
+/// Whether an object is a chassis itself, and not a chassis under its name. A system may have the name "id": then `id` is
+/// a chassis.
 fn is_chassis(value: &Value) -> bool {
     let has_id = get(value, "id").is_some_and(|id| list(id).iter().any(|id| get(id, "value").is_some()));
     let Value::Object(entries) = value else { return false };
     has_id || entries.iter().any(|(_, value)| is_text(value))
 }
 
-/// Who a chassis says it is, and what is wrong with its id where its name is enough.
+/// The identity of a chassis, and the fault of its id where its name is enough.
 fn switch(name: Option<&str>, value: &Value) -> (Result<Seen, String>, Option<String>) {
     if !matches!(value, Value::Object(_)) {
         return (Err(format!("chassis is {}, an object is expected", value.kind())), None);
@@ -235,7 +236,7 @@ fn switch(name: Option<&str>, value: &Value) -> (Result<Seen, String>, Option<St
     (switch, fault)
 }
 
-/// The port of a neighbour: its id, else its description. A text that is none of ours to keep is no port.
+/// The port of a neighbour: its id, else its description. A text that is too long or not printable is no port.
 fn port(ports: &Value) -> Option<String> {
     let port = list(ports).first()?;
     let id = get(port, "id").and_then(|id| get(list(id).first()?, "value")).and_then(text);

@@ -1,4 +1,4 @@
-//! Nodes without a place: whatever took it from them is said.
+//! Nodes without a place: a finding names the reason.
 
 use crate::fabrics::{annotated, body, entry, groups, link, linked, node, nodes, reports, round, serve};
 use topoloom_sdk::testing::{Cluster, Reply};
@@ -76,7 +76,7 @@ fn an_entry_of_which_no_link_counts_says_why() {
         (
             linked(&[lo(), storage, r#"{"if": "rdma0", "up": false}"#.to_owned()]),
             "{}",
-            format!("{START} of 2 links are 1 left out by `interfaces`, 1 left out by `roles`"),
+            format!("{START} of 2 links, 1 left out by `interfaces`, 1 left out by `roles`"),
             "no link counts, of 3 in the entry: 1 left out by `interfaces` (lo), 1 left out by `roles` (storage), \
              1 down, with no switch",
         ),

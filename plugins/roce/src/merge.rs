@@ -1,8 +1,8 @@
 //! One entry per node out of several carriers: the first carrier with a fresh one wins, else the first with any.
 //!
-//! Two carriers may write one node differently ("GPU-A017.example.com"), so a node is known by the Node that its name
-//! leads to. Names that lead nowhere, or where a better one of the same carrier leads, stay as they are: the grouping
-//! tells them.
+//! Two carriers may write one node differently ("GPU-A017.example.com"), so entries are merged by the Node that their name
+//! leads to. Names that lead to no Node, or to the Node of a better name of the same carrier, stay as they are: the
+//! grouping reports them.
 
 mod unsaid;
 
@@ -13,7 +13,7 @@ use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, HashMap};
 use topoloom_sdk::Packed;
 
-/// Clocks differ. An entry that is further ahead than this was stamped by a wrong one, and is never fresh.
+/// Clocks differ. An entry that is further in the future was made with a wrong clock, and is never fresh.
 const CLOCK_SKEW: u64 = 60 * 60 * 1000;
 
 /// The entry of one node that counts.
@@ -40,12 +40,12 @@ pub(crate) enum Age {
     Ahead,
 }
 
-/// What came out.
+/// The merged entries.
 #[derive(Debug)]
 pub(crate) struct Merged<'a> {
     /// One entry per node, in the order of names.
     pub(crate) chosen: Vec<Chosen<'a>>,
-    /// Entries that say nothing because their carrier names the node twice: carrier and node.
+    /// Entries that do not count because their carrier has two of the node: carrier and node.
     pub(crate) doubles: Vec<(usize, &'a str)>,
     /// When the next entry changes its age, in milliseconds since 1970; `u64::MAX`: none does.
     pub(crate) until: u64,
@@ -98,8 +98,8 @@ fn age(observed: u64, time: u64, max_age: u64) -> (Age, u64) {
 }
 
 /// Which Node a name leads to: by the map of the configuration, as it is, in another case, or by its first label where
-/// that leads to one Node alone. These are the rules of the grouping, in its order. An annotation is about the Node that
-/// carries it, whatever its name leads to elsewhere.
+/// that leads to one Node alone. These are the rules of the grouping, in its order. An annotation always
+/// describes the Node that has it.
 #[derive(Debug)]
 pub(crate) struct Names<'a> {
     mapped: HashMap<&'a str, &'a str>,
@@ -117,12 +117,12 @@ pub(crate) enum Way {
     First,
 }
 
-/// What leads to a Node in one carrier.
+/// The name that leads to a Node in one carrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lead<'a> {
     /// This name.
     By(&'a str),
-    /// Several names in the same way: none of them.
+    /// Several names by equal rules: none of them.
     Several,
 }
 
@@ -144,8 +144,8 @@ impl<'a> Names<'a> {
         names
     }
 
-    /// How the grouping is to call a Node that speaks about itself where the map of the configuration leads its name
-    /// elsewhere. No document has this name: theirs are trimmed.
+    /// The name in the grouping of a Node with an annotation, where the map of the configuration leads its own name
+    /// elsewhere. No document can have this name: names of documents are trimmed.
     pub(crate) fn pinned(&self, node: &str) -> Option<String> {
         self.mapped.contains_key(node).then(|| format!(" {node}"))
     }
@@ -195,7 +195,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// `None` stands for several.
+/// Adds a name; `None` marks one that several nodes have.
 fn add<'a>(names: &mut HashMap<String, Option<&'a str>>, key: String, node: &'a str) {
     names.entry(key).and_modify(|known| *known = None).or_insert(Some(node));
 }

@@ -48,8 +48,8 @@ const OUTPUTS: [&str; 9] = [
     include_str!("../seeds/two-neighbours.json"),
     include_str!("../seeds/summary.json0"),
     include_str!("../seeds/station.json0"),
-    include_str!("../seeds/nobody.json0"),
-    include_str!("../seeds/nobody.json"),
+    include_str!("../seeds/no-neighbour.json0"),
+    include_str!("../seeds/no-neighbour.json"),
 ];
 
 /// Numbers that are the same in every run (xorshift).
@@ -130,12 +130,12 @@ fn check_entry(text: &[u8]) {
 }
 
 #[test]
-fn broken_annotations_panic_nobody() {
+fn broken_annotations_do_not_panic() {
     each(&ENTRIES, check_entry);
 }
 
 #[test]
-fn broken_output_of_lldpcli_panics_nobody() {
+fn broken_output_of_lldpcli_does_not_panic() {
     each(&OUTPUTS, |text| {
         let Ok(value) = std::str::from_utf8(text).map_err(|_| ()).and_then(|text| Value::parse(text).map_err(|_| ()))
         else {
@@ -151,7 +151,7 @@ fn broken_output_of_lldpcli_panics_nobody() {
 }
 
 #[test]
-fn broken_output_inside_of_entries_panics_nobody() {
+fn broken_output_inside_of_entries_does_not_panic() {
     let entries: Vec<String> = OUTPUTS
         .iter()
         .map(|output| {
@@ -162,7 +162,7 @@ fn broken_output_inside_of_entries_panics_nobody() {
 }
 
 #[test]
-fn broken_bodies_panic_nobody_and_stay_small() {
+fn broken_bodies_do_not_panic_and_stay_small() {
     each(&BODIES, |text| {
         let mut sheet = Sheet::default();
         let _ = page(text, &rules(), &mut sheet);
@@ -172,7 +172,7 @@ fn broken_bodies_panic_nobody_and_stay_small() {
 }
 
 #[test]
-fn whole_rounds_over_broken_documents_panic_nobody() {
+fn whole_rounds_over_broken_documents_do_not_panic() {
     let mut dice = Dice(7);
     for _ in 0..ROUNDS / 5 {
         let [body, entry] = [BODIES[0], ENTRIES[0]].map(|seed| broken(seed, OUTPUTS[0], &mut dice));
@@ -230,7 +230,7 @@ fn endless_bodies_end_in_an_error_and_little_memory() {
 }
 
 #[test]
-fn trouble_of_thousands_of_nodes_is_told_in_few_sentences() {
+fn problems_of_thousands_of_nodes_are_reported_in_few_sentences() {
     let broken: Vec<String> =
         (0..20_000).map(|number| format!(r#"{{"node": "h{number}", "observedAt": "{number}"}}"#)).collect();
     let good: Vec<String> = (0..20_000)

@@ -1,6 +1,6 @@
-//! What an operator should hear of: which cable, which node, and why it does not count.
+//! Findings for operators: which cable, which node, and why it does not count.
 //!
-//! Nodes that have the same to say share one diagnostic, because a fabric without LLDP has the same to say of thousands.
+//! Nodes with the same finding share one diagnostic: in a fabric without LLDP thousands of nodes have the same one.
 
 use crate::document::cut;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,34 +8,34 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use topoloom_sdk::nodes::{Nodes, Row};
 use topoloom_sdk::{Diagnostic, Subject};
 
-/// Different sentences per code; what is beyond is summed up in one.
+/// Different sentences per code; one more sums up the others.
 const MAX_SENTENCES: usize = 200;
-/// Things that are no nodes, per code.
+/// Subjects per code that are no nodes.
 const MAX_NAMES: usize = 200;
-/// One diagnostic is a sentence.
+/// Bytes of one sentence.
 const MAX_DETAIL: usize = 600;
 
-/// Diagnostics on their way.
+/// Diagnostics, while they are collected.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    /// Code, then sentence, then who it is about.
+    /// By code and sentence: the nodes or switches that it is about.
     of: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
     source: BTreeSet<(String, String)>,
 }
 
 impl Reports {
-    /// About a node, or a switch, by its name.
+    /// Adds a finding about a node, or a switch, by its name.
     pub(crate) fn add(&mut self, code: &str, subject: &str, detail: &str) {
         let sentences = self.of.entry(code.to_owned()).or_default();
         sentences.entry(cut(detail, MAX_DETAIL)).or_default().insert(subject.to_owned());
     }
 
-    /// About the answer as a whole.
+    /// Adds a finding about the answer as a whole.
     pub(crate) fn source(&mut self, code: &str, detail: String) {
         self.source.insert((code.to_owned(), detail));
     }
 
-    /// All of it, in an order that depends on nothing else.
+    /// All diagnostics, in an order that depends on them only.
     pub(crate) fn finish(self, nodes: Nodes<'_>) -> Vec<Diagnostic> {
         let subjects: BTreeSet<&String> = self.of.values().flat_map(BTreeMap::values).flatten().collect();
         let found = if subjects.is_empty() { Vec::new() } else { nodes.find(subjects.iter().copied()) };
@@ -63,7 +63,7 @@ impl Reports {
                 }
             }
             if !many.is_empty() {
-                let detail = format!("the same kind of trouble, in {} other wordings", sentences.len() - MAX_SENTENCES);
+                let detail = format!("the same problem, in {} other wordings", sentences.len() - MAX_SENTENCES);
                 diagnostics.push(diagnostic(code, Subject::Rows(many.into_iter().collect()), &detail));
             }
             if more_names > 0 {

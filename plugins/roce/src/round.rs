@@ -1,4 +1,4 @@
-//! One round: ask the carriers, merge what they say, tell the grouping which host hangs on which switch.
+//! One round: read the carriers, merge their entries, give the grouping the switch of each cable.
 
 use crate::carriers::{self, Document};
 use crate::chassis::Seen;
@@ -7,15 +7,15 @@ use crate::document::{Author, Cable, Ends, Sheet, State as Traffic, Switch};
 use crate::kept::{self, Documents, Header};
 use crate::merge::{self, Age, Chosen, Merged, Names, merge};
 use crate::reports::{self, Reports};
-use crate::switches::{End, EndTold, PerPort, Switches, Voice};
+use crate::switches::{End, PerPort, PortEnd, Switches, Voice};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use topoloom_fabric::{Change, Link, LinkState, Settings, State, SwitchId, Wiring, place};
 use topoloom_sdk::{Answer, Column, Failure, Input, Packed};
 
-/// A round in which nothing changed still looks at everything when the last look is older than this: what the grouping
-/// remembers of live links is never older, so `downGrace` is as exact as this.
+/// A round in which nothing changed still places all hosts when the last placing is older than this. So the grouping never
+/// remembers an older time for a live link, and `downGrace` is exact within this time.
 const LONGEST_REST: u64 = 10 * 60 * 1000;
 /// The same as a part of `downGrace`, which may be short.
 const PART_OF_GRACE: u32 = 16;
@@ -28,14 +28,14 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
     let before = &kept.header;
     let is_same = service.is_none() && config_map.is_none() && before.columns == hash;
     let rests = (before.time..before.until.min(before.time.saturating_add(longest_rest(config)))).contains(&input.time);
-    // Most rounds end here, so this looks into no document.
+    // Most rounds end here, so the documents are not read before.
     if is_same && rests {
         return Ok(Answer::unchanged(input.state.to_vec()));
     }
     let mut known = match kept.documents() {
         Some(documents) => documents,
         None => {
-            // What was not sent again is not here either.
+            // The state has no document for a 304 either: ask for all of them.
             (service, config_map) = ask(config, input, &Header::default())?;
             Documents::default()
         }
@@ -58,7 +58,7 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
     if documents.into_iter().flatten().any(|document: &Document| !document.complete) {
         wiring.partial();
     } else {
-        // A document that only adds says nothing about those that it does not mention.
+        // An incomplete document does not show that a node has no entry.
         let unsaid = merge::unsaid(&sheets, &names, &columns.names, &config.settings.rewrite);
         let detail = merge::sentence(&unsaid, &config.carriers());
         unsaid.iter().for_each(|node| reports.add("no-entry", node, &detail));
@@ -77,7 +77,7 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
     Ok(answer.with_state(state))
 }
 
-/// What the grouping is told, with the names of Nodes that speak about themselves while the map leads them elsewhere.
+/// The settings of the grouping. Nodes with an annotation keep their own Node where `hostMap` leads their name elsewhere.
 fn settings<'c>(config: &'c Config, names: &Names<'_>) -> Cow<'c, Settings> {
     let pins = names.pins();
     if pins.is_empty() {
@@ -88,13 +88,13 @@ fn settings<'c>(config: &'c Config, names: &Names<'_>) -> Cow<'c, Settings> {
     Cow::Owned(settings)
 }
 
-/// How long a round may be called unchanged without a look, in milliseconds.
+/// How long rounds may be unchanged without placing the hosts again, in milliseconds.
 fn longest_rest(config: &Config) -> u64 {
     let part = (config.settings.down_grace / PART_OF_GRACE).as_millis();
     u64::try_from(part).map_or(LONGEST_REST, |part| part.min(LONGEST_REST))
 }
 
-/// What the documents say now; `None` where a document says what it said, or its carrier is off.
+/// The documents; `None` where a document did not change, or its carrier is off.
 fn ask(config: &Config, input: &Input<'_>, kept: &Header) -> Result<(Option<Document>, Option<Document>), Failure> {
     let service = match config.endpoints.is_empty() {
         true => None,
@@ -110,7 +110,7 @@ fn ask(config: &Config, input: &Input<'_>, kept: &Header) -> Result<(Option<Docu
     Ok((service, config_map))
 }
 
-/// What the cluster says about its nodes.
+/// The columns of the nodes.
 struct Columns {
     names: Packed,
     annotation: Option<Column>,
@@ -126,7 +126,7 @@ impl Columns {
         }
     }
 
-    /// A number that changes with any of it. Never 0, which stands for no round.
+    /// A hash of all columns. Never 0, which means "no round".
     fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.names.text, &self.names.ends).hash(&mut hasher);
@@ -137,7 +137,7 @@ impl Columns {
     }
 }
 
-/// What the entries themselves have to report, where they count.
+/// Reports the notes on entries, where the entries count.
 fn report(sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) {
     let counting: HashMap<(usize, &str), &str> =
         merged.chosen.iter().map(|chosen| ((chosen.sheet, chosen.host.node.as_str()), chosen.node)).collect();
@@ -156,25 +156,23 @@ fn report(sheets: &[&Sheet], merged: &Merged<'_>, reports: &mut Reports) {
     for chosen in &merged.chosen {
         match chosen.age {
             Age::Fresh => {}
-            Age::Stale => {
-                reports.add("stale", chosen.node, "what is known of it is older than maxAge; it still counts")
-            }
-            Age::Ahead => reports.add("clock", chosen.node, "observedAt lies more than an hour in the future"),
+            Age::Stale => reports.add("stale", chosen.node, "its entry is older than maxAge; it still counts"),
+            Age::Ahead => reports.add("clock", chosen.node, "observedAt is more than an hour in the future"),
         }
     }
     for (_, node) in &merged.doubles {
-        reports.add("double-entry", node, "one carrier has two entries of it; the newer one counts");
+        reports.add("double-entry", node, "one carrier has two entries for it; the newer one counts");
     }
 }
 
-/// The cables in the words of the grouping.
+/// The cables as a wiring for the grouping.
 fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'_>, reports: &mut Reports) -> Wiring {
-    // Only what counts may speak for a switch: an entry that lost keeps no name alive.
+    // Only entries that count identify switches: an entry that lost to another one does not.
     let mut voices: Vec<Vec<Option<Voice>>> = sheets.iter().map(|sheet| vec![None; sheet.seen.len()]).collect();
     for (number, Chosen { sheet, host, .. }) in (0..).zip(&merged.chosen) {
         let voice = match sheets.get(*sheet).map(|sheet| sheet.by) {
-            Some(Author::Nodes) => Voice::Lone(number),
-            _ => Voice::Firm,
+            Some(Author::Nodes) => Voice::OneNode(number),
+            _ => Voice::Confirmed,
         };
         for Cable(Ends(seen, ..), _) in &host.links {
             if let Some(known) = voices.get_mut(*sheet).and_then(|voices| voices.get_mut(*seen as usize)) {
@@ -185,10 +183,10 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'
     let seen = sheets.iter().zip(&voices).flat_map(|(sheet, voices)| sheet.seen.iter().zip(voices));
     let seen = seen.filter_map(|(seen, voice)| Some((seen, (*voice)?)));
     let declared = sheets.iter().flat_map(|sheet| &sheet.switches);
-    let per_port = PerPort::find(told(sheets, merged));
+    let per_port = PerPort::find(port_ends(sheets, merged));
     per_port.reports(config.identity).for_each(|(switch, why)| reports.add("chassis-per-port", switch, &why));
-    let goes_by_name = |seen: &Seen| per_port.goes_by_name(seen, config.identity);
-    let switches = Switches::new(seen, declared.clone(), &config.exclude_switches, goes_by_name);
+    let is_identified_by_name = |seen: &Seen| per_port.is_identified_by_name(seen, config.identity);
+    let switches = Switches::new(seen, declared.clone(), &config.exclude_switches, is_identified_by_name);
     for (number, why) in &switches.unproven {
         if let Some(chosen) = merged.chosen.get(*number as usize) {
             reports.add("unproven-name", chosen.node, why);
@@ -200,7 +198,7 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'
     let mut wiring = Wiring::new();
     let ids: Vec<SwitchId> = switches.all.iter().map(|switch| wiring.switch(&switch.id, &switch.name)).collect();
     for Chosen { node, sheet, host, .. } in &merged.chosen {
-        // As the carrier writes it: the grouping follows the same names, and would follow the map a second time.
+        // The name as the carrier writes it: the grouping applies the same rules, and would apply the map a second time.
         let Some(entries) = sheets.get(*sheet) else { continue };
         let id = match names.pinned(&host.node).filter(|_| entries.by == Author::Nodes) {
             Some(pinned) => wiring.host(&pinned),
@@ -221,7 +219,7 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'
                     }
                 }
                 Some(End::Nameless(why)) => {
-                    wiring.leave_out("to switches that cannot be told from others", 1);
+                    wiring.leave_out("to switches that cannot be distinguished from others", 1);
                     reports.add("unknown-switch", node, &format!("{}: {why}", link.port));
                 }
                 Some(End::Excluded) => excluded += 1,
@@ -243,17 +241,17 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'
 }
 
 /// The ends of all cables that count, each by its node.
-fn told<'a>(sheets: &'a [&'a Sheet], merged: &'a Merged<'_>) -> impl Iterator<Item = EndTold<'a>> {
+fn port_ends<'a>(sheets: &'a [&'a Sheet], merged: &'a Merged<'_>) -> impl Iterator<Item = PortEnd<'a>> {
     (0..).zip(&merged.chosen).flat_map(|(node, Chosen { sheet, host, .. })| {
         let sheet = sheets.get(*sheet);
         host.links.iter().filter_map(move |Cable(Ends(seen, _, far), _)| {
             let seen = sheet?.seen.get(*seen as usize)?;
-            Some(EndTold { node, seen, port: sheet?.ports.get(*far as usize).map_or("", String::as_str) })
+            Some(PortEnd { node, seen, port: sheet?.ports.get(*far as usize).map_or("", String::as_str) })
         })
     })
 }
 
-/// What documents say about switches. A cable that both of its ends list counts once.
+/// Adds the uplinks of documents. A cable that both of its ends list counts once.
 fn uplinks<'a>(declared: impl Iterator<Item = &'a Switch>, switches: &Switches, ids: &[SwitchId], wiring: &mut Wiring) {
     // From one end to the other, then how many; per pair the two directions are compared.
     let mut cables: BTreeMap<(String, String), u32> = BTreeMap::new();
@@ -277,7 +275,7 @@ fn uplinks<'a>(declared: impl Iterator<Item = &'a Switch>, switches: &Switches, 
         if back.is_some() && from > to {
             continue;
         }
-        // A switch that is only ever an uplink has no entry of its own.
+        // A switch that occurs as an uplink only has no entry of its own.
         let [a, b] = [from, to].map(|id| match switches.declared(id).and_then(|at| ids.get(at)) {
             Some(id) => *id,
             None => wiring.switch(id, ""),

@@ -1,51 +1,51 @@
 //! Which cables end at the same switch.
 //!
-//! The chassis id decides, the name helps where there is none. Images give every switch the same name, so a name stands
-//! for a switch only while it leads to one chassis; a switch that cannot be told from others joins nobody.
+//! The chassis id decides; the name decides where there is none. Images give every switch the same name, so a name
+//! identifies a switch only while it leads to one chassis. A switch that cannot be distinguished from others joins no hosts.
 //!
-//! An annotation speaks for one node. What it says about a switch decides where the cables of that node end; where the
-//! names that others use lead takes a document, or two nodes that say the same.
+//! An annotation decides where the cables of its own node end. Where a name leads that other nodes use takes a document, or
+//! two nodes that agree.
 
 mod per_port;
-mod told;
+mod statements;
 
-pub(crate) use per_port::{PerPort, Told as EndTold};
-pub(crate) use told::Voice;
+pub(crate) use per_port::{PerPort, PortEnd};
+pub(crate) use statements::Voice;
 
 use crate::chassis::{self, Seen};
 use crate::document::Switch;
 use regex_lite::Regex;
+use statements::{AllStatements, Statements};
 use std::collections::{BTreeMap, BTreeSet};
-use told::{All, Told};
 
-/// What a cable's end was found to be.
+/// The switch at the end of a cable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     /// This switch, by position in [`Switches::all`].
     Switch(usize),
-    /// A switch that the configuration leaves out.
+    /// A switch that the configuration excludes.
     Excluded,
-    /// It cannot be told which; the sentence says why.
+    /// Unknown; the sentence says why.
     Nameless(String),
 }
 
 /// One switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Known {
-    /// What makes it itself.
+pub(crate) struct ResolvedSwitch {
+    /// Its identity.
     pub(crate) id: String,
-    /// What people call it; may be empty.
+    /// Its name for people; may be empty.
     pub(crate) name: String,
 }
 
 /// Where a record leads.
 #[derive(Debug)]
 enum Lead {
-    /// To this identity.
+    /// To the switch of this identity.
     To(String),
-    /// The sentence says why.
+    /// To no switch; the sentence says why.
     Nowhere(String),
-    /// Its own name is one that the configuration leaves out.
+    /// The configuration excludes its name.
     LeftOut,
 }
 
@@ -53,37 +53,37 @@ enum Lead {
 #[derive(Debug)]
 pub(crate) struct Switches {
     /// In the order of identities.
-    pub(crate) all: Vec<Known>,
-    /// Names that one node alone gives to a chassis while others know them as names alone: node and sentence.
+    pub(crate) all: Vec<ResolvedSwitch>,
+    /// Names that only one node gives to a chassis, while others know the name only: node and sentence.
     pub(crate) unproven: Vec<(u32, String)>,
     excluded: Vec<bool>,
-    /// What every record came to.
+    /// Where every record leads.
     ends: BTreeMap<Seen, Lead>,
     positions: BTreeMap<String, usize>,
-    /// Folded name to identities, and who says so.
+    /// Folded name to identities, and which nodes say so.
     names: BTreeMap<String, BTreeMap<String, Voice>>,
-    /// First labels of the names by which alone some node knows its switch.
+    /// First labels of names, where some node knows its switch by name only.
     needed: BTreeSet<String>,
-    /// Identities of documents that stand for a chassis that cables name.
+    /// Identities of documents, and the chassis of cables that they mean.
     aliases: BTreeMap<String, String>,
     /// Long names that mean the same as a short one.
     short: BTreeMap<String, String>,
 }
 
 impl Switches {
-    /// Works out the switches behind all that was said. The chassis id of those that go by their name says nothing.
+    /// Finds the switches of all records. The chassis id of switches identified by name does not count.
     pub(crate) fn new<'a>(
         seen: impl Iterator<Item = (&'a Seen, Voice)> + Clone,
         declared: impl Iterator<Item = &'a Switch> + Clone,
         exclude: &[Regex],
-        goes_by_name: impl Fn(&Seen) -> bool,
+        is_identified_by_name: impl Fn(&Seen) -> bool,
     ) -> Self {
         let declared_ids: BTreeSet<&str> = declared.clone().map(|switch| switch.id.as_str()).collect();
         let stands_alone = |chassis: &str| chassis::is_unique(chassis) || declared_ids.contains(chassis);
-        let (strong, rest): (Vec<_>, Vec<_>) =
-            seen.partition(|(seen, _)| !goes_by_name(seen) && seen.chassis.as_deref().is_some_and(stands_alone));
+        let (strong, rest): (Vec<_>, Vec<_>) = seen
+            .partition(|(seen, _)| !is_identified_by_name(seen) && seen.chassis.as_deref().is_some_and(stands_alone));
         let (weak, named): (Vec<_>, Vec<_>) =
-            rest.into_iter().partition(|(seen, _)| !goes_by_name(seen) && seen.chassis.is_some());
+            rest.into_iter().partition(|(seen, _)| !is_identified_by_name(seen) && seen.chassis.is_some());
         let needed =
             weak.iter().chain(&named).filter_map(|(seen, _)| Some(first(&folded(seen.name.as_deref()?)).into()));
         let mut switches = Self {
@@ -97,8 +97,8 @@ impl Switches {
             aliases: BTreeMap::new(),
             short: BTreeMap::new(),
         };
-        // What stands for itself comes first, so that a name can lead to it.
-        let mut all = All::default();
+        // Switches with an identity of their own come first, so that a name can lead to them.
+        let mut all = AllStatements::default();
         for (seen, voice) in strong {
             let Some(chassis) = &seen.chassis else { continue };
             all.add(chassis, &seen.name, voice);
@@ -107,6 +107,7 @@ impl Switches {
         switches.index(&all);
         for switch in declared.clone().filter(|switch| !all.0.contains_key(&switch.id)) {
             let names = [Some(switch.id.as_str()), switch.name.as_deref()];
+            // A name of several switches does not identify one, so the identity of the document stays its own.
             let found = names.into_iter().flatten().find_map(|name| switches.by_name(name).ok().flatten());
             if let Some(id) = found {
                 switches.aliases.insert(switch.id.clone(), id);
@@ -115,7 +116,7 @@ impl Switches {
         for switch in declared {
             let id = switches.aliases.get(&switch.id).unwrap_or(&switch.id);
             let word = Some(id).filter(|id| !chassis::is_unique(id));
-            all.add(id, switch.name.iter().chain(word), Voice::Firm);
+            all.add(id, switch.name.iter().chain(word), Voice::Confirmed);
         }
         switches.index(&all);
         switches.doubt();
@@ -126,8 +127,8 @@ impl Switches {
         switches
     }
 
-    /// Finds the switches behind these records, and adds those that only they tell of.
-    fn learn(&mut self, seen: &[(&Seen, Voice)], chassis: impl Fn(&Seen) -> Option<&str>, all: &mut All) {
+    /// Finds the switches of these records, and adds those that no other record has.
+    fn learn(&mut self, seen: &[(&Seen, Voice)], chassis: impl Fn(&Seen) -> Option<&str>, all: &mut AllStatements) {
         for &(seen, voice) in seen {
             let lead = match self.identity(seen.name.as_deref(), chassis(seen)) {
                 Ok(id) => {
@@ -141,8 +142,8 @@ impl Switches {
         self.index(all);
     }
 
-    /// Of switches that are names and nothing else, finds the long ones that mean the same as a short one: no other long
-    /// name begins with it. A long name that several nodes use is not disturbed by one that a single node uses.
+    /// Of switches known by name only, finds the long names that mean the same as a short one: no other long name begins
+    /// with it. A long name of a single node does not affect one that several nodes use.
     fn shorten(&mut self, named: &[(&Seen, Voice)]) {
         let mut names: BTreeMap<String, Voice> = BTreeMap::new();
         for (seen, voice) in named {
@@ -153,28 +154,27 @@ impl Switches {
             let Some(label) = label(name).filter(|label| label != name && names.contains_key(*label)) else { continue };
             let is_free = matches!(self.by_name(label), Ok(None));
             let longer = names.range(format!("{label}.")..format!("{label}/"));
-            let rivals = longer.filter(|(_, other)| **other == Voice::Firm || *voice != Voice::Firm);
+            let rivals = longer.filter(|(_, other)| **other == Voice::Confirmed || *voice != Voice::Confirmed);
             if is_free && rivals.count() == 1 {
                 self.short.insert(name.clone(), label.to_owned());
             }
         }
     }
 
-    /// Notes the names that one node alone gives to a chassis where others know no more than the name.
+    /// Notes the names that only one node gives to a chassis, where others know the name only.
     fn doubt(&mut self) {
         for (name, ids) in self.names.iter().filter(|(name, _)| self.needed.contains(first(name))) {
             for (id, voice) in ids {
-                if let Voice::Lone(node) = voice {
-                    let why = format!(
-                        "{name:?} is {id} by the word of this node alone: nodes that know only the name do not follow it"
-                    );
+                if let Voice::OneNode(node) = voice {
+                    let why =
+                        format!("only this node reports {name:?} as {id}: nodes that know only the name do not use it");
                     self.unproven.push((*node, why));
                 }
             }
         }
     }
 
-    /// The switch at the end of a cable, as one of the records that all this was made of tells it.
+    /// The switch of one of the records that were given to [`Switches::new`].
     pub(crate) fn end(&self, seen: &Seen) -> End {
         match self.ends.get(seen) {
             Some(Lead::To(id)) => self.position(id).unwrap_or_else(|| End::Nameless("it is not known".to_owned())),
@@ -184,11 +184,12 @@ impl Switches {
         }
     }
 
-    /// The switch that a document calls by an identity, or by a name.
+    /// The switch of an identity or a name of a document.
     pub(crate) fn declared(&self, id: &str) -> Option<usize> {
         let alias = self.aliases.get(id).map_or(id, String::as_str);
+        // A name of several switches leads to none of them.
         let by_name = || self.position(&self.by_name(id).ok().flatten()?);
-        // Whoever knows a switch by its name alone says nothing about anybody's chassis.
+        // A record with a name only does not identify a chassis.
         let as_name = || self.position(&format!("name:{}", folded(id)));
         match self.position(alias).or_else(by_name).or_else(as_name) {
             Some(End::Switch(at)) => Some(at),
@@ -196,7 +197,7 @@ impl Switches {
         }
     }
 
-    /// Whether an identity that a document mentions is one that the configuration leaves out.
+    /// Whether the configuration excludes an identity of a document.
     pub(crate) fn is_excluded(&self, id: &str) -> bool {
         self.position(self.aliases.get(id).map_or(id, String::as_str)) == Some(End::Excluded)
     }
@@ -206,16 +207,14 @@ impl Switches {
         Some(if self.excluded.get(at) == Some(&true) { End::Excluded } else { End::Switch(at) })
     }
 
-    /// The identity behind a record whose chassis id, if it has one, is none. An error says why there is none.
+    /// The identity of a record without a unique chassis id. An error says why it has none.
     fn identity(&self, name: Option<&str>, chassis: Option<&str>) -> Result<String, String> {
         let Some(name) = name else {
             let chassis = chassis.unwrap_or_default();
-            return Err(format!("chassis id {chassis:?} is unique only together with a name, and there is none"));
+            return Err(format!("chassis id {chassis:?} is unique only together with a name, and the switch has none"));
         };
         if chassis::is_default(name) {
-            return Err(format!(
-                "{name:?} is the name of many switches, and there is no chassis id that tells them apart"
-            ));
+            return Err(format!("{name:?} is the name of many switches, and no chassis id distinguishes them"));
         }
         if let Some(id) = self.by_name(name)? {
             return Ok(id);
@@ -227,18 +226,18 @@ impl Switches {
         })
     }
 
-    /// The one identity that a name leads to, written in full or as first label. An error: several. What one node alone
-    /// says counts where nobody says more, and where no other node depends on it.
+    /// The one identity that a name leads to, written in full or as first label. An error: several. What only one
+    /// node says counts where no other record says more, and where no other node depends on it.
     fn by_name(&self, name: &str) -> Result<Option<String>, String> {
         let name = folded(name);
-        let found = self.led(&name, |voice| voice == Voice::Firm)?;
+        let found = self.led(&name, |voice| voice == Voice::Confirmed)?;
         if found.is_some() || self.needed.contains(first(&name)) {
             return Ok(found);
         }
         self.led(&name, |_| true)
     }
 
-    /// The same by those voices that count.
+    /// The same, from the voices that count only.
     fn led(&self, name: &str, counts: impl Fn(Voice) -> bool) -> Result<Option<String>, String> {
         let said = |ids: &BTreeMap<String, Voice>| -> BTreeSet<String> {
             ids.iter().filter(|(_, voice)| counts(**voice)).map(|(id, _)| id.clone()).collect()
@@ -258,38 +257,38 @@ impl Switches {
         Ok(ids.pop_first())
     }
 
-    fn index(&mut self, all: &All) {
+    fn index(&mut self, all: &AllStatements) {
         self.names.clear();
-        for (id, told) in &all.0 {
-            for (name, voice) in told.names.iter().filter(|(name, _)| !chassis::is_default(name)) {
+        for (id, said) in &all.0 {
+            for (name, voice) in said.names.iter().filter(|(name, _)| !chassis::is_default(name)) {
                 let ids = self.names.entry(folded(name)).or_default();
                 ids.entry(id.clone()).and_modify(|known| *known = known.and(*voice)).or_insert(*voice);
             }
         }
-        // One of several nodes that hear a switch gives it no name.
+        // Where several nodes have a cable to a switch, a single one of them gives it no name.
         for ids in self.names.values_mut() {
-            ids.retain(|id, voice| *voice == Voice::Firm || all.0.get(id).is_some_and(|told| told.by == *voice));
+            ids.retain(|id, voice| *voice == Voice::Confirmed || all.0.get(id).is_some_and(|said| said.by == *voice));
         }
     }
 
-    fn finish(&mut self, all: All, exclude: &[Regex]) {
+    fn finish(&mut self, all: AllStatements, exclude: &[Regex]) {
         let matches = |text: &str| exclude.iter().any(|regex| regex.is_match(text));
         for (seen, lead) in &mut self.ends {
             if seen.name.as_deref().is_some_and(matches) {
                 *lead = Lead::LeftOut;
             }
         }
-        for (id, Told { by, names }) in all.0 {
-            // Whose voice is not firm leaves a switch out only where nobody else hears it.
-            let counts = |voice: &Voice| *voice == Voice::Firm || *voice == by;
+        for (id, Statements { by, names }) in all.0 {
+            // A single node excludes a switch by name only where no other node has a cable to it.
+            let counts = |voice: &Voice| *voice == Voice::Confirmed || *voice == by;
             let is_left_out = names.iter().any(|(name, voice)| counts(voice) && matches(name));
             self.excluded.push(is_left_out || matches(&id));
             self.positions.insert(id.clone(), self.all.len());
             let rank = |(name, voice): &(String, Voice)| {
-                (*voice != Voice::Firm, chassis::is_default(name), name.len(), name.clone())
+                (*voice != Voice::Confirmed, chassis::is_default(name), name.len(), name.clone())
             };
             let name = names.into_iter().min_by_key(rank).map(|(name, _)| name);
-            self.all.push(Known { id, name: name.unwrap_or_default() });
+            self.all.push(ResolvedSwitch { id, name: name.unwrap_or_default() });
         }
     }
 }
@@ -298,7 +297,7 @@ fn folded(name: &str) -> String {
     name.trim_end_matches('.').to_lowercase()
 }
 
-/// The first label of a name. `None`: it is an address, whose first number says nothing.
+/// The first label of a name. `None`: it is an address, whose first number identifies nothing.
 fn label(name: &str) -> Option<&str> {
     name.split('.').next().filter(|label| label.bytes().any(|byte| byte.is_ascii_alphabetic()))
 }

@@ -1,7 +1,7 @@
 //! Points in time as documents write them: RFC 3339, as milliseconds since 1970.
 
-/// Reads `2026-03-04T05:06:07Z`, with or without a fraction, with `Z` or an offset. `None`: the text is none, or lies
-/// before 1970.
+/// Reads `2026-03-04T05:06:07Z`, with or without a fraction, with `Z` or an offset. `None`: the text is not such a
+/// time, or is before 1970.
 pub(crate) fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let (date, rest) = text.split_once(['T', 't', ' '])?;

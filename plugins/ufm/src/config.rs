@@ -1,7 +1,7 @@
-//! The configuration after reading: checked, complete, every mistake reported at once with its path.
+//! The checked, complete configuration; every mistake is reported at once with its path.
 //!
-//! Shapes are lenient where Volcano's are (keys in any case, a single text for a list of one); what cannot work is a
-//! problem. What works but may surprise is a note, which every round reports as a diagnostic.
+//! The form is as lenient as Volcano's (keys in any case, a single text for a list of one); a value that cannot work is a
+//! problem. A value that works but may surprise gives a note, which every round reports as a diagnostic.
 
 mod check;
 mod place;
@@ -11,7 +11,7 @@ use regex_lite::Regex;
 use topoloom_fabric::Settings;
 use topoloom_sdk::{Credential, FromJson, Problem, Tls};
 
-/// Where the API begins when the host proves itself with a token.
+/// Where the API begins for requests with a token.
 const TOKEN_PREFIX: &str = "/ufmRestV3";
 /// Where the API begins otherwise.
 const PREFIX: &str = "/ufmRest";
@@ -23,22 +23,22 @@ pub struct Config {
     pub fabrics: Vec<Fabric>,
     /// How cables become groups.
     pub mode: Mode,
-    /// What all discoverers of fabrics can be told about grouping and names.
+    /// The settings for grouping and names that all discoverers of fabrics have.
     pub settings: Settings,
     /// Which ports count.
     pub ports: Ports,
-    /// How many of a hundred records may be unusable before the whole list is.
+    /// How many of a hundred records may be unusable before the whole list is refused.
     pub max_unusable: u32,
-    /// Whether switches above the leaves are asked for.
+    /// Whether the round reads the links between switches.
     pub uplinks: Uplinks,
-    /// How many records a page has; nothing: no pages are asked for.
+    /// How many records a page has; none: the list is read as a whole.
     pub page_size: Option<u32>,
 }
 
 /// How cables become groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// By what most cables of a host say, level by level.
+    /// By most cables of each host, level by level.
     Bundles,
     /// As Volcano does: leaves that share a host, and one spine.
     Volcano,
@@ -51,18 +51,18 @@ pub struct Fabric {
     pub name: String,
     /// Base URLs without a slash at the end; the first that answers is used.
     pub urls: Vec<String>,
-    /// Where the API begins, when the configuration says so.
+    /// Where the API begins, if configured.
     pub prefix: Option<String>,
-    /// How the host proves itself.
+    /// How the host authenticates.
     pub auth: Auth,
     /// How its certificate is checked.
     pub tls: Tls,
 }
 
-/// How the host proves itself.
+/// How the host authenticates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Auth {
-    /// Whatever the operator gave: token, client certificate, user and password, in this order.
+    /// With the first of these that the operator gave: token, client certificate, user and password.
     Auto,
     /// User and password.
     Basic,
@@ -72,12 +72,12 @@ pub enum Auth {
     Mtls,
 }
 
-/// Whether switches above the leaves are asked for.
+/// Whether the round reads the links between switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Uplinks {
-    /// They are.
+    /// It does.
     Auto,
-    /// Only tier 1 is wanted.
+    /// It does not: the answer has tier 1 only.
     Off,
 }
 
@@ -97,7 +97,7 @@ impl FromJson for Config {
 }
 
 impl Auth {
-    /// The kinds of credential that serve, best first.
+    /// The kinds of credential that the plugin can use, best first.
     #[must_use]
     pub fn credentials(self) -> &'static [Credential] {
         match self {

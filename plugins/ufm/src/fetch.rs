@@ -1,26 +1,26 @@
-//! Asking a UFM for a list, whatever form it answers in.
+//! Reads a list of a UFM in all forms of its answers.
 //!
-//! A list comes as an array or in pages, filters that a release does not know are answered with 400, and a proxy or an
-//! ended session answers with a page for people. A list is read to its end or it is an error that says what was asked
-//! and what came: never half a list.
+//! A list comes as an array or in pages. UFM answers 400 to a filter that the release does not know. A proxy, or an expired
+//! session, answers with an HTML page. A list is read to its end, or the result is an error with the request and the
+//! answer: never half a list.
 
 mod refusal;
 
 use crate::config::Fabric;
 use crate::port::Unusable;
-use refusal::Asked;
+use refusal::RequestLine;
 use topoloom_sdk::http::{Http, Request, Response};
 use topoloom_sdk::json::{Elements, Members, Raw};
 use topoloom_sdk::{Credential, Failure};
 
-/// A round has 1000 requests; the rest is for what is not a page.
+/// A round may send 1000 requests; the rest is for requests that are not pages.
 const MAX_PAGES: u64 = 900;
-/// Ten times the ports of a fabric of two thousand hosts. More has no room in a guest.
+/// Ten times the ports of a fabric of two thousand hosts. A guest has no room for more.
 const MAX_RECORDS: u64 = 1_000_000;
 /// The key of the records in the form with pages.
 const DATA: &str = "data";
 
-/// What reads one record. It acts once it has seen the last member.
+/// Reads one record. It may act only after the last member.
 pub(crate) type Each<'e> = dyn FnMut(&mut Members<'_>) -> Result<(), Unusable> + 'e;
 
 /// One UFM.
@@ -32,20 +32,20 @@ pub(crate) struct Ufm<'a> {
     credential: Credential,
 }
 
-/// What is asked for.
+/// The list to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Query {
     /// Below the prefix.
     pub(crate) path: &'static str,
-    /// Makes the answer smaller where the release knows it; the reader filters again.
+    /// A filter that makes the answer smaller where the release knows it; the reader filters again.
     pub(crate) filter: Option<&'static str>,
-    /// How many records a page has; nothing: no pages are asked for.
+    /// How many records a page has; none: the list is read as a whole.
     pub(crate) page_size: Option<u32>,
     /// How many of a hundred records may be unusable.
     pub(crate) max_unusable: u32,
 }
 
-/// What became of a list.
+/// The counts of a list that was read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// How many records it had.
@@ -58,14 +58,14 @@ pub(crate) struct Tally {
 
 /// An answer to a request that a release may not know.
 #[derive(Debug)]
-pub(crate) enum Answer<T> {
-    /// It came.
+pub(crate) enum Fetched<T> {
+    /// The UFM has it.
     Read(T),
-    /// There is no such resource: the status.
+    /// The UFM has no such resource: the status.
     Missing(u16),
 }
 
-/// The numbers around the records of a page.
+/// The numbers of a page beside its records.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 struct Page {
     total: Option<u64>,
@@ -85,8 +85,8 @@ impl<'a> Ufm<'a> {
         self.endpoint
     }
 
-    fn asked(&self, path: &'static str) -> Asked<'_> {
-        Asked { endpoint: self.endpoint, prefix: self.prefix, path, credential: self.credential }
+    fn asked(&self, path: &'static str) -> RequestLine<'_> {
+        RequestLine { endpoint: self.endpoint, prefix: self.prefix, path, credential: self.credential }
     }
 
     fn get(&self, path: &'static str, query: &str) -> Result<Response, Failure> {
@@ -96,25 +96,25 @@ impl<'a> Ufm<'a> {
     }
 
     /// A small document.
-    pub(crate) fn document(&self, path: &'static str, max: u64) -> Result<Answer<Vec<u8>>, Failure> {
+    pub(crate) fn document(&self, path: &'static str, max: u64) -> Result<Fetched<Vec<u8>>, Failure> {
         use std::io::Read;
         let response = self.get(path, "")?;
         let asked = self.asked(path);
         match response.status() {
             200 => {}
-            // What cannot be answered and what is not there are the same to whoever can do without it.
-            status @ (400 | 403..=428 | 500 | 501) => return Ok(Answer::Missing(status)),
+            // The document is optional, so an error of the UFM is the same as a missing resource.
+            status @ (400 | 403..=428 | 500 | 501) => return Ok(Fetched::Missing(status)),
             _ => return Err(asked.refused(&response)),
         }
         let mut text = Vec::new();
         match response.take(max).read_to_end(&mut text) {
-            Ok(_) => Ok(Answer::Read(text)),
+            Ok(_) => Ok(Fetched::Read(text)),
             Err(error) => Err(asked.broken(&error.to_string())),
         }
     }
 
     /// Reads a whole list, each record by `each`.
-    pub(crate) fn list(&self, query: &Query, each: &mut Each<'_>) -> Result<Answer<Tally>, Failure> {
+    pub(crate) fn list(&self, query: &Query, each: &mut Each<'_>) -> Result<Fetched<Tally>, Failure> {
         let asked = self.asked(query.path);
         let mut parameters = Parameters { filter: query.filter, size: query.page_size };
         let response = loop {
@@ -122,7 +122,7 @@ impl<'a> Ufm<'a> {
             match response.status() {
                 200 => break response,
                 400 if parameters.fewer() => {}
-                status @ (400 | 404) => return Ok(Answer::Missing(status)),
+                status @ (400 | 404) => return Ok(Fetched::Missing(status)),
                 _ => return Err(asked.refused(&response)),
             }
         };
@@ -134,7 +134,7 @@ impl<'a> Ufm<'a> {
         if tally.unusable * 100 > u64::from(query.max_unusable) * tally.records {
             return Err(asked.unusable(&tally, query.max_unusable));
         }
-        Ok(Answer::Read(tally))
+        Ok(Fetched::Read(tally))
     }
 
     fn more_pages(
@@ -152,7 +152,7 @@ impl<'a> Ufm<'a> {
                 asked.broken(&format!("the list has {pages} pages, at most {MAX_PAGES} are read; raise pageSize"))
             );
         }
-        // A server that makes pages without being asked has its own idea of their size.
+        // A server that sends pages without being asked chooses their size.
         let size = parameters.size.or_else(|| u32::try_from(tally.records).ok().filter(|rows| *rows > 0));
         for number in 2..=pages {
             let response = self.get(path, &Parameters { size, ..parameters }.page(number))?;
@@ -167,10 +167,10 @@ impl<'a> Ufm<'a> {
         match first.filtered.or(first.total) {
             Some(expected) if expected != tally.records => {
                 let rows = tally.records;
-                Err(asked.broken(&format!("{rows} records came, {expected} were announced")))
+                Err(asked.broken(&format!("received {rows} records, but the UFM announced {expected}")))
             }
             None if pages > 1 || parameters.size.is_some() => {
-                Err(asked.broken("pages came without the number of all records"))
+                Err(asked.broken("the answer has pages, but not the total number of records"))
             }
             _ => Ok(()),
         }
@@ -191,14 +191,14 @@ impl Parameters {
         if parts.is_empty() { String::new() } else { format!("?{}", parts.join("&")) }
     }
 
-    /// Asks for less than before: first without the filter, then without pages. False: nothing is left.
+    /// Simplifies the query: first without the filter, then without pages. False: it is as simple as it can be.
     fn fewer(&mut self) -> bool {
         self.filter.take().is_some() || self.size.take().is_some()
     }
 }
 
-impl Asked<'_> {
-    /// Reads one answer to its end; the numbers of the page when it was one.
+impl RequestLine<'_> {
+    /// Reads one answer to its end; the numbers of the page if it is one.
     fn read(&self, response: Response, tally: &mut Tally, each: &mut Each<'_>) -> Result<Option<Page>, Failure> {
         let kind = response.header("content-type");
         let mut elements = Elements::new(response, DATA);
@@ -219,7 +219,7 @@ impl Asked<'_> {
             }
         }
         if !elements.found() {
-            return Err(self.broken("an object without \"data\" came where a list is expected"));
+            return Err(self.broken("received an object without \"data\" where a list is expected"));
         }
         if elements.envelope().is_empty() {
             return Ok(None);
@@ -229,10 +229,10 @@ impl Asked<'_> {
 }
 
 impl Page {
-    /// Reads what stands around the records. A number that is there and cannot be read is not the same as none: without it
-    /// the first page would pass for the whole list.
+    /// Reads the page around the records. A number that cannot be read is an error, not a missing number: otherwise the first
+    /// page would count as the whole list.
     fn read(envelope: &[u8]) -> Result<Self, String> {
-        let broken = || "what stands around the records is no JSON".to_owned();
+        let broken = || "the page around the records is not valid JSON".to_owned();
         let mut page = Self::default();
         for member in Members::of(envelope.trim_ascii()).map_err(|_| broken())? {
             let (key, value) = member.map_err(|_| broken())?;
@@ -248,7 +248,7 @@ impl Page {
                 None => {
                     let value = String::from_utf8_lossy(value.bytes());
                     let value: String = value.chars().filter(|letter| !letter.is_control()).take(40).collect();
-                    return Err(format!("{key} is {value}: no whole number"));
+                    return Err(format!("{key} is {value}, which is not a whole number"));
                 }
             };
         }
@@ -256,10 +256,10 @@ impl Page {
     }
 }
 
-/// Beyond it a number with a fraction is not exact.
+/// Larger floating-point numbers are not exact.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// A whole number, as such, as text, or with a fraction of nothing: releases differ.
+/// A whole number, as a number, as text, or with a zero fraction: releases differ.
 fn whole(value: Raw<'_>) -> Option<u64> {
     let quoted = value.text();
     let text = match &quoted {

@@ -1,7 +1,7 @@
-//! From port records to what they say about cables, record by record.
+//! Collects the ends of cables from port records, record by record.
 //!
-//! Nothing is decided in here that needs another record: a peer may turn out to be a gateway, a name may turn out to
-//! belong to a GUID. [`crate::weave`] decides when all is read.
+//! Decisions that need other records are left to [`crate::weave`], after the last record: whether a peer is a gateway, or
+//! whether a name belongs to a GUID.
 
 use crate::config::Config;
 use crate::names;
@@ -14,20 +14,20 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use topoloom_fabric::{Guid, HostNames, LinkState, Wiring, clean_host};
 use topoloom_sdk::json::Members;
 
-/// The code of ports that are left out because nothing is at their other end.
+/// The code of ports that are left out because they name no other end.
 pub(crate) const NO_PEER: &str = "no-peer";
-/// The same in words, behind a number.
+/// The sentence for them, behind a number.
 pub(crate) const WITHOUT_PEER: &str = "ports do not say which switch they are plugged into";
 
-/// Three times the ports that 16 384 hosts of eight rails have. A guest has room for that and not for any number.
+/// Three times the ports of 16 384 hosts with eight rails: a bound on the memory of a guest.
 const MAX_PORTS: usize = 400_000;
 
-/// Whether ports of switches say what they are plugged into.
+/// Where the links between switches come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trunks {
-    /// The list of links says it.
+    /// From the list of links.
     Known,
-    /// Nobody else does.
+    /// From the ports of switches, since there is no list of links.
     FromPorts,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Trunks {
 pub(crate) struct HostPort {
     /// 0: it has no usable name.
     pub(crate) host: u32,
-    /// Whether that is so because the operator took its name out.
+    /// Whether the operator ignores its name.
     pub(crate) is_ignored: bool,
     pub(crate) guid: Option<Guid>,
     pub(crate) leaf: u32,
@@ -46,7 +46,7 @@ pub(crate) struct HostPort {
     pub(crate) state: LinkState,
 }
 
-/// A port whose description does not say what it belongs to.
+/// A port whose description does not say whether a host or a switch owns it.
 #[derive(Debug, Clone, Copy)]
 struct Unsure {
     port: HostPort,
@@ -54,7 +54,7 @@ struct Unsure {
     system_name: u32,
 }
 
-/// What the ports of one fabric say.
+/// The collected ports of one fabric.
 #[derive(Debug)]
 pub(crate) struct Gathered<'c> {
     from: Trunks,
@@ -63,13 +63,13 @@ pub(crate) struct Gathered<'c> {
     pub(crate) switches: Switches,
     pub(crate) ports: Vec<HostPort>,
     unsure: Vec<Unsure>,
-    /// How many ports of the first switch say that the second is their peer.
+    /// How many ports of the first switch have the second as their peer.
     pub(crate) trunks: HashMap<(u32, u32), u32>,
     /// Ports of hosts and of aggregation nodes: no switches.
     pub(crate) ends: HashSet<Guid>,
     pub(crate) gateways: HashSet<Guid>,
     seen: HashSet<u64>,
-    /// Takes what is counted on the way.
+    /// Receives the counts of records that are left out.
     pub(crate) wiring: Wiring,
 }
 
@@ -116,7 +116,7 @@ impl<'c> Gathered<'c> {
         Ok(())
     }
 
-    /// What there was no room for, when something was: then nothing in here can be trusted.
+    /// What exceeded its limit. Then the collected ports are incomplete and must not be used.
     pub(crate) fn overflow(&self) -> Option<&'static str> {
         let is_full = [
             (self.texts.is_full(), "the names of all ports take more than 32 MiB"),
@@ -130,12 +130,12 @@ impl<'c> Gathered<'c> {
         self.ports.len() + self.unsure.len() < MAX_PORTS
     }
 
-    /// Whether it takes the list of systems to tell hosts from switches.
+    /// Whether the list of systems is needed to distinguish hosts from switches.
     pub(crate) fn needs_systems(&self) -> bool {
         self.ports.is_empty() && !self.unsure.is_empty()
     }
 
-    /// Lets the list of systems say what owns the ports that do not say it.
+    /// Takes the owners of ports with unknown owner from the list of systems.
     pub(crate) fn systems(&mut self, systems: &Systems) {
         self.gateways.extend(systems.gateways());
         for unsure in std::mem::take(&mut self.unsure) {
@@ -154,7 +154,7 @@ impl<'c> Gathered<'c> {
         }
     }
 
-    /// What is left that nobody could assign.
+    /// Reports the ports whose owner is still unknown.
     pub(crate) fn finish(&mut self) {
         let count = self.unsure.len() as u64;
         if let Some(unsure) = self.unsure.first().filter(|_| count > 0) {
@@ -237,7 +237,7 @@ impl<'c> Gathered<'c> {
     }
 }
 
-/// A name out of the fabric as part of a message on one line.
+/// A name of the fabric, quoted for a message on one line.
 pub(crate) fn quoted(name: &str) -> String {
     format!("{name:?}")
 }

@@ -1,9 +1,10 @@
 //! The builtin discoverer that reads an InfiniBand fabric from NVIDIA's Unified Fabric Manager.
 //!
-//! Owns what UFM says and how it says it: requests, pages, records, identities, and what changed since the last round.
-//! How cables become groups is `topoloom-fabric`'s. Never answers with half a fabric: a list that is cut off, refused or
-//! made of odd records fails the round, and what is in force stays in force. `config` reads what the operator wrote,
-//! `fetch` asks, `port`, `link` and `systems` read records, `gather` and `weave` make cables of them, `rounds` connects.
+//! This crate owns the interface of UFM: requests, pages, records, identities, and whether anything changed since the last
+//! round. `topoloom-fabric` turns cables into groups. It never answers with half a fabric: a list that is cut off, refused
+//! or has too many unusable records makes the round fail, and the active topology stays. `config` reads the configuration,
+//! `fetch` sends requests, `port`, `link` and `systems` read records, `gather` and `weave` make cables of them, `rounds`
+//! connects these parts.
 
 pub mod config;
 mod fetch;
@@ -26,7 +27,7 @@ use config::{Config, Fabric, Mode};
 use std::time::Duration;
 use topoloom_sdk::prelude::*;
 
-/// Nodes come and go in crowds. A round for them costs one small request where the fabric has not moved.
+/// Many nodes come and go at the same time: one round serves them all.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The discoverer.

@@ -1,4 +1,4 @@
-//! One link object of `resources/links`, and what all of them say.
+//! One link object of `resources/links`, and the cables of all of them.
 
 use crate::gather::hash;
 use crate::port::{Text, Unusable, text};

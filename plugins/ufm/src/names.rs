@@ -1,4 +1,4 @@
-//! What the fabric calls adapters and chips.
+//! Names of adapters and chips in the fabric.
 
 use std::borrow::Cow;
 use topoloom_fabric::clean_switch;
@@ -15,12 +15,12 @@ pub(crate) fn adapter<'a>(node_description: Option<&'a str>, dname: Option<&'a s
         };
         DEVICES.iter().any(starts)
     };
-    // The first word is the host, whatever it looks like.
+    // The first word is always the host.
     let device = node_description.and_then(|text| text.split_whitespace().skip(1).last()).filter(is_device);
     device.or_else(|| dname.and_then(|text| text.split('/').next()))
 }
 
-/// What tells a switch from all others when no GUID does. A chip of a chassis keeps its place: `dir1/L07/U1` and
+/// The name that identifies a switch without a GUID. A chip of a chassis keeps its place: `dir1/L07/U1` and
 /// `dir1/L08/U1` are two switches, and hosts on two of them are not close.
 pub(crate) fn switch<'a>(name: Option<&'a str>, description: Option<&'a str>) -> Option<Cow<'a, str>> {
     if let Some((name, place)) = [description, name].into_iter().flatten().find_map(chip) {

@@ -1,16 +1,16 @@
-//! One port object: the fields that matter, whatever else it carries.
+//! One port object: the fields that matter.
 //!
 //! Every field is optional: old releases send a handful of them. A needed field of the wrong type makes the record
-//! unusable; anything wrong elsewhere costs nothing.
+//! unusable; mistakes in other fields are ignored.
 
 use std::borrow::Cow;
 use topoloom_fabric::{Guid, is_aggregation_node};
 use topoloom_sdk::json::{Members, Raw};
 
-/// What a field holds when there is nothing to say.
+/// Values that mean "none".
 const NOTHING: [&str; 2] = ["N/A", "None"];
 
-/// Longer texts name nothing in a fabric: a NodeDescription has 64 bytes.
+/// Longer texts are not names of a fabric: a NodeDescription has 64 bytes.
 const MAX_TEXT: usize = 1024;
 
 /// A text field: absent, `null`, empty and `N/A` are all the same.
@@ -39,7 +39,7 @@ pub(crate) struct Port<'a> {
 /// Why a record cannot be used: a field, or the record as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// It is no JSON object.
+    /// It is not a JSON object.
     NoObject,
     /// This field has a value of the wrong type, or one that is too long.
     Field(&'static str),
@@ -48,8 +48,8 @@ pub(crate) enum Unusable {
 impl std::fmt::Display for Unusable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoObject => f.write_str("it is no JSON object"),
-            Self::Field(key) => write!(f, "its {key} is no usable text"),
+            Self::NoObject => f.write_str("it is not a JSON object"),
+            Self::Field(key) => write!(f, "its {key} is not a usable text"),
         }
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn text<'a>(key: &'static str, value: Raw<'a>) -> Result<Text<'a>, Un
     Ok((!is_nothing(&text)).then_some(text))
 }
 
-/// Whether a text stands for "there is none".
+/// Whether a text means "there is none".
 pub(crate) fn is_nothing(text: &str) -> bool {
     let text = text.trim();
     text.is_empty() || NOTHING.iter().any(|nothing| text.eq_ignore_ascii_case(nothing))
@@ -76,7 +76,7 @@ impl<'a> Port<'a> {
         for member in members {
             let (key, value) = member.map_err(|_| Unusable::NoObject)?;
             let (field, key) = match key {
-                // Labels for people and a hint: without them the record is as good.
+                // Labels for people and a hint: the record is usable without them.
                 b"dname" | b"peer_port_dname" | b"systemID" => {
                     let label = text("", value).unwrap_or_default();
                     match key {
@@ -118,7 +118,7 @@ impl<'a> Port<'a> {
         named.or_else(|| self.peer.as_deref().and_then(Guid::of_port))
     }
 
-    /// What the port is plugged into, as people call the place.
+    /// The label of the port that this one is plugged into.
     pub(crate) fn peer_label(&self) -> &str {
         let number = || self.peer.as_deref().and_then(|peer| peer.rsplit_once('_')).map(|(_, number)| number);
         self.peer_port_dname.as_deref().or_else(number).unwrap_or_default()
@@ -132,13 +132,13 @@ impl<'a> Port<'a> {
         [is([&self.system_name, &self.node_description]), is([&self.peer_node_name, &self.peer_node_description])]
     }
 
-    /// Whether the link is up, as far as the port says anything about it.
+    /// Whether the link is up; a port without a state counts as up.
     pub(crate) fn is_up(&self) -> bool {
         let is = |state: &Text<'_>, up: &str| state.as_ref().is_none_or(|state| state.trim().eq_ignore_ascii_case(up));
         is(&self.logical_state, "Active") && is(&self.physical_state, "Link Up")
     }
 
-    /// What owns the port.
+    /// The owner of the port.
     pub(crate) fn owner(&self) -> Owner {
         let first = self.description.as_deref().and_then(|text| text.split_whitespace().next()).unwrap_or_default();
         let is = |word: &str| first.eq_ignore_ascii_case(word);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_values_in_fields_that_nobody_reads_cost_nothing() {
+    fn odd_values_in_unused_fields_cost_nothing() {
         let port = r#"{"name": "a_1", "tier": "4", "mtu": "Unknown", "lid": NaN, "ber": -Infinity, "x": {"name": 3},
             "system_name": "old", "system_name": "h1", "peer": null, "dname": " n/a ", "description": "Computer IB Port"}"#;
         let port = read(port).unwrap();

@@ -1,16 +1,16 @@
 //! Which records speak of the same switch.
 //!
-//! A GUID is identity. A name is one only where no GUID is known: it stands for the one GUID that has it in the same
-//! snapshot, if there is exactly one, and for itself otherwise. Two switches may share a name, and one may change it.
+//! A GUID identifies a switch. A name does only where no GUID is known: it means the GUID that has it in the same snapshot,
+//! if there is exactly one, and else a switch of its own. Two switches may share a name, and a switch may change it.
 
 use crate::texts::Texts;
 use std::collections::HashMap;
 use topoloom_fabric::Guid;
 
-/// With every host beside them, where only ports say what they are plugged into.
+/// A bound that includes every host, since without a list of links each end of a cable may be a switch.
 const MAX_SWITCHES: usize = 300_000;
 
-/// What a record says about which switch it means.
+/// The identity of a switch in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Guid(Guid),
@@ -20,13 +20,13 @@ pub(crate) enum Key {
 
 /// What is known of one key.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct KeyFacts {
     pub(crate) key: Key,
     /// The readable name: the smallest that was seen, so that the order of records does not matter.
     pub(crate) name: u32,
     /// The name of the record before: most records of a switch say the same.
     last: u32,
-    /// A port says that it belongs to this switch.
+    /// A port belongs to this switch.
     pub(crate) has_ports: bool,
     /// A host is plugged into it.
     pub(crate) bears_hosts: bool,
@@ -36,13 +36,13 @@ pub(crate) struct Known {
 #[derive(Debug, Default)]
 pub(crate) struct Switches {
     numbers: HashMap<Key, u32>,
-    list: Vec<Known>,
+    list: Vec<KeyFacts>,
     /// Which GUID has a name; none: several have.
     owners: HashMap<u32, Option<Guid>>,
 }
 
 impl Switches {
-    /// The number of a switch with what a record says of it. None: the record says nothing.
+    /// The number of the switch in a record, which is added where it is new. None: the record names no switch.
     pub(crate) fn number(&mut self, guid: Option<Guid>, name: Option<&str>, texts: &mut Texts) -> Option<u32> {
         let name = name.map_or(0, |name| texts.number(name));
         let key = match (guid, name) {
@@ -54,7 +54,7 @@ impl Switches {
             return self.numbers.get(&key).copied();
         }
         let number = *self.numbers.entry(key).or_insert_with(|| {
-            self.list.push(Known { key, name, last: 0, has_ports: false, bears_hosts: false });
+            self.list.push(KeyFacts { key, name, last: 0, has_ports: false, bears_hosts: false });
             (self.list.len() - 1) as u32
         });
         if let (Some(guid), Some(known)) = (guid, self.list.get_mut(number as usize))
@@ -73,7 +73,7 @@ impl Switches {
         Some(number)
     }
 
-    /// Whether there may be one without a number.
+    /// Whether the limit is reached, so that a switch may have no number.
     pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= MAX_SWITCHES
     }
@@ -83,19 +83,19 @@ impl Switches {
         self.numbers.get(&Key::Guid(guid)).copied()
     }
 
-    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Known> {
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut KeyFacts> {
         self.list.get_mut(number as usize)
     }
 
-    pub(crate) fn get(&self, number: u32) -> Option<&Known> {
+    pub(crate) fn get(&self, number: u32) -> Option<&KeyFacts> {
         self.list.get(number as usize)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Known> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyFacts> + '_ {
         self.list.iter()
     }
 
-    /// Lets every key know what the names that stand for it know. After the last record.
+    /// Adds to every key what is known under the names that mean it. Call it after the last record.
     pub(crate) fn settle(&mut self) {
         for number in 0..self.list.len() as u32 {
             let resolved = self.resolved(number);
@@ -106,9 +106,9 @@ impl Switches {
         }
     }
 
-    /// The key that a key stands for: itself, or the one GUID that has its name.
+    /// The key that a key means: itself, or the only GUID that has its name.
     pub(crate) fn resolved(&self, number: u32) -> u32 {
-        let Some(Known { key: Key::Name(name), .. }) = self.get(number) else { return number };
+        let Some(KeyFacts { key: Key::Name(name), .. }) = self.get(number) else { return number };
         let owner = self.owners.get(name).copied().flatten();
         owner.and_then(|guid| self.find(guid)).unwrap_or(number)
     }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_the_one_guid_that_has_it() {
+    fn a_name_means_the_only_guid_that_has_it() {
         let (mut texts, mut switches) = (Texts::new(), Switches::default());
         let mut number = |guid: Option<u64>, name| switches.number(guid.map(Guid), name, &mut texts);
         let named = number(None, Some("a")).unwrap();

@@ -1,20 +1,20 @@
-//! What `resources/systems` says about who owns a port: record by record, and only as much as is ever asked for.
+//! The owners of ports out of `resources/systems`: record by record, and only the fields that are needed.
 
 use crate::port::{Text, Unusable, text};
 use std::collections::{HashMap, HashSet};
 use topoloom_fabric::Guid;
 use topoloom_sdk::json::{Elements, Members, Raw};
 
-/// More adapters and chips than any system has; beyond it somebody is lying.
+/// More adapters and chips than any system has; further GUIDs of a record are ignored.
 const MAX_GUIDS: usize = 4096;
 /// Ten times the hosts and switches of the largest fabric.
 const MAX_SYSTEMS: usize = 300_000;
-/// What names and GUIDs of all systems may take. Those of the largest fabric take a sixth.
+/// Memory for names and GUIDs of all systems. The largest fabric takes a sixth.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
-/// What a GUID costs in here, and what a name costs beside its letters.
+/// The memory of a GUID, and of a name beside its letters.
 const COST: usize = 32;
 
-/// What a system is.
+/// The kind of a system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Host,
@@ -68,7 +68,7 @@ impl Systems {
         Ok(())
     }
 
-    /// What there was no room for, when something was: then nothing in here can be trusted.
+    /// What exceeded its limit. Then the list is incomplete and must not be used.
     pub(crate) fn overflow(&self) -> Option<&'static str> {
         match () {
             () if self.count > MAX_SYSTEMS => Some("there are more than 300000 systems"),

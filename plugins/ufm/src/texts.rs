@@ -1,4 +1,4 @@
-//! Names that occur on thousands of ports, kept once.
+//! Names that occur on thousands of ports, stored once.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ impl Texts {
         Self { numbers: HashMap::from([(empty.clone(), 0)]), list: vec![empty], bytes: 0 }
     }
 
-    /// The number of a text. Once there is no room, every new text is the empty one; see [`Texts::is_full`].
+    /// The number of a text. Beyond the limit every new text is the empty one; see [`Texts::is_full`].
     pub(crate) fn number(&mut self, text: &str) -> u32 {
         if let Some(&number) = self.numbers.get(text) {
             return number;
@@ -40,7 +40,7 @@ impl Texts {
         self.list.get(number as usize).map_or("", |text| text)
     }
 
-    /// Whether a text found no room: then nothing in here can be trusted.
+    /// Whether a text exceeded the limit: then the texts are incomplete and must not be used.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes > MAX_BYTES
     }

@@ -1,6 +1,6 @@
-//! What says whether anything moved since the last round: the counters of the UFM, and the nodes of the cluster.
+//! Shows whether anything changed since the last round: the counters of the UFM, and a hash of the nodes.
 
-use crate::fetch::{Answer, Ufm};
+use crate::fetch::{Fetched, Ufm};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use topoloom_sdk::json::Members;
 use topoloom_sdk::{Failure, Input};
@@ -16,15 +16,15 @@ const FORMAT: u8 = 1;
 pub(crate) struct Versions([u64; 4]);
 
 impl Versions {
-    /// Asks a UFM. None: it does not say, so nobody knows whether anything moved.
+    /// Reads the counters of a UFM. None: it has none, so a change cannot be excluded.
     pub(crate) fn ask(ufm: &Ufm<'_>) -> Result<Option<Self>, Failure> {
         Ok(match ufm.document("app/versioning", MAX_BYTES)? {
-            Answer::Read(text) => Self::read(&text),
-            Answer::Missing(_) => None,
+            Fetched::Read(text) => Self::read(&text),
+            Fetched::Missing(_) => None,
         })
     }
 
-    /// Reads the document. All four counters are there, or it is none.
+    /// Reads the document. None unless it has all four counters.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         let mut found = [None; 4];
         for member in Members::of(text.trim_ascii()).ok()? {
@@ -38,17 +38,17 @@ impl Versions {
     }
 }
 
-/// What a round leaves beside the wiring of a fabric, for the next one to compare with.
+/// What a round stores beside the wiring of a fabric, to compare with in the next round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct LastRound {
     pub(crate) versions: Option<Versions>,
-    /// A hash of what was seen of the nodes.
+    /// A hash of the nodes.
     pub(crate) nodes: u64,
     /// When hosts were placed, milliseconds since 1970.
     pub(crate) placed: u64,
 }
 
-impl Seen {
+impl LastRound {
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let [a, b, c, d] = self.versions.map_or([0; 4], |versions| versions.0);
         let mut bytes = vec![FORMAT, u8::from(self.versions.is_some())];
@@ -71,7 +71,7 @@ impl Seen {
     }
 }
 
-/// A hash of the names of all nodes and of one annotation. The order of rows means nothing.
+/// A hash of the names of all nodes and of one annotation, in any order of rows.
 pub(crate) fn nodes(input: &Input<'_>, annotation: Option<&str>) -> u64 {
     let names = input.nodes.names();
     let column = annotation.map(|key| input.nodes.annotation(key));
@@ -108,14 +108,14 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_read_back_and_anything_else_is_nothing() {
-        let seen = Seen { versions: Some(Versions([1, 2, 3, u64::MAX])), nodes: 5, placed: 6 };
+        let seen = LastRound { versions: Some(Versions([1, 2, 3, u64::MAX])), nodes: 5, placed: 6 };
         let bytes = seen.to_bytes();
-        assert_eq!(Seen::from_bytes(&bytes), Some(seen));
-        let without = Seen { versions: None, ..seen };
-        assert_eq!(Seen::from_bytes(&without.to_bytes()), Some(without));
+        assert_eq!(LastRound::from_bytes(&bytes), Some(seen));
+        let without = LastRound { versions: None, ..seen };
+        assert_eq!(LastRound::from_bytes(&without.to_bytes()), Some(without));
         for length in 0..bytes.len() {
-            assert_eq!(Seen::from_bytes(&bytes[..length]), None);
+            assert_eq!(LastRound::from_bytes(&bytes[..length]), None);
         }
-        assert_eq!(Seen::from_bytes(&[bytes, vec![0]].concat()), None);
+        assert_eq!(LastRound::from_bytes(&[bytes, vec![0]].concat()), None);
     }
 }

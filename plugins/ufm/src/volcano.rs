@@ -1,35 +1,35 @@
 //! `compat: volcano`: the fields that Volcano reads, the way it reads them.
 //!
-//! Keys match in any case, `null` says nothing, and one record of the wrong type fails the round, as it does there. One
-//! thing is not as it is there: a port that has no peer (`N/A`, empty, or no such field) is left out. To Volcano all such ports
-//! are plugged into one leaf, and three dead ports weld three racks into one.
+//! Keys match in any case, `null` is an absent value, and one record of the wrong type makes the round fail, as in Volcano.
+//! One thing differs: a port without a peer (`N/A`, empty, or no such field) is left out. For Volcano all such ports are
+//! plugged into one leaf, so three dead ports join three racks into one.
 
 use crate::config::Config;
 use crate::fetch::Query;
 use crate::gather::{NO_PEER, WITHOUT_PEER, quoted};
 use crate::port::{Unusable, is_nothing};
-use crate::rounds::{self, Asked};
-use crate::versions::Seen;
+use crate::rounds::{self, FabricRound};
+use crate::versions::LastRound;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use topoloom_fabric::{Link, Part, State, Wiring, volcano};
 use topoloom_sdk::json::{Members, Raw};
 use topoloom_sdk::{Diagnostic, Failure, Input, Subject};
 
-/// Hosts that a diagnostic names.
+/// How many hosts a diagnostic names.
 const EXAMPLES: usize = 3;
 
 /// One round.
 pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<topoloom_sdk::Answer, Failure> {
     let fabrics = rounds::ask(config, input)?;
-    let seen = |fabric: &Asked<'_>| Seen { versions: fabric.versions, nodes: 0, placed: 0 };
-    let part = |fabric: &Asked<'_>| Part {
+    let seen = |fabric: &FabricRound<'_>| LastRound { versions: fabric.versions, nodes: 0, placed: 0 };
+    let part = |fabric: &FabricRound<'_>| Part {
         key: fabric.ufm.name().to_owned(),
         own: seen(fabric).to_bytes(),
         wiring: Wiring::new(),
     };
     let parts: Vec<Part> = fabrics.iter().map(part).collect();
-    // The answer depends on the fabrics alone: what they said is all there is to remember.
+    // The answer depends on the fabrics alone, so the state holds their wiring and nothing else.
     let last = State::from_bytes(input.state);
     let is_quiet = |part: &Part| last.part(&part.key).is_some_and(|last| last.own == part.own);
     if fabrics.iter().all(|fabric| fabric.versions.is_some()) && parts.iter().all(is_quiet) {
@@ -50,7 +50,7 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<topoloom_sd
 }
 
 /// Adds the ports of a fabric, down ones too.
-fn read(config: &Config, fabric: &Asked<'_>, wiring: &mut Wiring) -> Result<(), Failure> {
+fn read(config: &Config, fabric: &FabricRound<'_>, wiring: &mut Wiring) -> Result<(), Failure> {
     let query = Query { path: "resources/ports", filter: None, page_size: config.page_size, max_unusable: 0 };
     let mut dead = Dead::default();
     let read = &mut |members: &mut Members<'_>| {
@@ -75,7 +75,7 @@ fn read(config: &Config, fabric: &Asked<'_>, wiring: &mut Wiring) -> Result<(), 
 #[derive(Debug, Default)]
 struct Dead {
     count: u64,
-    /// The first hosts of the alphabet that have one, so that the order of records says nothing.
+    /// The alphabetically first hosts that have one, so that the order of records does not matter.
     hosts: BTreeSet<String>,
 }
 

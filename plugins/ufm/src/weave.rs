@@ -1,4 +1,4 @@
-//! From what all records say to the wiring: which switch each of them means, which ports count, what joins switches.
+//! From the collected records to the wiring: which switch each record means, which ports count, which links join switches.
 
 use crate::config::{Config, Uplinks};
 use crate::gather::{Gathered, HostPort, quoted};
@@ -7,8 +7,8 @@ use crate::switches::Key;
 use std::collections::{BTreeMap, HashMap};
 use topoloom_fabric::{IGNORED, Link as Cable, NAMELESS, SwitchId, Wiring};
 
-/// The wiring of one fabric. `place` tells switches without GUID from those of other fabrics. An error: there
-/// is no room for all ends of the cables.
+/// The wiring of one fabric. `place` distinguishes switches without GUID from those of other fabrics. An error:
+/// the ends of the cables exceed a limit.
 pub(crate) fn weave(
     gathered: Gathered<'_>,
     cables: &Cables,
@@ -115,7 +115,7 @@ impl Loom<'_, '_> {
         }
     }
 
-    /// What the ports of switches say. Both ends of a cable speak of it, or one: a port that is down says nothing.
+    /// Links between switches, from the ports of switches. One or both ends list a cable: a port that is down lists none.
     fn trunks_of_ports(&self) -> BTreeMap<(u32, u32), u32> {
         let mut directed: HashMap<(u32, u32), u32> = HashMap::new();
         for (&(own, peer), &count) in &self.gathered.trunks {
@@ -130,8 +130,8 @@ impl Loom<'_, '_> {
         pairs
     }
 
-    /// Drops what ends at a host. Where the ports of switches are listed, only their owners and leaves are switches.
-    /// Where they are not, an end that nobody knows is one when two others are plugged into it: an adapter has one.
+    /// Drops links that end at a host. Where the ports of switches are listed, only their owners and leaves are switches.
+    /// Where they are not, an unknown end is a switch when two others have a link to it: an adapter has one link.
     fn keep_switches(&self, pairs: &mut BTreeMap<(u32, u32), u32>) {
         let are_listed = self.gathered.switches.iter().any(|known| known.has_ports);
         let mut neighbours: HashMap<u32, u32> = HashMap::new();

@@ -1,19 +1,18 @@
 //! The elements of one array, or of several, out of a body that does not fit into memory.
 //!
-//! Only the outer shape is understood: where an element begins and where it ends. So an element that is no valid JSON
-//! (a bare `NaN`, a number where text belongs) costs that element, not the whole list, while a body that stops in the
-//! middle is an error.
+//! The reader only finds where an element begins and ends. So an element that is not valid JSON (a bare `NaN`, a number
+//! where text belongs) costs that element, not the whole list. A body that stops in the middle is an error.
 
 use super::members::{End, Members};
 use super::scan::{self, Scan};
 use std::io::{self, Read};
 
-/// How much is asked of the reader at once.
+/// Bytes of one read.
 const CHUNK: usize = 64 * 1024;
-/// An element, or all that stands around the array, larger than this is not what it pretends to be.
+/// The limit of one element, and of the document around the array.
 const MAX_ELEMENT: usize = 4 * 1024 * 1024;
 const TOO_LARGE: &str = "an element of the list is larger than 4 MiB";
-const TOO_MUCH_AROUND: &str = "what stands around the list is larger than 4 MiB";
+const TOO_MUCH_AROUND: &str = "the document around the list is larger than 4 MiB";
 
 /// What is wrong with the document as a whole.
 #[derive(Debug)]
@@ -21,9 +20,9 @@ const TOO_MUCH_AROUND: &str = "what stands around the list is larger than 4 MiB"
 pub enum Error {
     /// Reading failed.
     Read(io::Error),
-    /// The document ends in the middle: what was read so far is not all.
+    /// The document ends in the middle: the elements read so far are not all.
     Truncated,
-    /// The document is not what it should be, for instance a login page.
+    /// The document is not a list or an object with the list, for instance a login page.
     Shape(&'static str),
 }
 
@@ -52,19 +51,19 @@ enum At {
     End,
 }
 
-/// Where the element is that was read last.
+/// Where the last element is.
 #[derive(Debug, Clone, Copy)]
 enum Current {
-    /// It lies in the chunk as it came: most do, and nobody copies them.
+    /// In the chunk: most elements, which are not copied.
     Chunk { begin: usize, end: usize },
-    /// It began in an earlier chunk and was put together.
+    /// In a buffer of its own, since it began in an earlier chunk.
     Whole,
 }
 
-/// Hands out the elements of an array one by one, as raw text.
+/// Returns the elements of an array one by one, as raw text.
 ///
 /// The array is the document itself, or the value of one key of an object (`{"data": [...], "total": 3}`), or several
-/// arrays of one object are read in the order in which they come: see [`Elements::several`]. What else stands in that
+/// arrays of one object are read in the order in which they come: see [`Elements::several`]. The rest of that
 /// object is kept: see [`Elements::envelope`].
 ///
 /// ```
@@ -87,7 +86,7 @@ enum Current {
 pub struct Elements<R> {
     reader: R,
     keys: Vec<String>,
-    /// Which of the arrays were there, in the order of `keys`.
+    /// Which of the arrays were found, in the order of `keys`.
     seen: Vec<bool>,
     /// The array that is being read, as position in `keys`.
     array: usize,
@@ -102,14 +101,14 @@ pub struct Elements<R> {
 }
 
 impl<R: Read> Elements<R> {
-    /// `key` is where the array stands when the document is an object.
+    /// `key` is the key of the array when the document is an object.
     pub fn new(reader: R, key: &str) -> Self {
         Self::several(reader, &[key])
     }
 
-    /// Several arrays of one object. [`Elements::key`] says in which of them an element stands. A document that is an
-    /// array itself counts as the array of the first key; of a key that is there twice the first array counts, the other
-    /// stays in the envelope.
+    /// Several arrays of one object. [`Elements::key`] says which of them an element is in. A document that is an array
+    /// itself counts as the array of the first key. Of a key that occurs twice the first array counts; the other one stays
+    /// in the envelope.
     ///
     /// ```
     /// use topoloom_sdk::json::Elements;
@@ -145,7 +144,7 @@ impl<R: Read> Elements<R> {
     ///
     /// # Errors
     ///
-    /// The document as a whole is broken: do not use what came before.
+    /// The document as a whole is invalid: do not use the elements before.
     #[expect(clippy::should_implement_trait, reason = "lends its buffer, which an Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<&[u8]>, Error> {
         let Some(first) = self.first()? else { return Ok(None) };
@@ -156,14 +155,14 @@ impl<R: Read> Elements<R> {
         }))
     }
 
-    /// Gives the members of the next element to `read`, without a look at its bytes before; `None` after the last one.
+    /// Gives the members of the next element to `read`, without scanning its bytes before; `None` after the last one.
     ///
-    /// An element that is no object has no members but is malformed. `read` may be called again for the same element,
-    /// and then saw it malformed the time before: what it does once it has seen the last member happens once.
+    /// An element that is not an object has no members and is malformed. `read` may be called again for the same element,
+    /// but then it has seen a malformed member before: so what it does after the last member happens once.
     ///
     /// # Errors
     ///
-    /// The document as a whole is broken: do not use what came before.
+    /// The document as a whole is invalid: do not use the elements before.
     pub fn next_members<T>(&mut self, mut read: impl FnMut(&mut Members<'_>) -> T) -> Result<Option<T>, Error> {
         let Some(first) = self.first()? else { return Ok(None) };
         if first != b'{' {
@@ -192,32 +191,32 @@ impl<R: Read> Elements<R> {
         }
     }
 
-    /// What stands around the array, with `null` in its place; empty when the document is the array itself. Complete
-    /// after the last element.
+    /// The document around the array, with `null` in place of the array; empty when the document is the array itself.
+    /// Complete after the last element.
     #[must_use]
     pub fn envelope(&self) -> &[u8] {
         &self.envelope
     }
 
-    /// The key of the array in which the last element stands.
+    /// The key of the array that has the last element.
     #[must_use]
     pub fn key(&self) -> &str {
         self.keys.get(self.array).map_or("", String::as_str)
     }
 
-    /// Whether the array was there, or any of several. An object without it has no elements, which often means an error.
+    /// Whether the document has the array, or any of several. An object without it has no elements, which is often an error.
     #[must_use]
     pub fn found(&self) -> bool {
         self.seen.contains(&true)
     }
 
-    /// Whether the array of this key was there.
+    /// Whether the document has the array of this key.
     #[must_use]
     pub fn found_key(&self, key: &str) -> bool {
         self.keys.iter().zip(&self.seen).any(|(known, &seen)| seen && known == key)
     }
 
-    /// From here on the elements of an array are read.
+    /// Starts to read the elements of an array.
     fn enter(&mut self, array: usize) {
         (self.at, self.array) = (At::Array, array);
         if let Some(seen) = self.seen.get_mut(array) {
@@ -287,7 +286,7 @@ impl<R: Read> Elements<R> {
         }
     }
 
-    /// Reads a number, a word or what stands in the place of one.
+    /// Reads a number, a word or any other scalar.
     fn scalar(&mut self, begin: usize) -> Result<(), Error> {
         self.element.clear();
         self.element.extend(self.chunk.get(begin));
@@ -379,7 +378,7 @@ impl<R: Read> Elements<R> {
         Err(Error::Truncated)
     }
 
-    /// Nothing but white space may follow.
+    /// Checks that only white space follows.
     fn end(&mut self) -> Result<(), Error> {
         self.at = At::End;
         while self.peek()?.is_some() {
@@ -443,7 +442,7 @@ impl<R: Read> Elements<R> {
         if self.filled > MAX_ELEMENT {
             return Err(Error::Shape(TOO_LARGE));
         }
-        // As much again as there is: what comes in drops is not read from its beginning for every drop.
+        // Twice as much as there is, so that a slow body is not scanned from the beginning of the element for every piece.
         let (before, enough) = (self.filled, self.filled * 2);
         loop {
             let known = self.filled;
@@ -458,7 +457,7 @@ impl<R: Read> Elements<R> {
     }
 
     fn read(&mut self) -> Result<(), Error> {
-        // Grows as an element does: twice the room for each try, so that a large one is not read over and over.
+        // Twice the room for each try, so that a large element is not scanned over and over.
         if self.chunk.len() < self.filled + CHUNK {
             self.chunk.resize((self.filled * 2).max(CHUNK), 0);
         }

@@ -1,32 +1,32 @@
 //! The members of one object, as raw text: for records with many keys of which few matter.
 //!
-//! Nothing that is not asked for is understood: a `NaN` or a key that is there twice costs nothing.
+//! Values are not parsed until they are asked for: a `NaN` or a key that occurs twice is no error.
 
 use super::scan::{self, Scan};
 use std::borrow::Cow;
 
-/// The text is no object, or its shape is broken.
+/// The text is not an object, or not well-formed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
 impl std::fmt::Display for Malformed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("this is no JSON object")
+        f.write_str("this is not a JSON object")
     }
 }
 
 impl std::error::Error for Malformed {}
 
-/// A value as it stands in the document.
+/// A value as it is written in the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Raw<'a> {
     bytes: &'a [u8],
-    /// Whether a string has nothing to decode.
+    /// Whether a string has no escapes.
     is_plain: bool,
 }
 
 impl<'a> Raw<'a> {
-    /// A value that stands alone, for instance an element of [`super::Elements`].
+    /// A single value, for instance an element of [`super::Elements`].
     #[must_use]
     pub fn new(text: &'a [u8]) -> Self {
         Self { bytes: text, is_plain: !text.contains(&b'\\') }
@@ -44,11 +44,11 @@ impl<'a> Raw<'a> {
         self.bytes == b"null"
     }
 
-    /// The content of a string; `None` for everything else and for what is no Unicode.
+    /// The content of a string; `None` for everything else and for invalid Unicode.
     #[must_use]
     pub fn text(self) -> Option<Cow<'a, str>> {
         let inside = self.bytes.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-        // A control character belongs behind a backslash; Python's writer lets none through either.
+        // A control character has to be escaped; Python's writer never writes one either.
         if self.is_plain {
             str::from_utf8(inside).ok().map(Cow::Borrowed)
         } else {
@@ -63,7 +63,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Hands out the members of an object one by one: key and value, both raw, in the order of the document.
+/// Returns the members of an object one by one: key and value, both raw, in the order of the document.
 ///
 /// ```
 /// use topoloom_sdk::json::{Malformed, Members};
@@ -86,14 +86,14 @@ pub struct Members<'a> {
     end: Option<End>,
 }
 
-/// How the members came to an end.
+/// Why the members ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// With the closing brace; so far it is from the opening one.
+    /// The closing brace, at this distance from the opening one.
     Brace(usize),
-    /// With the text, before the object did.
+    /// The text ended before the object.
     CutOff,
-    /// With something that cannot be there.
+    /// An invalid byte.
     Malformed,
 }
 
@@ -102,28 +102,28 @@ impl<'a> Members<'a> {
     ///
     /// # Errors
     ///
-    /// The text is no object.
+    /// The text is not an object.
     pub fn of(object: &'a [u8]) -> Result<Self, Malformed> {
         if object.ends_with(b"}") { Self::begin(object) } else { Err(Malformed) }
     }
 
-    /// The members of an object that begins the text, and need not end in it.
+    /// The members of an object at the beginning of the text; it may end behind the text.
     pub(super) fn begin(text: &'a [u8]) -> Result<Self, Malformed> {
         if text.starts_with(b"{") { Ok(Self { text, at: 1, first: true, end: None }) } else { Err(Malformed) }
     }
 
-    /// What stands in the place of an object, and has no members.
+    /// A value that is not an object, and has no members.
     pub(super) fn without(text: &'a [u8]) -> Self {
         Self { text, at: text.len(), first: true, end: None }
     }
 
-    /// The value where no object is: a list, a number, `null`.
+    /// The value, where it is not an object: a list, a number, `null`.
     #[must_use]
     pub fn instead(&self) -> Option<Raw<'a>> {
         (!self.text.starts_with(b"{")).then(|| Raw::new(self.text))
     }
 
-    /// Passes what is left, and says how it ends.
+    /// Skips the remaining members; returns why they end.
     pub(super) fn finish(mut self) -> End {
         loop {
             if let Some(end) = self.end {
@@ -163,7 +163,7 @@ impl<'a> Members<'a> {
             }
             _ => {
                 let ends = |byte: &u8| {
-                    // One look at a table, where a search among them would be a loop for every byte.
+                    // One table look-up per byte; a search among the bytes would be a loop.
                     matches!(byte, b' ' | b'\t' | b'\n' | b'\x0c' | b'\r' | b',' | b':' | b'"')
                         || matches!(byte, b'{' | b'}' | b'[' | b']')
                 };
@@ -222,7 +222,7 @@ impl<'a> Iterator for Members<'a> {
             Ok(member) => Some(Ok(member)),
             Err(end) => {
                 self.end = Some(end);
-                // Behind the brace of a whole object nothing follows.
+                // Nothing may follow the closing brace of a whole object.
                 let is_whole = matches!(end, End::Brace(_));
                 (!is_whole).then_some(Err(Malformed))
             }

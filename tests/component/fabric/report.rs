@@ -62,14 +62,14 @@ const WALK: [&str; 11] = [
     ": plugin ",
     "Hosts with a cable into another unit (miscabled-host, 1)\n",
     "gpu-00001: host \"gpu-00001\" is in group ",
-    "but cabled to switch \"leaf-su1-r2\" port ",
+    "but also cabled to switch \"leaf-su1-r2\" port ",
     "Leaf switches that serve more than one unit (shared-leaf, 1)\n",
-    "storage-leaf-0: switch \"storage-leaf-0\" serves several groups: of its ",
+    "storage-leaf-0: switch \"storage-leaf-0\" serves several groups; its ",
     "Hosts with dead links (dead-links, 2)\n",
     "gpu-00008: host \"gpu-00008\": 1 of 5 links down: switch \"leaf-su1-r3\" port ",
     "gpu-00011: host \"gpu-00011\": 5 of 5 links down: ",
-    "Names in the fabric that are no Node (unmatched-host, 1)\n",
-    "gpu-00003: no Node is called like host \"gpu-00003\"",
+    "Hosts in the fabric that match no Node (unmatched-host, 1)\n",
+    "gpu-00003: no Node matches host \"gpu-00003\"",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +88,7 @@ async fn what_is_wrong_in_a_hall_is_named_with_its_evidence() {
         .map(|words| match *words {
             "Hosts with dead links (dead-links, 2)\n" => "Hosts with dead links (dead-links, 1)\n",
             words if words.starts_with("gpu-00008") => {
-                "gpu-00008: host \"gpu-00008\": 1 of 5 links down: switch \"leaf-su1-r3\" (which 4 of 5 hosts of its group reach)"
+                "gpu-00008: host \"gpu-00008\": 1 of 5 links down: switch \"leaf-su1-r3\" (reached by 4 of 5 hosts of its group)"
             }
             words => words,
         })

@@ -37,7 +37,7 @@ async fn a_simulated_fabric_is_discovered_broken_mended_and_ended() {
     assert_eq!(send(client().put(format!("{admin}/ufm/faults")).body("html")).await, json!(["html"]));
     let end = desk.run(&look("ufm")).await;
     assert!(end.code == Some(1) && end.error.contains("topoloom: source ufm: "), "{end:?}");
-    assert!(end.error.contains("a login page, or a proxy"), "{end:?}");
+    assert!(end.error.contains("a login page or a proxy"), "{end:?}");
     desk.done(&look("roce")).await;
     send(client().put(format!("{admin}/document/faults")).body("status:503:2")).await;
     let end = desk.run(&look("roce")).await;

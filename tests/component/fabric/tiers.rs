@@ -50,7 +50,7 @@ async fn switches_with_another_chassis_id_on_every_port_give_the_same_tree_and_a
     desk.configure("roce.yaml", "roce", &server.url(), server.ca_pem().unwrap(), "");
     assert_eq!(tiers(&desk, "roce").await, [4, 2, 1]);
     let report = desk.done("fabric report --config roce.yaml --nodes nodes.json --credentials secret").await;
-    let title = "Switches that show another chassis id on every port (chassis-per-port, 8)";
+    let title = "Switches with a different chassis id on every port (chassis-per-port, 8)";
     assert!(report.contains(title), "{report}");
     server.stop().await;
 }

@@ -24,7 +24,7 @@ pub(super) const FAULTS: [(&str, &str, &str); 24] = [
     ("status:429:2", "Upstream", "429"),
     ("status:500", "Upstream", "500"),
     ("status:503:2", "Upstream", "503"),
-    ("html", "Upstream", "a login page, or a proxy"),
+    ("html", "Upstream", "a login page or a proxy"),
     ("redirect:/login", "Unauthorized", "a login page"),
     ("redirect:https://elsewhere.example/x", "Upstream", "elsewhere.example"),
     ("truncated", "Upstream", "ends in the middle"),

@@ -92,36 +92,35 @@ struct Reported {
 /// Exit code of `--exit-code` when something was found.
 const FOUND: u8 = 3;
 
-/// The codes of the discoverers for fabrics, in the order of a walk through a hall, and what they mean: what leaves
-/// nothing to look at, cables, neighbours received on them, hosts, names, and at last what could not be read. Others
-/// follow by their own names.
+/// The codes of the discoverers for fabrics and what they mean, in the order of work in a hall: Nodes without any link,
+/// cables, neighbours on them, hosts, names, and at last what could not be read. Other codes follow under their own names.
 const TITLES: [(&str, &str); 33] = [
     ("no-links", "No Node has a link that counts"),
-    ("no-entry", "Nodes that no document or fabric mentions"),
+    ("no-entry", "Nodes without an entry"),
     ("unused-entry", "Nodes whose entry has no link that counts"),
     ("miscabled-host", "Hosts with a cable into another unit"),
     ("shared-leaf", "Leaf switches that serve more than one unit"),
     ("dead-links", "Hosts with dead links"),
-    ("no-neighbour", "Links that are up and receive no neighbour"),
-    ("several-neighbours", "Links that receive several switches"),
-    ("not-a-switch", "Links whose neighbour is no switch"),
+    ("no-neighbour", "Links that are up but have no neighbour"),
+    ("several-neighbours", "Links with several switches as neighbours"),
+    ("not-a-switch", "Links whose neighbour is not a switch"),
     ("not-lldp", "Links whose neighbour speaks another protocol than LLDP"),
     ("unknown-switch", "Links to switches without a usable identity"),
-    ("chassis-per-port", "Switches that show another chassis id on every port"),
-    ("unproven-name", "Names of switches that only one Node reports"),
-    ("kept-while-down", "Hosts without a live link, kept where they were"),
-    ("dropped-while-down", "Hosts without a live link for too long, no longer placed"),
-    ("lost-tier", "Tiers without any cable now, kept as they were"),
-    ("kept-uplinks", "Groups without a live uplink, kept where they were"),
-    ("kept-while-split", "Groups that half of the fabric shows as separate, kept together"),
+    ("chassis-per-port", "Switches with a different chassis id on every port"),
+    ("unproven-name", "Switch names that only one Node reports"),
+    ("kept-while-down", "Hosts without a live link, kept in their group"),
+    ("dropped-while-down", "Hosts without a live link for too long, removed from their group"),
+    ("lost-tier", "Tiers to which no cable leads any more, kept unchanged"),
+    ("kept-uplinks", "Groups without a live uplink, kept in their group"),
+    ("kept-while-split", "Groups that look split while links are missing, kept together"),
     ("tied-host", "Hosts with equally many links into two units"),
-    ("unmatched-host", "Names in the fabric that are no Node"),
-    ("ambiguous-host", "Names in the fabric that could be several Nodes"),
-    ("duplicate-host", "Names in the fabric that are the same Node"),
+    ("unmatched-host", "Hosts in the fabric that match no Node"),
+    ("ambiguous-host", "Hosts in the fabric that match several Nodes"),
+    ("duplicate-host", "Hosts in the fabric that match the Node of another host"),
     ("unnamed-host", "Machines in the fabric without a name"),
-    ("stale", "Nodes without a new observation for too long"),
-    ("clock", "Nodes whose observation has a time in the future"),
-    ("double-entry", "Nodes that one document names twice"),
+    ("stale", "Nodes whose entry is older than `maxAge`"),
+    ("clock", "Nodes whose entry has a time in the future"),
+    ("double-entry", "Nodes with two entries in one document"),
     ("bad-link", "Links that cannot be read"),
     ("no-peer", "Ports that do not name the other end of their cable"),
     ("duplicate-port", "Ports that are listed twice"),
@@ -155,7 +154,7 @@ pub(super) async fn run(args: ReportArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Whether there are nodes and none has a place: whatever the reason, that is not as it should be.
+/// Whether there are nodes and none has a place, for any reason: that is a finding too.
 fn places_no_node(shot: &Shot) -> bool {
     shot.result.as_ref().is_ok_and(|found| found.decision.numbers.total > 0 && found.decision.numbers.covered == 0)
 }

@@ -1,4 +1,4 @@
-//! `topoloom fabric simulate`: a fabric manager to rehearse with, and everything that can be wrong with one.
+//! `topoloom fabric simulate`: a fabric manager to rehearse with, and every fault that one can have.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -28,40 +28,40 @@ pub(in super::super) struct SimulateArgs {
     /// Serve the fabric document (topoloom.fabric/v1) of the same fabric here as well
     #[arg(long, value_name = "IP:PORT")]
     document: Option<SocketAddr>,
-    /// Show another chassis id on every port of a switch in the fabric document, as Nexus 9000 does
+    /// Show a different chassis id on every port of a switch in the fabric document, as Nexus 9000 does
     #[arg(long, requires = "document")]
     chassis_per_port: bool,
-    /// Take faults and edits here, on a loopback address: `curl -X PUT -d html http://…/_simulator/faults` is for both
-    /// servers, `…/_simulator/ufm/faults` and `…/_simulator/document/faults` for one
+    /// Accept faults and edits here, on a loopback address: `curl -X PUT -d html http://…/_simulator/faults` sets a fault
+    /// of both servers, `…/_simulator/ufm/faults` and `…/_simulator/document/faults` that of one
     #[arg(long, value_name = "IP:PORT")]
     admin: Option<SocketAddr>,
     /// A user with its password; without any credential it is admin:123456, as UFM is shipped
     #[arg(long, value_name = "USER:PASSWORD", value_parser = user)]
     user: Vec<(String, String)>,
-    /// A token that opens the servers: UFM takes it as `Basic TOKEN`, the fabric document as `Bearer TOKEN`
+    /// A token that the servers accept: UFM as `Basic TOKEN`, the fabric document as `Bearer TOKEN`
     #[arg(long, value_name = "TOKEN")]
     token: Vec<String>,
-    /// A name to make a client certificate for, NAME.crt and NAME.key; needs --write
+    /// Create a client certificate for this name, NAME.crt and NAME.key; needs --write
     #[arg(long, value_name = "NAME", requires = "write", value_parser = topoloom_simulator::client_name)]
     client: Vec<String>,
-    /// Speak plain HTTP in place of TLS
+    /// Serve plain HTTP instead of TLS
     #[arg(long)]
     plain: bool,
-    /// Show a certificate that signed itself, as `openssl req -x509` makes it, in place of one of an authority; --write
+    /// Serve a self-signed certificate, as `openssl req -x509` makes it, instead of one that an authority signed; --write
     /// writes it as ca.crt
     #[arg(long, conflicts_with = "plain")]
     self_signed: bool,
-    /// A further name for the certificate; the address it listens on is always one
+    /// A further name for the certificate, beside the address that the simulator listens on
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
-    /// A fault from the start, as `status:429:30` or `html times=2` (see below)
+    /// A fault that is set from the start, as `status:429:30` or `html times=2` (see below)
     #[arg(long, value_name = "FAULT", value_parser = rule)]
     fault: Vec<Rule>,
     /// Write ca.crt, client certificates and nodes.yaml (a Node per host, for `topoloom discover --nodes`) into this
     /// folder
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
-    /// Lay JSON out as UFM does, with line breaks
+    /// Format JSON as UFM does, with line breaks
     #[arg(long)]
     indented: bool,
 }
@@ -93,9 +93,9 @@ fn help() -> String {
         let _ = writeln!(text, "  {:<28} {help}", format!("{name}={low}..{most}"));
     }
     text.push_str(
-        "\nFaults; behind each may stand `times=N` and `at=/PATH`, the beginning of a path: whole, as messages show it\n\
-         (/ufmRestV3/resources/ports, /v1/fabric), or behind any prefix of UFM (/resources/ports); / is every path.\n\
-         Without it they act below /resources/ and /v1/:\n",
+        "\nFaults. `times=N` and `at=/PATH` may follow each. PATH is the beginning of a path: the whole path, as messages\n\
+         show it (/ufmRestV3/resources/ports, /v1/fabric), or without the prefix of UFM (/resources/ports); / is every\n\
+         path. Without `at` a fault acts below /resources/ and /v1/:\n",
     );
     for fault in Fault::all() {
         let _ = writeln!(text, "  {:<28} {}", fault.usage, fault.help);

@@ -1,22 +1,22 @@
-//! Letting children vote, and bringing home what is left over.
+//! Lets the children vote, and adds the switches that are left over to the bundle of their children.
 
 use std::cmp::Reverse;
 
 use super::Bundles;
 use crate::graph::{Graph, Lists, NONE, Sets, add, at, counted, set};
 
-/// Each round joins at least two bundles, and more than a few rounds mean a fabric without shape.
+/// Each round joins at least two bundles; more than a few rounds mean a fabric without structure.
 const ROUNDS: usize = 8;
-/// A child that hangs on more bundles than this with equal right is no evidence for any pair of them.
+/// A child with significant links to more bundles than this is no evidence for any pair of them.
 const MOST_SUBSTANTIAL: usize = 16;
 
-/// What a child gives to one bundle.
+/// The vote of a child for one bundle.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Vote {
     pub(crate) bundle: u32,
     pub(crate) links: u32,
-    /// The size of the smallest switch among them: where nothing else tells two equal votes apart, the more specific place
-    /// is home.
+    /// The size of the smallest switch among them: where nothing else decides between two equal votes, the more specific
+    /// place wins.
     pub(crate) specific: u32,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Tally {
     votes: Vec<Vote>,
     /// By child: its bundle, or [`NONE`] where it has no link.
     pub(crate) winner: Vec<u32>,
-    /// Children with a winner that only the size of switches gave them. Ascending.
+    /// Children whose winner only the size of switches decided. Ascending.
     undecided: Vec<u32>,
 }
 
@@ -38,7 +38,7 @@ impl Tally {
         self.votes.get(begin as usize..at(&self.ends, child) as usize).unwrap_or_default()
     }
 
-    /// Whether another bundle has as many links of the child as its own.
+    /// Whether another bundle has as many links of the child as the winner.
     pub(crate) fn is_tied(&self, child: u32) -> bool {
         let votes = self.of(child);
         let most = votes.iter().map(|vote| vote.links).max().unwrap_or(0);
@@ -46,11 +46,11 @@ impl Tally {
     }
 }
 
-/// Counts the links of every child. Most links win. Of several bundles with as many it is the one that most other children
-/// of those switches chose, then the one with the smallest switch, then that of the smallest identity.
+/// Counts the links of every child. The bundle with most links wins. Of several with equally many, the one wins that most
+/// other children of those switches chose, then the one with the smallest switch, then the one with the smallest identity.
 ///
 /// The smallest switch alone would be wrong: where links are dead, a storage switch or one with few live links is smaller
-/// than the switch of the unit, and a host of the unit would stand alone with it.
+/// than the switch of the unit, and a host of the unit would be alone with it.
 pub(crate) fn tally(graph: &Graph, bundles: &Bundles) -> Tally {
     let mut tally = Tally::default();
     let mut tied = Vec::new();
@@ -82,8 +82,8 @@ pub(crate) fn tally(graph: &Graph, bundles: &Bundles) -> Tally {
 }
 
 impl Tally {
-    /// Lets the other children of their switches decide for children with as many links in one bundle as in another. They
-    /// decide by what their own links say, and all at once: so the order of the children says nothing.
+    /// Decides for children with equally many links in several bundles, by the winners of the other children of their
+    /// switches. All are decided at once, by the winners of before: so the order of the children does not matter.
     fn break_ties(&mut self, graph: &Graph, bundles: &Bundles, tied: &[u32]) {
         if tied.is_empty() {
             return;
@@ -129,7 +129,7 @@ impl Tally {
     }
 }
 
-/// Joins bundles until nothing moves.
+/// Joins bundles until nothing changes.
 pub(super) fn refine(graph: &Graph, bundles: &mut Bundles, similarity: f64) {
     for _ in 0..ROUNDS {
         let tally = tally(graph, bundles);
@@ -157,14 +157,14 @@ impl<'a> Round<'a> {
         Self { children: graph.children(), tally, sizes, sets: Sets::new(bundles.switches.len() as u32) }
     }
 
-    /// Joins the halves of a unit that dead links broke in two: bundles that both matter to most of the children of the
-    /// larger one.
+    /// Joins the halves of a unit that dead links split: bundles to which most children of the larger one have significant
+    /// links.
     fn merge(&mut self, similarity: f64) -> bool {
         let mut pairs = Vec::new();
         for child in 0..self.children {
             let votes = self.tally.of(child);
             let most = votes.iter().map(|vote| vote.links).max().unwrap_or(0);
-            // A stray cable matters to nobody.
+            // A stray cable is not significant.
             let substantial: Vec<u32> = votes
                 .iter()
                 .filter(|vote| u64::from(vote.links) * 2 > u64::from(most))
@@ -197,7 +197,7 @@ impl<'a> Round<'a> {
         moved
     }
 
-    /// Whether more than a quarter of the children of `wide` are at home in a third bundle, and have nothing in `other`.
+    /// Whether more than a quarter of the children of `wide` belong to a third bundle and have no link to `other`.
     fn lies_between(&self, other: u32, wide: u32, by_bundle: &Lists) -> bool {
         let is_elsewhere = |child: &&u32| {
             let votes = self.tally.of(**child);
@@ -209,11 +209,11 @@ impl<'a> Round<'a> {
         children.iter().filter(is_elsewhere).count() * 4 > children.len()
     }
 
-    /// Brings a bundle home that more than two thirds of its own children left for one other: a switch with few live
-    /// links, or a switch that serves one unit only. Children that only the size of switches keeps there are not asked,
-    /// where at least two others left.
+    /// Adds a bundle to another one when more than two thirds of its children chose that one: a switch with few live links,
+    /// or a switch that serves one unit only. Children that chose it only for the size of its switches do not count, where
+    /// at least two others chose the other bundle.
     ///
-    /// Two units are never joined by it: most children of a unit choose it.
+    /// This never joins two units: most children of a unit choose it.
     fn absorb(&mut self) -> bool {
         let mut pairs = Vec::new();
         for child in 0..self.children {

@@ -1,19 +1,20 @@
-//! Joining switches that share most of their children.
+//! Joins switches that share most of their children.
 //!
-//! Where two switches differ, the children that one of them lacks are asked what else they hang on. In a unit with dead
-//! links those are switches like the one that lacks them. Below a storage switch of several units they are not: so a
-//! pair that shares enough stays apart, and a pair that shares less than enough, because many links are dead, is joined.
+//! Where two switches differ, the other links of the children that one of them lacks decide. In a unit with dead links
+//! these lead to switches similar to the one that lacks the children: so a pair is joined that shares less than enough,
+//! because many links are dead. Below a storage switch of several units they lead elsewhere: so a pair stays apart that
+//! shares enough.
 
 use crate::graph::{Graph, Lists, Sets, add, at, set};
 
-/// What two switches share is worth speaking of from this part of what joins them. Of two rails with half of their links
-/// dead half is common, give or take a quarter.
+/// Two switches are a candidate pair from this part of the share that joins them. Two rails with half of their links dead
+/// share half of their children, give or take a quarter.
 const NEAR: f64 = 0.5;
 
 /// Joins parents whose sets of children are alike. `children` are those sets, by local number.
 ///
 /// Two parents are joined when more than `similarity` of the larger set is common. Dividing by the larger keeps a
-/// storage switch, which bears the hosts of many units, out of every one of them.
+/// storage switch, which has the hosts of many units, out of every unit.
 pub(super) fn join(children: &Lists, graph: &Graph, local: &[u32], similarity: f64, sets: &mut Sets) {
     let classes = Classes::new(children, graph, local, sets);
     let pairs = classes.pairs(similarity);
@@ -27,15 +28,15 @@ pub(super) fn join(children: &Lists, graph: &Graph, local: &[u32], similarity: f
 
 /// Parents with equal sets of children are one class: in a healthy fabric that leaves one for each unit.
 struct Classes<'a> {
-    /// How many parents there are; a class is called by its smallest.
+    /// How many parents there are; a class has the number of its smallest.
     count: u32,
     class: Vec<u32>,
     children: &'a Lists,
     graph: &'a Graph,
     local: &'a [u32],
-    /// The classes that each child hangs on, ascending.
+    /// The classes that each child has links to, ascending.
     of_child: Vec<Vec<u32>>,
-    /// Children that hang on far more than the others: a name that many machines share. They are no evidence.
+    /// Children with far more links than the others: a name that many machines share. They are no evidence.
     is_glue: Vec<bool>,
 }
 
@@ -49,22 +50,22 @@ struct Pair {
 
 struct Pairs {
     list: Vec<Pair>,
-    /// By class: the classes that share something worth speaking of.
+    /// By class: the candidate classes beside it.
     weak: Lists,
 }
 
-/// Marks the classes that are like one of them.
+/// Marks the classes that are similar to one class.
 struct Near {
     marks: Vec<u32>,
     mark: u32,
 }
 
-/// What the children say that one of two parents lacks.
+/// The other links of the children that one of two parents lacks.
 #[derive(Default)]
 struct Survey {
-    /// Most of what else they hang on is like the parent that lacks them.
+    /// Children with most of their other links to classes similar to the parent that lacks them.
     near: u32,
-    /// It is not.
+    /// Children without.
     elsewhere: u32,
 }
 
@@ -115,7 +116,7 @@ impl<'a> Classes<'a> {
     }
 
     /// Counts common children through the children's own lists: the cost is the number of links times the number of
-    /// links of a child, whatever the number of parents is.
+    /// links of a child, independent of the number of parents.
     fn pairs(&self, similarity: f64) -> Pairs {
         let mut list = Vec::new();
         let mut weak = Vec::new();
@@ -146,9 +147,9 @@ impl<'a> Classes<'a> {
         Pairs { list, weak: Lists::collect(self.count as usize, weak.into_iter()) }
     }
 
-    /// Whether two parents are joined. What speaks against a strong pair: more than a third of the children of one are
-    /// at home where nothing is like the other. What speaks for a weak one: nearly none are, on either side, and most of
-    /// those that the other lacks are near it.
+    /// Whether two parents are joined. A strong pair is not joined when more than a third of the children of one have
+    /// their other links elsewhere. A weak pair is joined only when nearly none have, on either side, and when most of the
+    /// children that one lacks have their other links near it.
     fn belong_together(&self, pair: &Pair, weak: &Lists, near: &mut Near) -> bool {
         [(pair.a, pair.b), (pair.b, pair.a)].into_iter().all(|(lacking, wide)| {
             let size = self.size(wide);
@@ -165,7 +166,7 @@ impl<'a> Classes<'a> {
         })
     }
 
-    /// Asks the children of one parent that the other lacks.
+    /// Counts where the children of one parent that the other lacks have their other links.
     fn survey(&self, lacking: u32, wide: u32, weak: &Lists, near: &mut Near) -> Survey {
         near.mark += 1;
         weak.of(lacking).iter().for_each(|&class| set(&mut near.marks, class, near.mark));
@@ -182,7 +183,7 @@ impl<'a> Classes<'a> {
                     alike += u32::from(at(&near.marks, class) == near.mark);
                 }
             }
-            // Who hangs on nothing else says nothing.
+            // A child without other links counts on neither side.
             if alike * 2 > others {
                 survey.near += 1;
             } else if others > 0 {

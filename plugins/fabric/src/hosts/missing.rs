@@ -1,32 +1,31 @@
-//! Who is which Node while some hosts are not listed any more.
+//! Which host is which Node while some hosts are no longer listed.
 //!
-//! A host that is missing keeps its Node and its name for the grace: a machine whose name is only like it gets neither,
-//! and where two could have been the Node, the one that is left is it no more than before. Its Node leaves it at once for
-//! a machine that shows a live link and that is either new, so the same machine under another name, or the one that the
-//! operator's map or the Node's own GUIDs name.
+//! A missing host keeps its Node and its name for the grace. A machine with a similar name gets neither, and a host that
+//! was ambiguous beside it stays ambiguous. The Node goes over at once to a machine with a live link that is either new
+//! (the same machine under another name) or named for the Node by the operator's map or by the Node's own GUIDs.
 //!
-//! After a restart only Nodes are known, not what their hosts were called: then a host that leads to a Node is believed,
-//! as in the first round of all. A Node that none leads to stays where it was, under its own name.
+//! After a restart only Nodes are known, not the names of their hosts. Then any host that matches a Node is accepted, as
+//! in the very first round. A Node that no host matches stays in its group, under its own name.
 
 use std::collections::HashSet;
 
 use super::Host;
 use crate::graph::{NONE, at};
 use crate::guid::Guid;
-use crate::matching::{Claimant, Known, Match, Presence, Rule};
+use crate::matching::{Claimant, Match, NodeIndex, Presence, Rule};
 use crate::memory::{Child, Past};
 use crate::wiring::Wiring;
 
 /// The hosts that have a name.
 pub(super) struct Named<'a> {
-    /// Those of the wiring, in its order, then those that are missing.
+    /// Those of the wiring, in its order, then the missing ones.
     pub(super) hosts: Vec<Host>,
-    /// Those that are missing for too long. They have no claim any more.
+    /// Hosts that are missing for longer than the grace. They no longer have a claim on a Node.
     pub(super) over: Vec<&'a Child>,
 }
 
-/// Says who all hosts are, the missing ones included.
-pub(super) fn named<'a>(wiring: &Wiring, known: &Known<'_>, past: &Past<'a>) -> Named<'a> {
+/// Matches all hosts with Nodes, the missing ones included.
+pub(super) fn named<'a>(wiring: &Wiring, known: &NodeIndex<'_>, past: &Past<'a>) -> Named<'a> {
     let mut guids = wiring.guids.clone();
     guids.sort_unstable();
     guids.dedup();
@@ -44,7 +43,7 @@ pub(super) fn named<'a>(wiring: &Wiring, known: &Known<'_>, past: &Past<'a>) -> 
         let alone = alone.into_iter().map(Some).chain(std::iter::repeat(None));
         for (found, alone) in matches.iter_mut().zip(alone) {
             match alone {
-                // What the others are says nothing about it.
+                // Missing hosts do not change what it matched without them.
                 Some(alone) if heirs.rows.contains(&alone.row()) => *found = alone,
                 _ if heirs.rows.contains(&found.row()) => *found = Match::Duplicate(found.row()),
                 _ => {}
@@ -59,8 +58,9 @@ pub(super) fn named<'a>(wiring: &Wiring, known: &Known<'_>, past: &Past<'a>) -> 
     Named { hosts: hosts.collect(), over }
 }
 
-/// Hosts that are missing for too long, for the round that says so. Whose Node somebody else is by now has not lost it.
-pub(super) fn add_dropped(known: &Known<'_>, over: &[&Child], hosts: &mut Vec<Host>, taken: &[u32]) {
+/// Adds hosts that are missing for too long, so that this round can report them. A Node that another host matches by now
+/// is not lost and is not reported.
+pub(super) fn add_dropped(known: &NodeIndex<'_>, over: &[&Child], hosts: &mut Vec<Host>, taken: &[u32]) {
     if over.is_empty() {
         return;
     }
@@ -79,15 +79,21 @@ pub(super) fn add_dropped(known: &Known<'_>, over: &[&Child], hosts: &mut Vec<Ho
     }
 }
 
-/// Nodes out of the objects in the cluster that no host leads to, where nothing else is known.
-pub(super) fn add_applied(wiring: &Wiring, known: &Known<'_>, past: &Past<'_>, hosts: &mut Vec<Host>, taken: &[u32]) {
+/// Adds Nodes of the HyperNodes in the cluster that no host matches. Only after a restart: the memory knows more.
+pub(super) fn add_applied(
+    wiring: &Wiring,
+    known: &NodeIndex<'_>,
+    past: &Past<'_>,
+    hosts: &mut Vec<Host>,
+    taken: &[u32],
+) {
     if !past.memory.is_empty() {
         return;
     }
     for row in 0..known.rows() {
         let name = known.names.get(row);
-        // A name that the operator took out since is not missing.
-        let is_free = at(taken, row) == NONE && wiring.hosts.find(name).is_none() && !known.is_nobody(name);
+        // A name that the operator ignores by now is not missing.
+        let is_free = at(taken, row) == NONE && wiring.hosts.find(name).is_none() && !known.is_generic(name);
         if past.prior.home(row).is_some() && is_free {
             hosts.push(Host { key: name.to_owned(), found: Match::Node(row, Rule::Exact), is_listed: false });
         }
@@ -98,25 +104,25 @@ fn claimant(child: &Child) -> Claimant<'_> {
     Claimant { name: &child.key, presence: Presence::Missing { node: &child.node } }
 }
 
-/// The hosts of the wiring, and who they are as far as it goes without those that are missing.
+/// The hosts of the wiring, and what they match without regard to the missing ones.
 struct Listed<'a> {
     wiring: &'a Wiring,
-    known: &'a Known<'a>,
+    known: &'a NodeIndex<'a>,
     claimants: &'a [Claimant<'a>],
     guids: &'a [(u32, Guid)],
     matches: &'a [Match],
 }
 
-/// What becomes of missing hosts.
+/// Which missing hosts stay, and which Nodes go over to other machines.
 struct Heirs<'a> {
-    /// Those that are nobody else by now.
+    /// Missing hosts whose Node no other machine claims.
     staying: Vec<&'a Child>,
-    /// The Nodes of the others.
+    /// The Nodes that other machines claim.
     rows: HashSet<u32>,
 }
 
 impl Listed<'_> {
-    /// Tells missing hosts from machines that go by another name now.
+    /// Separates hosts that are missing from machines that have another name by now.
     fn heirs<'a>(&self, remembered: &'a [Child], missing: Vec<&'a Child>) -> Heirs<'a> {
         let is_new = |name: &str| remembered.binary_search_by(|child| child.key.as_str().cmp(name)).is_err();
         let mut is_live = vec![false; self.claimants.len()];
@@ -133,11 +139,12 @@ impl Listed<'_> {
             }
         }
         let strangers = self.wiring.strangers.iter().filter(|one| self.known.settings.counts(one.cable.state));
+        // A GUID that several Nodes list claims none of them.
         claimed.extend(strangers.filter_map(|one| self.known.by_guid(&[one.guid]).ok().flatten()));
         if claimed.is_empty() {
             return Heirs { staying: missing, rows: claimed };
         }
-        // Who they were when the new ones were not there yet.
+        // What they matched before the new hosts appeared.
         let mut before: Vec<Claimant<'_>> = missing.iter().copied().map(claimant).collect();
         let mut guids = Vec::new();
         for (number, claimant) in (0..).zip(self.claimants).filter(|(_, claimant)| !is_new(claimant.name)) {

@@ -1,4 +1,4 @@
-//! Which groups of the last round live on, and where.
+//! Which bundles continue which groups of the last round.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use crate::bundle::Tally;
 use crate::doubt::Splits;
 use crate::graph::{NONE, add, at, counted, set};
 
-/// Which bundle each group of the last round lives on in, and the other way round: one to one.
+/// The bundle that continues each group of the last round, and the reverse: one to one.
 pub(super) struct Heirs {
     /// By old group.
     pub(super) bundle_of: Vec<u32>,
@@ -18,9 +18,9 @@ pub(super) struct Heirs {
 }
 
 impl Heirs {
-    /// A group lives on where most of its children are; where several would, the one with more children there does.
-    /// Children that nobody touched carry it in any case, others only when they are more than half of both, or when it is
-    /// in doubt whether there was a split at all.
+    /// A group continues in the bundle with most of its children. Where several groups claim one bundle, the one with more
+    /// children there gets it. Untouched children always count for a claim. Touched ones count only when they are more than
+    /// half of both the group and the bundle, or when a split is in doubt.
     pub(super) fn new(
         task: &Task<'_>,
         standing: &[Standing],
@@ -59,7 +59,7 @@ impl Heirs {
         for &(_, _, bundle, old) in claims.iter().rev() {
             set(&mut heirs.most_of, bundle, old);
         }
-        // A group has one heir only: its largest part. Its other parts are new groups, or go to those they are in.
+        // A group continues once only: in its largest part. Its other parts are new groups, or join the groups that they are in.
         let mut has_claimed = vec![false; task.ids.len()];
         for (_, _, bundle, old) in claims {
             if !at(&has_claimed, old) {
@@ -73,8 +73,8 @@ impl Heirs {
         heirs
     }
 
-    /// The group of the last round in which a child stays whose vote a bundle won that stands for none of them: its own
-    /// one, or that of its neighbours where it had none. None: there is no doubt.
+    /// The group of the last round in which a child stays, where the bundle that won its vote continues no group: its own
+    /// group, or that of its neighbours where it had none. None: splits are not in doubt.
     pub(super) fn shelter(&self, splits: Splits, winner: u32, old: u32) -> Option<u32> {
         if splits == Splits::Believed || at(&self.old_of, winner) != NONE {
             return None;

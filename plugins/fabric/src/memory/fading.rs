@@ -1,20 +1,19 @@
-//! Links that a child is known for and does not show any more.
+//! Known links of a child that are no longer live.
 //!
-//! A cable that shows no light is still a cable, and nobody moves because of it, for the grace. Whoever pulls a wrong cable,
-//! takes a switch out or puts another one in its place does so for good, and after that the cable is forgotten: the child is
-//! known for what it still shows. As long as that is one link to a switch of its group, it stays there; otherwise it goes
-//! where its links lead, as it would after a restart. The name of a group does not change for that: it stays where most of
-//! its children are.
+//! A dead cable stays known for the grace, and no child changes its group because of it. A cable that was pulled, or whose
+//! switch was removed or replaced, never comes back: after the grace it is forgotten, and the child counts with its live
+//! links. While one of these leads to a switch of its group, the child stays there. Otherwise it goes where its links lead,
+//! as after a restart. The identity of the group does not change: it stays with most of its children.
 //!
-//! Each link has a grace of its own, from the round in which it was first missed. A child that shows nothing at all forgets
-//! nothing: for how long it is remembered at all is another matter.
+//! Each link has a grace of its own, from the round that first missed it. A child without any live link forgets no link:
+//! the memory decides how long the child itself is remembered.
 
 use super::{Past, Remembered};
 use crate::graph::{Edge, NONE, at, set};
 use crate::level::Standing;
 use crate::tree::Floor;
 
-/// A link, or some of several to one switch, that a child is known for and does not show.
+/// A known link of a child that is not live, or some of several to one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fading {
     pub(crate) child: u32,
@@ -24,8 +23,8 @@ pub(crate) struct Fading {
 }
 
 impl Past<'_> {
-    /// The links that a child is known for, without those that were missed for too long. `(child, shown)` is its number
-    /// in this round and what it shows now.
+    /// The known links of a child, without those that were missed for too long. `(child, shown)` is its number in this
+    /// round and its live links.
     pub(super) fn known_links(
         &self,
         memory: &Remembered,
@@ -57,15 +56,15 @@ impl Past<'_> {
     }
 }
 
-/// What a floor is missing, for the next round. `order` has the children that are remembered, `numbers` what switches are
-/// called in the memory.
+/// The missed links of a level, for the next round. `order` has the remembered children, `numbers` the positions of the
+/// switches in the memory.
 pub(super) fn remember(floor: &Floor, order: &[(&str, u32)], numbers: &[u32]) -> Vec<Fading> {
     if floor.fading.is_empty() {
         return Vec::new();
     }
     let mut positions = vec![NONE; floor.children.len()];
     (0..).zip(order).for_each(|(position, &(_, child))| set(&mut positions, child, position));
-    // A child that was touched is known for what it shows.
+    // For a touched child only its live links are known.
     let is_known = |link: &&Fading| {
         at(&positions, link.child) != NONE && floor.level.standing.get(link.child as usize) != Some(&Standing::Touched)
     };

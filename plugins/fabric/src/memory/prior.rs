@@ -1,7 +1,7 @@
-//! What the objects in the cluster say, for a round that remembers nothing.
+//! The groups in the cluster, for a round without memory.
 //!
-//! They know which Nodes were together and what the group was called, and nothing of cables: enough to give the groups
-//! of this round their old identities, and to leave a Node where it is while its host shows no light.
+//! The HyperNodes show which Nodes were together and the identity of each group, but no cables. That is enough to give the
+//! groups of this round their old identities, and to leave a Node in its group while its host has no live link.
 
 use std::collections::HashMap;
 
@@ -25,12 +25,12 @@ pub(crate) struct Prior {
 #[derive(Debug, Default)]
 struct Tier {
     ids: Vec<String>,
-    /// From the identity of a child to the position of its group. Looked up, never walked.
+    /// From the identity of a child to the position of its group. Never iterated: its order is not stable.
     parent: HashMap<String, u32>,
 }
 
 impl Prior {
-    /// Out of what is in the cluster. Objects without an identity were not made by this source's plugin.
+    /// Reads the groups in the cluster. Objects without an identity were not made by this source's plugin.
     pub(crate) fn new(applied: &[AppliedGroup], rows: u32) -> Self {
         let mut prior = Self { home: vec![NONE; rows as usize], ..Self::default() };
         // Objects come in no particular order.
@@ -38,7 +38,7 @@ impl Prior {
         order.sort_by(|a, b| (&a.id, &a.name).cmp(&(&b.id, &b.name)));
         for group in order {
             let Some(id) = &group.id else { continue };
-            // The group over everything is made anew each time, one above the last level.
+            // The group over everything is created anew in each round, one above the last level.
             if id == ROOT {
                 prior.levels = prior.levels.max(group.tier - 1);
                 continue;

@@ -11,7 +11,7 @@ const MAX_NAME: usize = 63;
 const MAX_LONG_NAME: usize = 253;
 
 impl Reader {
-    /// The name of a host or its IP address, as it stands on a certificate. An empty one says nothing.
+    /// The name of a host or its IP address, as in a certificate. An empty one is none.
     pub fn host_name(&mut self, path: &str, value: &Value) -> Option<String> {
         let text = self.text(path, value)?;
         let name = text.trim();
@@ -22,8 +22,8 @@ impl Reader {
             self.problem(
                 path,
                 format!(
-                    "{text:?} is no host name and no IP address: letters, digits and - with . between them \
-                     are expected, such as \"fabric.example.org\""
+                    "{text:?} is neither a host name nor an IP address: expected letters, digits and - with . \
+                     between them, such as \"fabric.example.org\""
                 ),
             );
             return None;
@@ -31,7 +31,7 @@ impl Reader {
         Some(name.to_owned())
     }
 
-    /// The key of an annotation. An empty one says nothing.
+    /// The key of an annotation. An empty one is none.
     pub fn annotation(&mut self, path: &str, value: &Value) -> Option<String> {
         let key = self.text(path, value).filter(|key| !key.is_empty())?;
         let (prefix, name) = key.split_once('/').map_or((None, key.as_str()), |(prefix, name)| (Some(prefix), name));
@@ -39,7 +39,7 @@ impl Reader {
             self.problem(
                 path,
                 format!(
-                    "{key:?} is no key of an annotation: name or prefix/name is expected, a name of at most {MAX_NAME} \
+                    "{key:?} is not an annotation key: expected name or prefix/name, with a name of at most {MAX_NAME} \
                      letters, digits, -, _ and ., and a DNS name of at most {MAX_LONG_NAME} bytes as prefix"
                 ),
             );
@@ -71,7 +71,7 @@ fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn told(read: impl Fn(&mut Reader, &Value) -> Option<String>, text: &str) -> Result<Option<String>, String> {
+    fn read_one(read: impl Fn(&mut Reader, &Value) -> Option<String>, text: &str) -> Result<Option<String>, String> {
         let mut reader = Reader::new();
         let found = read(&mut reader, &Value::String(text.to_owned()));
         reader.finish().map(|_| found).map_err(|problems| problems[0].to_string())
@@ -79,27 +79,27 @@ mod tests {
 
     #[test]
     fn a_host_goes_by_its_name_or_its_address() {
-        let host = |text: &str| told(|reader, value| reader.host_name("serverName", value), text);
+        let host = |text: &str| read_one(|reader, value| reader.host_name("serverName", value), text);
         for good in ["ufm", "UFM.example.org", "10.0.0.1", "fd00::1", "a-1.b"] {
             assert_eq!(host(good), Ok(Some(good.to_owned())));
         }
         assert_eq!(host(" "), Ok(None));
         for bad in ["foo bar", "a..b", "-a", "ufm:443", "https://ufm", "ä", &"x".repeat(64)] {
             let why = host(bad).unwrap_err();
-            assert!(why.starts_with(&format!("serverName: {bad:?} is no host name and no IP address")), "{why}");
+            assert!(why.starts_with(&format!("serverName: {bad:?} is neither a host name nor an IP address")), "{why}");
         }
     }
 
     #[test]
     fn an_annotation_has_a_name_and_perhaps_a_prefix() {
-        let key = |text: &str| told(|reader, value| reader.annotation("guidAnnotation", value), text);
+        let key = |text: &str| read_one(|reader, value| reader.annotation("guidAnnotation", value), text);
         for good in ["guids", "acme.com/IB_guids", &"x".repeat(63)] {
             assert_eq!(key(good), Ok(Some(good.to_owned())));
         }
         assert_eq!(key(""), Ok(None));
         for bad in ["a b", "a/", "/a", "a/b/c", "A.com/x", "-a", &"x".repeat(64)] {
             let why = key(bad).unwrap_err();
-            assert!(why.starts_with(&format!("guidAnnotation: {bad:?} is no key of an annotation")), "{why}");
+            assert!(why.starts_with(&format!("guidAnnotation: {bad:?} is not an annotation key")), "{why}");
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Links that a host should have by its neighbours: most hosts of its unit reach a switch and it does not. A fabric
-//! manager that lists live ports only says nothing about the others, so this is how a dead HCA shows.
+//! Links that a host lacks beside its neighbours: most hosts of its unit reach a switch and it does not. A fabric manager
+//! that lists live ports only does not show dead ones, so this is how a dead HCA is found.
 
 use std::collections::HashMap;
 
 use super::Units;
 use crate::place::Round;
 
-/// Units smaller than this have no habits.
+/// In units smaller than this no switch counts as usual.
 const FEWEST: u32 = 4;
 
 /// The switches of each unit that most of its hosts reach.
@@ -23,7 +23,7 @@ impl Habits {
             let Some(unit) = units.of_host(host) else { continue };
             let shown = round.present.of(host);
             if shown.is_empty() {
-                // It says nothing about what is usual.
+                // It does not show what is usual.
                 continue;
             }
             *hosts.entry(unit).or_default() += 1;
@@ -44,7 +44,7 @@ impl Habits {
         Self { of }
     }
 
-    /// What a host of that unit lacks: the switch, and how many of how many others reach it.
+    /// The usual switches of a unit that a host lacks: the switch, and how many of how many hosts reach it.
     pub(super) fn lacked_by<'a>(
         &'a self,
         round: &'a Round<'_>,

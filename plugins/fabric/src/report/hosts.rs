@@ -10,10 +10,10 @@ use crate::matching::Match;
 use crate::place::Round;
 use crate::tree::Child;
 
-/// Hosts that a sentence names.
+/// How many hosts a sentence names.
 pub(super) const SHOWN: usize = 20;
 
-/// Nodes that keep their place although their hosts show no live link (`kept-while-down`), by group.
+/// Nodes that stay in their group although their hosts show no live link (`kept-while-down`), by group.
 pub(super) fn kept(round: &Round<'_>, written: &Written, topology: &mut TopologyBuilder) {
     let Some(floor) = round.floors.first() else { return };
     let mut reports = Reports::new("kept-while-down");
@@ -36,7 +36,7 @@ pub(super) fn kept(round: &Round<'_>, written: &Written, topology: &mut Topology
     reports.finish(topology);
 }
 
-/// Nodes that lost their place because their hosts showed no live link for too long (`dropped-while-down`).
+/// Nodes that left their group because their hosts showed no live link for too long (`dropped-while-down`).
 pub(super) fn dropped(round: &Round<'_>, topology: &mut TopologyBuilder) {
     let is_node = |host: &&u32| at(&round.hosts.rows, **host) != NONE;
     let hosts: Vec<u32> = round.dropped.iter().filter(is_node).copied().collect();
@@ -54,9 +54,9 @@ fn sentence(round: &Round<'_>, hosts: &[u32], what: &str) -> String {
     format!("{} with {what}: {}", plural(hosts.len() as u64, "host"), list(&names, SHOWN))
 }
 
-/// Hosts that are no member of anything: `unmatched-host`, `ambiguous-host`, `duplicate-host`, `unnamed-host`.
+/// Hosts that are members of no group: `unmatched-host`, `ambiguous-host`, `duplicate-host`, `unnamed-host`.
 pub(super) fn unmatched(round: &Round<'_>, topology: &mut TopologyBuilder) {
-    let mut nobody = Reports::new("unmatched-host");
+    let mut unmatched = Reports::new("unmatched-host");
     let mut ambiguous = Reports::new("ambiguous-host");
     let mut duplicate = Reports::new("duplicate-host");
     let mut owners =
@@ -66,18 +66,18 @@ pub(super) fn unmatched(round: &Round<'_>, topology: &mut TopologyBuilder) {
         let name = || Subject::Name(host.key.clone());
         match host.found {
             Match::Node(..) => {}
-            Match::Nobody => nobody.add(name(), || format!("no Node is called like host {:?}", host.key), topology),
+            Match::Unmatched => unmatched.add(name(), || format!("no Node matches host {:?}", host.key), topology),
             Match::Ambiguous(reason) => {
                 ambiguous.add(name(), || format!("host {:?} could be several Nodes: {reason}", host.key), topology);
             }
             Match::Duplicate(row) => {
                 let owner = host_name(round, at(&owners, row));
-                let detail = || format!("host {:?} is left out: host {owner:?} is this Node with more right", host.key);
+                let detail = || format!("host {:?} is ignored: host {owner:?} matches this Node better", host.key);
                 duplicate.add(Subject::Rows(vec![row]), detail, topology);
             }
         }
     }
-    nobody.finish(topology);
+    unmatched.finish(topology);
     ambiguous.finish(topology);
     duplicate.finish(topology);
     if let Some((first, count)) = round.hosts.strangers {
@@ -85,7 +85,7 @@ pub(super) fn unmatched(round: &Round<'_>, topology: &mut TopologyBuilder) {
         topology.diagnose(
             "unnamed-host",
             Subject::Source,
-            format!("{ports} of machines without a name, which no Node lists, for instance {first}"),
+            format!("{ports} of machines without a name whose GUID no Node lists, for instance {first}"),
         );
     }
 }

@@ -10,11 +10,11 @@ use crate::level::Standing;
 use crate::place::Round;
 use crate::wiring::LinkState;
 
-/// Cables that a report names one by one.
+/// How many cables a sentence names.
 const SHOWN: usize = 8;
 
-/// Hosts with a cable into a unit that is not theirs (`miscabled-host`), and hosts that only their neighbours or their smaller
-/// switch gave a home (`tied-host`).
+/// Hosts with a cable into a unit that is not theirs (`miscabled-host`), and hosts whose unit only their neighbours or the
+/// smaller switch decided (`tied-host`).
 pub(super) fn miscabled(round: &Round<'_>, units: &Units<'_>, topology: &mut TopologyBuilder) {
     let Some(floor) = round.floors.first() else { return };
     let mut reports = Reports::new("miscabled-host");
@@ -47,7 +47,7 @@ pub(super) fn miscabled(round: &Round<'_>, units: &Units<'_>, topology: &mut Top
                 })
                 .collect();
             format!(
-                "host {:?} is in group {id:?} with no more links than elsewhere: {}",
+                "host {:?} is in group {id:?}, with as many links elsewhere: {}",
                 host_name(round, host),
                 list(&votes, SHOWN)
             )
@@ -75,7 +75,7 @@ fn miscabled_host(round: &Round<'_>, units: &Units<'_>, host: u32, home: u32) ->
         })
         .collect();
     format!(
-        "host {:?} is in group {:?} with {own} of {}; but cabled to {}",
+        "host {:?} is in group {:?} with {own} of {}, but also cabled to {}",
         host_name(round, host),
         units.id(home),
         plural(all, "link"),
@@ -90,13 +90,13 @@ fn cable(round: &Round<'_>, port: &Port<'_>) -> String {
         text += &format!(" port {}", port.switch_port);
     }
     if !port.name.is_empty() {
-        text += &format!(" (by {})", port.name);
+        text += &format!(" (host port {})", port.name);
     }
     text
 }
 
-/// Switches whose hosts live in several units (`shared-leaf`). A unit's own switch with a few wrong cables is not
-/// reported: its hosts are.
+/// Switches whose hosts are in several units (`shared-leaf`). For a unit's own switch with a few wrong cables only the
+/// hosts are reported.
 pub(super) fn shared(round: &Round<'_>, units: &Units<'_>, topology: &mut TopologyBuilder) {
     let count = round.switches.identities.len();
     let pairs = round.present.iter().map(|(host, edge)| (edge.parent, host));
@@ -120,7 +120,7 @@ pub(super) fn shared(round: &Round<'_>, units: &Units<'_>, topology: &mut Topolo
             let shares: Vec<String> =
                 groups.iter().map(|&(hosts, home)| format!("{hosts} in {:?}", units.id(home))).collect();
             format!(
-                "switch {:?} serves several groups: of its {} are {}",
+                "switch {:?} serves several groups; its {}: {}",
                 switch_name(round, switch),
                 plural(u64::from(total), "host"),
                 list(&shares, SHOWN)
@@ -131,8 +131,8 @@ pub(super) fn shared(round: &Round<'_>, units: &Units<'_>, topology: &mut Topolo
     reports.finish(topology);
 }
 
-/// Hosts of which some links are down, or are not there where their neighbours have them, or all and nobody knows where
-/// they were (`dead-links`).
+/// Hosts with links that are down, or that lack links which their neighbours have, or without any live link and without a
+/// remembered group (`dead-links`).
 pub(super) fn dead(round: &Round<'_>, units: &Units<'_>, topology: &mut TopologyBuilder) {
     let Some(floor) = round.floors.first() else { return };
     let mut reports = Reports::new("dead-links");
@@ -145,7 +145,7 @@ pub(super) fn dead(round: &Round<'_>, units: &Units<'_>, topology: &mut Topology
             continue;
         }
         let down: Vec<&Port<'_>> = ports.iter().filter(|port| port.state == LinkState::Down).collect();
-        // Remembered, and not even listed any more.
+        // Remembered, but no longer listed.
         let missing: Vec<(u32, u32)> = floor
             .level
             .known
@@ -154,8 +154,8 @@ pub(super) fn dead(round: &Round<'_>, units: &Units<'_>, topology: &mut Topology
             .filter(|edge| ports.iter().all(|port| port.switch != edge.parent))
             .map(|edge| (edge.parent, edge.weight))
             .collect();
-        // A host without any link at all lacks them all, and is reported as that; a cable that ends in another unit is
-        // missing in its own.
+        // A host without any live link is reported as such, not once per switch. A cable that ends in another unit is the one
+        // that its own unit lacks, and is reported as miscabled.
         let shown = round.present.of(host);
         let home = units.of_host(host).filter(|&home| {
             let is_odd = |switch: u32| units.of_switch(switch).is_some_and(|group| group != home);
@@ -178,10 +178,10 @@ pub(super) fn dead(round: &Round<'_>, units: &Units<'_>, topology: &mut Topology
             cables.extend(
                 missing
                     .iter()
-                    .map(|&(switch, _)| format!("switch {:?} (not listed any more)", switch_name(round, switch))),
+                    .map(|&(switch, _)| format!("switch {:?} (no longer listed)", switch_name(round, switch))),
             );
             cables.extend(lacked.iter().map(|&(switch, reached, hosts)| {
-                format!("switch {:?} (which {reached} of {hosts} hosts of its group reach)", switch_name(round, switch))
+                format!("switch {:?} (reached by {reached} of {hosts} hosts of its group)", switch_name(round, switch))
             }));
             format!(
                 "host {:?}: {dead} of {} down: {}",

@@ -1,4 +1,4 @@
-//! Reports about groups that are kept by what was there before.
+//! Reports about groups that are kept because of earlier rounds.
 
 use topoloom_sdk::{Subject, TopologyBuilder};
 
@@ -10,7 +10,7 @@ use crate::level::Standing;
 use crate::place::Round;
 use crate::tree::{self, Child, Floor};
 
-/// Tiers that were there, and to which no cable leads any more (`lost-tier`).
+/// Earlier tiers to which no cable leads any more (`lost-tier`).
 pub(super) fn lost(round: &Round<'_>, written: &Written, topology: &mut TopologyBuilder) {
     for (number, floor) in (0..).zip(&round.floors).filter(|(_, floor)| floor.is_lost) {
         let mut groups = Vec::new();
@@ -21,9 +21,9 @@ pub(super) fn lost(round: &Round<'_>, written: &Written, topology: &mut Topology
         let tier = number + 1;
         let count = plural(groups.len() as u64, "group");
         let detail = format!(
-            "no cable leads to tier {tier} any more: {count} stay as they were: {}. Something may be plugged into the \
-             switches above that makes them look nearer: `levels` says how far they are. If the tier is gone for good, \
-             `maxTier: {}` says so",
+            "no cable leads to tier {tier} any more; {count} kept unchanged: {}. Perhaps something new is plugged into the \
+             switches of this tier and makes them look closer to the hosts: then set their level with `levels`. If the \
+             tier is gone for good, set `maxTier: {}`",
             list(&groups, SHOWN),
             tier - 1,
         );
@@ -31,21 +31,23 @@ pub(super) fn lost(round: &Round<'_>, written: &Written, topology: &mut Topology
     }
 }
 
-/// Groups that keep their place although no link of theirs leads to a switch above (`kept-uplinks`).
+/// Groups that stay in their group although none of their links leads to a switch above (`kept-uplinks`).
 pub(super) fn uplinks(round: &Round<'_>, written: &Written, topology: &mut TopologyBuilder) {
     let mut reports = Reports::new("kept-uplinks");
     for (number, floor) in (0..).zip(&round.floors).skip(1).filter(|(_, floor)| !floor.is_lost) {
         let is_kept = |child: u32| floor.level.standing.get(child as usize) == Some(&Standing::Dark);
         by_group(round, (number, floor), written, is_kept, |group, names| {
             let groups = plural(names.len() as u64, "group");
-            let detail = || format!("{groups} without a link upward; kept in group {group:?}: {}", list(names, SHOWN));
+            let detail = || {
+                format!("{groups} without a link to a switch above; kept in group {group:?}: {}", list(names, SHOWN))
+            };
             reports.add(Subject::Name(group.to_owned()), detail, topology);
         });
     }
     reports.finish(topology);
 }
 
-/// Hosts and groups that stay together although their links show them apart (`kept-while-split`).
+/// Hosts and groups that stay in their group although their links do not lead there (`kept-while-split`).
 pub(super) fn split(round: &Round<'_>, written: &Written, topology: &mut TopologyBuilder) {
     let mut reports = Reports::new("kept-while-split");
     for (number, floor) in (0..).zip(&round.floors) {
@@ -54,8 +56,8 @@ pub(super) fn split(round: &Round<'_>, written: &Written, topology: &mut Topolog
             let those = plural(names.len() as u64, if number == 0 { "host" } else { "group" });
             let detail = || {
                 format!(
-                    "links show {those} apart from group {group:?}, but links are missing since a restart; kept in it \
-                     for at most {} s: {}",
+                    "links place {those} outside of group {group:?}, but some links are missing since the restart; \
+                     kept in it for at most {} s: {}",
                     round.settings.down_grace.as_secs(),
                     list(names, SHOWN)
                 )
@@ -66,8 +68,8 @@ pub(super) fn split(round: &Round<'_>, written: &Written, topology: &mut Topolog
     reports.finish(topology);
 }
 
-/// Speaks of every group of a level with children of a kind: its identity, and their names. Only what the answer has
-/// counts.
+/// Calls `each` for every group of a level with kept children: with its identity and their names. Only groups and Nodes
+/// of the answer count.
 fn by_group(
     round: &Round<'_>,
     (number, floor): (u32, &Floor),

@@ -1,4 +1,4 @@
-//! The key `levels`: what the operator says about the levels of switches.
+//! The key `levels`: declared levels of switches.
 
 use regex_lite::Regex;
 use topoloom_sdk::json::Value;
@@ -9,7 +9,7 @@ use crate::reader::Reader;
 
 /// Levels are 1 to 16.
 const MAX_LEVEL: u8 = 16;
-/// More than a fabric has kinds of switches.
+/// More entries than a fabric has kinds of switches.
 const MAX_ENTRIES: usize = 64;
 
 /// A whole number from the least to the highest level.
@@ -76,13 +76,13 @@ fn entry(reader: &mut Reader, path: &str, value: &Value) -> Option<Declared> {
     };
     let which = match below {
         Some(_) if !names.is_empty() || !ids.is_empty() => {
-            reader.problem(path, "below stands alone, without names and switches".to_owned());
+            reader.problem(path, "below cannot be combined with names or switches".to_owned());
             return None;
         }
         Some(regex) => Which::Below(regex),
         None if names.is_empty() && ids.is_empty() => {
             if is_whole {
-                reader.problem(path, "names, switches or below is missing: which switches are meant?".to_owned());
+                reader.problem(path, "names, switches or below is required: it selects the switches".to_owned());
             }
             return None;
         }
@@ -91,18 +91,18 @@ fn entry(reader: &mut Reader, path: &str, value: &Value) -> Option<Declared> {
     Some(Declared { level, which })
 }
 
-/// A regular expression that tells groups apart by its one group in parentheses.
+/// A regular expression whose one capture group names the group.
 fn grouping(reader: &mut Reader, path: &str, regex: Regex) -> Option<Regex> {
     let groups = regex.captures_len() - 1;
     if groups == 1 {
         return Some(regex);
     }
-    let found = format!("{:?} has {groups} groups in parentheses", regex.as_str());
-    reader.problem(path, format!("{found}, and one is expected: what it matches is the name of the group"));
+    let found = format!("{:?} has {groups} capture groups", regex.as_str());
+    reader.problem(path, format!("{found}, exactly one is expected: its match becomes the name of the group"));
     None
 }
 
-/// A GUID in the form in which switches are called, or the text in lower case.
+/// A GUID in the form of switch identities, or the text in lower case.
 fn identity(text: &str) -> String {
     Guid::parse(text).map_or_else(|| text.trim().to_lowercase(), |guid| guid.to_string())
 }

@@ -12,16 +12,16 @@ const MAX_TIERS: usize = 16;
 
 /// Whether a key was one of the shared ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
-    /// It was, and its value is in the settings or among the reader's problems.
+pub enum SharedKey {
+    /// It was: its value is in the settings or among the reader's problems.
     Yes,
-    /// It means nothing here.
+    /// It was not.
     No,
 }
 
 impl Settings {
     /// Takes one key of a configuration, in any case.
-    pub fn read(&mut self, reader: &mut Reader, key: &str, value: &Value) -> Known {
+    pub fn read(&mut self, reader: &mut Reader, key: &str, value: &Value) -> SharedKey {
         match key.to_ascii_lowercase().as_str() {
             "similarity" => self.read_similarity(reader, key, value),
             "tiernames" => self.read_tier_names(reader, key, value),
@@ -38,9 +38,9 @@ impl Settings {
             "maxtier" => self.read_max_tier(reader, key, value),
             "levels" => self.levels = levels::read(reader, key, value),
             "guidannotation" => self.guid_annotation = reader.annotation(key, value),
-            _ => return Known::No,
+            _ => return SharedKey::No,
         }
-        Known::Yes
+        SharedKey::Yes
     }
 
     fn read_similarity(&mut self, reader: &mut Reader, key: &str, value: &Value) {
@@ -91,7 +91,7 @@ impl Settings {
         }
         for (index, (path, name)) in names.iter().enumerate() {
             if !is_tier_name(name) {
-                reader.problem(path, format!("a name of a tier has 1 to {MAX_TIER_NAME} bytes"));
+                reader.problem(path, format!("a tier name must have 1 to {MAX_TIER_NAME} bytes"));
             } else if names.iter().take(index).any(|(_, other)| other == name) {
                 reader.problem(path, format!("another tier is called {name:?} already"));
             }

@@ -1,4 +1,5 @@
-//! What a replacement refers to. A group that is not there would become nothing, and the name one that nobody has.
+//! Checks the groups that a replacement refers to. A missing group would become an empty text, and the name would match
+//! no Node.
 
 use regex_lite::Regex;
 
@@ -20,7 +21,7 @@ pub(super) fn fault(regex: &Regex, replace: &str) -> Option<String> {
         None => String::new(),
     };
     Some(format!(
-        "{replace:?} uses the group {name:?}, and the regular expression has the groups {} only (0 is the whole match){hint}",
+        "{replace:?} uses the group {name:?}, but the regular expression has only the groups {} (0 is the whole match){hint}",
         groups.join(", ")
     ))
 }
@@ -65,7 +66,7 @@ mod tests {
         for good in ["gpu-$2", "${site}_$2", "$0", "$$3", "a$", "$-", "${1}_x", "plain", "${2", ""] {
             assert_eq!(fault(&regex, good), None, "{good}");
         }
-        let groups = "and the regular expression has the groups 0, 1, 2, site only (0 is the whole match)";
+        let groups = "but the regular expression has only the groups 0, 1, 2, site (0 is the whole match)";
         for (bad, name, hint) in [
             ("gpu-$3", "3", ""),
             ("${foo}", "foo", ""),

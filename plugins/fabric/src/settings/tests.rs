@@ -7,7 +7,7 @@ fn read(json: &str) -> Result<Settings, Vec<Problem>> {
     let mut reader = Reader::new();
     let mut settings = Settings::default();
     for (key, value) in &entries {
-        if settings.read(&mut reader, key, value) == Known::No {
+        if settings.read(&mut reader, key, value) == SharedKey::No {
             reader.unknown(key);
         }
     }
@@ -36,7 +36,7 @@ fn every_key_is_read_in_any_case() {
 }
 
 #[test]
-fn every_mistake_is_told_with_its_place() {
+fn every_mistake_is_shown_with_its_place() {
     let problems = read(
         r#"{"similarity": 1, "tierNames": ["a", "a", ""], "downGrace": 5, "includeDown": 3, "root": 7,
             "hostMap": ["x"], "rewrite": [{"regex": "("}, {"regex": "a"}, 4, {"regex": "a", "replace": "$1"}],
@@ -80,18 +80,18 @@ fn levels_are_read_with_every_mistake_in_its_place() {
             {"level": 2.5, "names": "a"}, {"level": 2, "names": "("}]}"#,
     )
     .unwrap_err();
-    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let expected = [
         "maxTier: 17 where a whole number from 1 to 16 is expected",
         "levels[0].level: 0 where a whole number from 1 to 16 is expected",
-        "levels[1]: names, switches or below is missing: which switches are meant?",
+        "levels[1]: names, switches or below is required: it selects the switches",
         "levels[2]: level is missing",
         "levels[3]: 7 where {level: …, names: […], switches: […]} is expected",
         "levels[4].level: 1 where a whole number from 2 to 16 is expected",
-        "levels[5].below: \"a\" has 0 groups in parentheses, and one is expected: what it matches is the name of the group",
-        "levels[6]: below stands alone, without names and switches",
+        "levels[5].below: \"a\" has 0 capture groups, exactly one is expected: its match becomes the name of the group",
+        "levels[6]: below cannot be combined with names or switches",
         "levels[7].level: 2.5 where a whole number from 1 to 16 is expected",
     ];
-    assert_eq!(told.get(..expected.len()), Some(&expected.map(str::to_owned)[..]), "{told:#?}");
-    assert!(told.len() == 10 && told[9].starts_with("levels[8].names"), "{told:#?}");
+    assert_eq!(shown.get(..expected.len()), Some(&expected.map(str::to_owned)[..]), "{shown:#?}");
+    assert!(shown.len() == 10 && shown[9].starts_with("levels[8].names"), "{shown:#?}");
 }

@@ -107,7 +107,7 @@ fn what_does_not_fit_is_left_out_and_the_memory_goes_last() {
 }
 
 proptest! {
-    /// Past the checksum: whatever the bytes are, reading ends, and what it gives can be written.
+    /// Behind a right checksum: reading any bytes ends, and its result can be written.
     #[test]
     fn reading_never_panics(flips in prop::collection::vec((any::<u16>(), any::<u8>()), 1..8), cut in any::<u16>()) {
         let bytes = state().to_bytes();

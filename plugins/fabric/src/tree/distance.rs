@@ -1,19 +1,19 @@
 //! How far every switch is from the Nodes.
 //!
-//! Counted is from the leaves. A switch is one when
+//! Distances are counted from the leaves. A switch is a leaf when
 //!
-//! * a Node of the cluster hangs on it, or a host that is known to be one;
-//! * level 1 was declared for it; any declared level counts as it is;
+//! * it has a cable to a Node of the cluster, or to a host that is known to be one;
+//! * level 1 is declared for it; any declared level is used as it is;
 //! * it has cables to hosts, and at least as many as to other switches (*many hosts beside few trunks*). So a leaf without
-//!   Nodes is a leaf, and a spine or core with a host of the fabric manager, a service host or a border leaf on it is none.
+//!   Nodes is a leaf, and a spine or core with a host of the fabric manager, a service host or a border leaf is not.
 //!
-//! First from the leaves with Nodes and from what was declared above; a leaf without Nodes is 1 itself, and is counted from
-//! only where the others do not lead. So no switch that stands above Nodes comes nearer because something else is plugged
-//! into it.
+//! Counting begins at the leaves with Nodes and at declared switches. A leaf without Nodes has distance 1, but counting
+//! continues from it only to switches that the others do not reach. So a switch above Nodes does not come closer because
+//! something else is plugged into it.
 //!
-//! Units may reach the same switches over more steps or fewer: one directly below the cores, others below spines. Then the
-//! core is as near as the spines. A switch with more cables to such neighbours than downward stands one step above them, if
-//! they themselves have most of their cables downward ([`raised`]).
+//! Units may reach the same switches in more or fewer steps: one directly below the cores, others below spines. Then the
+//! core is as close as the spines. A switch with more cables to switches of its own distance than downward is moved one
+//! step above them, if they have most of their cables downward ([`raised`]).
 
 use super::MAX_LEVEL;
 use crate::graph::{Edge, Graph, NONE, at, set};
@@ -24,13 +24,13 @@ pub(crate) struct Switches<'a> {
     pub(crate) identities: Vec<&'a str>,
     /// By switch: the level that was declared; 0: none.
     pub(crate) declared: Vec<u8>,
-    /// By switch: what hangs on it.
+    /// By switch: its cables to hosts.
     pub(crate) bears: Vec<Bears>,
     /// Cables between switches, each pair once.
     pub(crate) adjacent: Vec<(u32, u32, u32)>,
 }
 
-/// What hangs on a switch.
+/// The cables of a switch to hosts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Bears {
     /// Cables to hosts.
@@ -39,23 +39,38 @@ pub(crate) struct Bears {
     nodes: bool,
 }
 
-/// What a switch is counted as.
+/// Whether a host is a Node of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// It is where counting begins.
+pub(crate) enum HostKind {
+    Node,
+    /// A host that matches no Node, or has no name.
+    Other,
+}
+
+impl HostKind {
+    /// By the row of the host; [`NONE`]: it matches no Node.
+    pub(crate) fn of_row(row: u32) -> Self {
+        if row == NONE { Self::Other } else { Self::Node }
+    }
+}
+
+/// The role of a switch in counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Counting begins here, at this distance.
     Begin(u32),
     /// A leaf without Nodes.
     Aside,
-    /// It is counted to.
+    /// Its distance is counted.
     Between,
 }
 
 impl Switches<'_> {
-    /// Cables to a host hang on a switch.
-    pub(crate) fn bear(&mut self, switch: u32, cables: u32, is_node: bool) {
+    /// Adds cables of a switch to a host.
+    pub(crate) fn bear(&mut self, switch: u32, cables: u32, host: HostKind) {
         if let Some(bears) = self.bears.get_mut(switch as usize) {
             bears.hosts = bears.hosts.saturating_add(cables);
-            bears.nodes |= is_node;
+            bears.nodes |= host == HostKind::Node;
         }
     }
 
@@ -74,49 +89,49 @@ impl Switches<'_> {
         cables
     }
 
-    /// Whether hosts on a switch say where they belong: on a switch that is no leaf they do not.
+    /// Whether links to a switch show the unit of a host: only those to a leaf do.
     pub(crate) fn is_leaf(&self, switch: u32, cables: &Graph) -> bool {
-        matches!(self.part(switch, cables), Part::Begin(1) | Part::Aside)
+        matches!(self.role(switch, cables), Role::Begin(1) | Role::Aside)
     }
 
-    /// The distance of every switch, 1 for leaves; [`NONE`] for what cables do not reach.
+    /// The distance of every switch, 1 for leaves; [`NONE`] for switches that no cable reaches.
     pub(crate) fn distances(&self, cables: &Graph) -> Vec<u32> {
-        let parts: Vec<Part> = (0..self.identities.len() as u32).map(|switch| self.part(switch, cables)).collect();
-        let mut distances = vec![NONE; parts.len()];
+        let roles: Vec<Role> = (0..self.identities.len() as u32).map(|switch| self.role(switch, cables)).collect();
+        let mut distances = vec![NONE; roles.len()];
         let mut queues = Queues::default();
-        for (switch, part) in (0..).zip(&parts) {
-            match part {
-                Part::Begin(level) => {
+        for (switch, role) in (0..).zip(&roles) {
+            match role {
+                Role::Begin(level) => {
                     set(&mut distances, switch, *level);
                     queues.push(*level, switch);
                 }
-                Part::Aside => set(&mut distances, switch, 1),
-                Part::Between => {}
+                Role::Aside => set(&mut distances, switch, 1),
+                Role::Between => {}
             }
         }
-        spread(&mut distances, queues, cables, &parts);
+        spread(&mut distances, queues, cables, &roles);
         let mut aside = Queues::default();
-        (0..).zip(&parts).filter(|(_, part)| **part == Part::Aside).for_each(|(switch, _)| aside.push(1, switch));
-        spread(&mut distances, aside, cables, &parts);
+        (0..).zip(&roles).filter(|(_, role)| **role == Role::Aside).for_each(|(switch, _)| aside.push(1, switch));
+        spread(&mut distances, aside, cables, &roles);
         distances
     }
 
-    fn part(&self, switch: u32, cables: &Graph) -> Part {
+    fn role(&self, switch: u32, cables: &Graph) -> Role {
         let bears = at(&self.bears, switch);
         match at(&self.declared, switch) {
-            0 if bears.nodes => Part::Begin(1),
+            0 if bears.nodes => Role::Begin(1),
             0 => {
                 let trunks = links(cables.of(switch).iter());
                 let is_leaf = bears.hosts > 0 && bears.hosts >= trunks;
-                if is_leaf { Part::Aside } else { Part::Between }
+                if is_leaf { Role::Aside } else { Role::Between }
             }
-            1 if !bears.nodes => Part::Aside,
-            level => Part::Begin(u32::from(level)),
+            1 if !bears.nodes => Role::Aside,
+            level => Role::Begin(u32::from(level)),
         }
     }
 }
 
-/// Switches that were reached and not left yet, by distance.
+/// Switches that were reached and whose neighbours were not visited yet, by distance.
 #[derive(Debug, Default)]
 struct Queues(Vec<Vec<u32>>);
 
@@ -136,11 +151,11 @@ impl Queues {
     }
 }
 
-/// Counts on from what was reached, step by step, to whatever has no distance yet.
-fn spread(distances: &mut [u32], mut queues: Queues, cables: &Graph, parts: &[Part]) {
+/// Counts from the reached switches, step by step, to all that have no distance yet.
+fn spread(distances: &mut [u32], mut queues: Queues, cables: &Graph, roles: &[Role]) {
     for distance in 1..=MAX_LEVEL {
         let mut queue = queues.take(distance);
-        for switch in raised(&queue, distances, cables, parts, distance) {
+        for switch in raised(&queue, distances, cables, roles, distance) {
             set(distances, switch, distance + 1);
             queues.push(distance + 1, switch);
         }
@@ -154,10 +169,10 @@ fn spread(distances: &mut [u32], mut queues: Queues, cables: &Graph, parts: &[Pa
     }
 }
 
-/// The switches of a distance that stand above others of it: they have more cables to those than downward. Only neighbours
-/// count that have at least as many cables downward as to their like, so spines that are joined to each other, however
-/// often, stay where they are.
-fn raised(queue: &[u32], distances: &[u32], cables: &Graph, parts: &[Part], distance: u32) -> Vec<u32> {
+/// The switches of a distance that are above others of the same distance: they have more cables to those than downward. A
+/// neighbour counts only if it has at least as many cables downward as to switches of its own distance. So spines that are
+/// joined to each other, with any number of cables, keep their distance.
+fn raised(queue: &[u32], distances: &[u32], cables: &Graph, roles: &[Role], distance: u32) -> Vec<u32> {
     if distance < 2 {
         return Vec::new();
     }
@@ -165,7 +180,7 @@ fn raised(queue: &[u32], distances: &[u32], cables: &Graph, parts: &[Part], dist
     let beside = |switch: u32| cables.of(switch).iter().filter(|edge| at(distances, edge.parent) == distance);
     let stays = |switch: u32| down(switch) >= links(beside(switch));
     let is_raised = |switch: u32| {
-        parts.get(switch as usize) == Some(&Part::Between)
+        roles.get(switch as usize) == Some(&Role::Between)
             && links(beside(switch).filter(|edge| stays(edge.parent))) > down(switch)
     };
     queue.iter().copied().filter(|&switch| is_raised(switch)).collect()

@@ -14,7 +14,7 @@ fn expected(shape: Shape, left: &Fabric) -> BTreeMap<String, String> {
     homes
 }
 
-/// Hosts that are elsewhere than they should be, of all that still have a link.
+/// Hosts in a wrong group, of all that still have a link.
 fn moved(expected: &BTreeMap<String, String>, found: &BTreeMap<String, String>) -> usize {
     expected.iter().filter(|(host, id)| found.get(*host) != Some(*id)).count()
 }
@@ -62,7 +62,7 @@ fn with_memory_no_host_that_keeps_a_live_link_changes_the_name_of_its_group() {
     }
 }
 
-/// Dead for days, cables are forgotten: what is left says the same.
+/// After days dead cables are forgotten: the remaining ones give the same groups.
 #[test]
 fn nor_when_a_third_of_the_links_stays_dead_for_ever() {
     let names = UNITS.names();
@@ -122,7 +122,7 @@ fn worn(seed: u64) -> (Shape, Fabric) {
     (shape, shape.build().without(20, seed))
 }
 
-/// Hosts that no other host of their unit is with, although no more links lead elsewhere than into it.
+/// Hosts without any other host of their unit, although no more links lead elsewhere than into the unit.
 fn alone((shape, fabric): &(Shape, Fabric)) -> Vec<String> {
     let names = shape.names();
     let found = homes(&names, &first(&cluster(&names), &fabric.wiring()).topology);
@@ -160,6 +160,6 @@ fn a_host_with_one_link_here_and_one_there_goes_where_most_of_its_neighbours_are
     let expected = "tier 1 leaf-group | a |  | h1 h2 h3\ntier 1 leaf-group | b |  | h4 h5 h6\n";
     assert_eq!(groups(&cluster, &outcome), expected);
     let tied = reports(&cluster, &outcome, "tied-host");
-    let sentence = "h1 | host \"h1\" is in group \"a\" with no more links than elsewhere: 1 to \"a\", 1 to \"st\"";
+    let sentence = "h1 | host \"h1\" is in group \"a\", with as many links elsewhere: 1 to \"a\", 1 to \"st\"";
     assert_eq!((tied.len(), tied[0].as_str()), (6, sentence));
 }

@@ -1,4 +1,4 @@
-//! The situations that real fabrics are in, one by one.
+//! Situations of real fabrics, one by one.
 
 use crate::fabric::{EIGHT_RAILS, Shape, drawn};
 use crate::round::{cluster, first, groups, homes, reports};
@@ -47,9 +47,9 @@ fn aggregation_nodes_and_default_names_are_no_hosts() {
     assert_eq!(names.choose(["MT4129 ConnectX7   Mellanox Technologies", "localhost mlx5_0"]), None);
 }
 
-/// Without the refusal, this one name would tie the two units together.
+/// Without the refusal, this one name would join the two units.
 #[test]
-fn a_name_that_many_machines_share_does_not_tie_units_together() {
+fn a_name_that_many_machines_share_does_not_join_units() {
     let shape = Shape { units: 4, ..EIGHT_RAILS };
     let names = shape.names();
     let cluster = cluster(&names);

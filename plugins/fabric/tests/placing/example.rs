@@ -19,13 +19,12 @@ fn a_shared_storage_leaf_a_dead_hca_and_a_wrong_cable_leave_two_units() {
         "tier 1 leaf-group | q1 |  | h4 h5 h6\ntier 1 leaf-group | r1 |  | h1 h2 h3\n"
     );
     let miscabled = reports(&cluster, &outcome, "miscabled-host");
-    let expected =
-        "h6 | host \"h6\" is in group \"q1\" with 2 of 4 links; but cabled to switch \"r2\" (by to-r2) of group \"r1\"";
+    let expected = "h6 | host \"h6\" is in group \"q1\" with 2 of 4 links, but also cabled to switch \"r2\" (host port to-r2) of group \"r1\"";
     assert_eq!(miscabled, [expected]);
     let tied = reports(&cluster, &outcome, "tied-host");
     assert_eq!(tied.len(), 1);
     assert!(tied[0].starts_with("h3 | host \"h3\" is in group \"r1\""), "{tied:?}");
     let shared = reports(&cluster, &outcome, "shared-leaf");
-    assert_eq!(shared, ["st | switch \"st\" serves several groups: of its 6 hosts are 3 in \"q1\", 3 in \"r1\""]);
+    assert_eq!(shared, ["st | switch \"st\" serves several groups; its 6 hosts: 3 in \"q1\", 3 in \"r1\""]);
     assert_eq!((outcome.counts.matched, outcome.counts.unmatched, outcome.counts.ambiguous), (6, 0, 0));
 }

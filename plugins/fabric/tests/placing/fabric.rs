@@ -28,7 +28,7 @@ impl Dice {
     }
 }
 
-/// What a fabric looks like when nobody has touched it.
+/// The shape of a fabric without faults.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) units: usize,

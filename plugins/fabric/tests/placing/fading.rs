@@ -1,4 +1,4 @@
-//! Cables that are gone for good are forgotten, each after the grace; nothing else is.
+//! Cables that were removed are forgotten, each after its grace; nothing else is.
 
 use crate::fabric::{Fabric, drawn};
 use crate::round::{cluster, first, groups, homes, kept, objects, reports, round};
@@ -68,7 +68,7 @@ fn each_cable_has_a_grace_of_its_own() {
     assert_eq!(home(98 * HOUR + 1, "l1 l2 l3"), "l1");
 }
 
-/// Its last cable to its neighbours says where it is, whatever else is plugged in.
+/// Its last cable to its group decides, beside any other cables.
 #[test]
 fn a_live_link_to_its_group_keeps_a_host_there_also_after_the_grace() {
     let mut memory = kept(&first(&at(0), &x_with(BOTH).wiring()));

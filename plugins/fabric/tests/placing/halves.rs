@@ -1,4 +1,4 @@
-//! Lists that lost records, before and after a restart: nobody moves, and what is really gone is gone.
+//! Lists that lost records, before and after a restart: no host moves, and real removals are followed.
 
 use crate::fabric::{EIGHT_RAILS, Fabric, Shape, drawn};
 use crate::round::{cluster, first, groups, kept, objects, reports, round};
@@ -15,7 +15,7 @@ const SHAPES: [Shape; 4] = [
     Shape { units: 8, pod: 4, spines: 4, cores: 2, storage: 2, storage_units: 4, ..EIGHT_RAILS },
 ];
 
-/// What is left of a list.
+/// The remaining part of a list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Part {
     Whole,
@@ -70,7 +70,7 @@ fn next(cluster: &Cluster, fabric: &Fabric, memory: &Memory) -> Outcome {
     round(cluster, &fabric.wiring(), &Settings::default(), memory)
 }
 
-/// A cluster in which an answer is in force.
+/// A cluster with an active answer.
 fn restarted(names: &[String], before: &Outcome) -> Cluster {
     cluster(names).objects(objects(&before.topology))
 }
@@ -105,7 +105,7 @@ fn after_a_restart_an_empty_or_a_half_list_leaves_the_tree_as_it_was() {
             let again = next(&cluster, &left, &kept(&after));
             assert_eq!(tree(&cluster, &again), tree(&cluster, &before), "again {what}, {shape:?}");
             assert_eq!(next(&cluster, &left, &kept(&again)).change, Change::None, "{what}, {shape:?}");
-            // What looks whole is taken for the whole: nobody knows of another half.
+            // A list that looks complete is accepted as complete: nothing shows that a half is missing.
             if after.topology.diagnostics == before.topology.diagnostics {
                 continue;
             }
@@ -138,7 +138,7 @@ fn a_day_later(fabric: &Fabric, left: &Fabric, names: &[String]) -> (Vec<String>
 }
 
 #[test]
-fn when_the_grace_is_over_the_truth_is_answered() {
+fn when_the_grace_is_over_the_answer_follows_the_links() {
     let shape = SHAPES[1];
     let (names, fabric) = (shape.names(), shape.build());
     assert_eq!(a_day_later(&fabric, &Fabric::default(), &names).0, Vec::<String>::new());
@@ -153,7 +153,7 @@ fn when_the_grace_is_over_the_truth_is_answered() {
     assert_eq!(found, truth);
 }
 
-/// Cables are pulled one by one: a tier without any of them is not believed to be gone, and it is said how to end that.
+/// People pull cables one by one: a tier without any cable is kept, and the finding says how to end that.
 #[test]
 fn a_tier_without_any_cable_outlives_the_grace() {
     let shape = SHAPES[1];
@@ -194,16 +194,16 @@ fn groups_that_are_kept_are_named() {
     assert_eq!(
         reports(&cluster, &outcome, "kept-uplinks"),
         [
-            "core-00 | 1 group without a link upward; kept in group \"core-00\": spine-p01-00",
-            "spine-p00-00 | 1 group without a link upward; kept in group \"spine-p00-00\": leaf-u000-r0",
+            "core-00 | 1 group without a link to a switch above; kept in group \"core-00\": spine-p01-00",
+            "spine-p00-00 | 1 group without a link to a switch above; kept in group \"spine-p00-00\": leaf-u000-r0",
         ]
     );
     let split = reports(&cluster, &outcome, "kept-while-split");
     assert_eq!(split.len(), 1, "{split:?}");
     assert_eq!(
         split[0],
-        "spine-p01-00 | links show 1 group apart from group \"spine-p01-00\", but links are missing since a restart; \
-         kept in it for at most 86400 s: leaf-u003-r0"
+        "spine-p01-00 | links place 1 group outside of group \"spine-p01-00\", but some links are missing since \
+         the restart; kept in it for at most 86400 s: leaf-u003-r0"
     );
     // With memory it is known which links are missing.
     let outcome = next(&cluster, &left, &kept(&before));
@@ -211,7 +211,7 @@ fn groups_that_are_kept_are_named() {
     assert_eq!(reports(&cluster, &outcome, "kept-while-split"), Vec::<String>::new());
 }
 
-/// Spines and cores that are taken out, with memory and without: their groups have others, and nothing is kept.
+/// Spines and cores that are removed, with memory and without: their groups have other switches, and nothing is kept.
 #[test]
 fn a_spine_or_a_core_that_is_really_gone_is_followed_at_once() {
     let shape = SHAPES[2];
@@ -238,7 +238,7 @@ fn a_spine_or_a_core_that_is_really_gone_is_followed_at_once() {
     }
 }
 
-/// After a restart a whole list is believed, whatever the objects say: somebody may have changed the configuration.
+/// After a restart a complete list is accepted against the objects: the configuration may have changed.
 #[test]
 fn a_unit_that_is_shown_apart_by_a_whole_list_falls_apart_at_once() {
     let one = drawn("a1: l1 s\n a2: l1 s\n b1: l2 s\n b2: l2 s");

@@ -1,4 +1,4 @@
-//! Fabrics in, answers out, through the public face only.
+//! Fabrics in, answers out, through the public interface only.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what prepares a test panics as a test does")]
 

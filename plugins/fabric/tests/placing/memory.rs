@@ -171,7 +171,7 @@ fn after_a_restart_a_dark_host_stays_where_the_cluster_has_it() {
 }
 
 #[test]
-fn a_host_under_another_name_does_not_stay_as_its_own_ghost() {
+fn a_host_under_another_name_is_not_also_kept_under_the_old_one() {
     let cluster = cluster(&["a1", "a2"]);
     let memory = kept(&first(&cluster, &drawn("a1: l1\n a2: l1").wiring()));
     let outcome = next(&cluster, &drawn("a1.fabric: l1\n a2: l1"), &memory);
@@ -235,7 +235,7 @@ fn after_a_restart_into_a_broken_fabric_with_new_switches_the_names_are_the_old_
 }
 
 #[test]
-fn a_name_that_the_operator_took_out_is_not_kept_from_the_objects() {
+fn a_name_that_the_operator_ignores_is_not_kept_from_the_objects() {
     let cluster = cluster(&["a1", "login-1"]).objects(vec![applied("l1", 1, Members::Rows(vec![0, 1]))]);
     let settings = Settings { ignore_hosts: vec![regex_lite::Regex::new("^login-").unwrap()], ..Settings::default() };
     let outcome = round(&cluster, &drawn("a1: l1").wiring(), &settings, &Memory::default());
@@ -244,7 +244,7 @@ fn a_name_that_the_operator_took_out_is_not_kept_from_the_objects() {
 
 /// Whole histories: links die and come back, hosts move from unit to unit, cables go wrong and right again.
 #[test]
-fn after_any_history_a_whole_fabric_is_what_it_is() {
+fn after_any_history_a_healthy_fabric_gets_its_usual_groups() {
     let shape = Shape { units: 6, storage: 2, storage_units: 3, pod: 3, spines: 4, cores: 2, ..EIGHT_RAILS };
     let names = shape.names();
     let cluster = cluster(&names);

@@ -1,4 +1,4 @@
-//! Hosts that are not listed any more, and who may be their Node meanwhile.
+//! Hosts that are no longer listed, and the hosts that may match their Nodes meanwhile.
 
 use crate::fabric::{Fabric, drawn};
 use crate::round::{applied, cluster, first, groups, homes, kept, objects, reports, round};
@@ -13,7 +13,7 @@ fn next(cluster: &Cluster, fabric: &Fabric, memory: &Memory) -> Outcome {
     round(cluster, &fabric.wiring(), &Settings::default(), memory)
 }
 
-/// Unit `a` with the host of Node `gpu1`, and unit `b` with a machine of somebody else.
+/// Unit `a` with the host of Node `gpu1`, and unit `b` with a foreign machine.
 fn beside(foreign: &str) -> Fabric {
     drawn(&format!("gpu1: a1 a2\n gpu2: a1 a2\n gpu3: b1 b2\n gpu4: b1 b2\n {foreign}: b1 b2"))
 }
@@ -33,21 +33,21 @@ fn a_machine_that_is_called_nearly_like_a_dark_host_does_not_get_its_node() {
             let outcome = next(&at(hours * HOUR), &dark, &memory);
             assert_eq!(groups(&at(0), &outcome), groups(&at(0), &before), "{foreign} after {hours} h");
             assert_eq!(reports(&at(0), &outcome, "kept-while-down").len(), 1);
-            assert_eq!(reports(&at(0), &outcome, code).len(), 1, "{foreign} is still nobody");
+            assert_eq!(reports(&at(0), &outcome, code).len(), 1, "{foreign} still matches no Node");
             memory = kept(&outcome);
         }
-        // Its time is over, and with it its right to the Node.
+        // The grace is over, and with it its claim on the Node.
         let outcome = next(&at(24 * HOUR + 1), &dark, &memory);
         assert_eq!(homes(&NODES, &outcome.topology)["gpu1"], "b1", "{foreign}");
         assert!(reports(&at(0), &outcome, "dropped-while-down").is_empty(), "{foreign} has its Node");
-        // Nobody is forgotten when it comes back after all.
+        // It gets its Node back when it returns after all.
         let outcome = next(&at(25 * HOUR), &fabric, &kept(&outcome));
         assert_eq!(groups(&at(0), &outcome), groups(&at(0), &before), "{foreign}");
     }
 }
 
 #[test]
-fn nor_when_it_was_away_itself_meanwhile() {
+fn a_similar_machine_does_not_get_the_node_after_an_absence() {
     let cluster = cluster(&NODES);
     for foreign in ["gpu1.siteb", "GPU1"] {
         let fabric = beside(foreign);
@@ -92,9 +92,9 @@ fn a_machine_with_a_new_name_is_where_it_is_at_once() {
     }
 }
 
-/// A new name says nothing while nothing is seen of the machine.
+/// A new name without a live link does not take over a Node.
 #[test]
-fn a_machine_with_a_new_name_and_no_live_link_takes_no_place_away() {
+fn a_machine_with_a_new_name_and_no_live_link_takes_over_no_node() {
     let cluster = cluster(&NODES);
     let fabric = drawn("gpu1: a1 a2\n gpu2: a1 a2\n gpu3: b1 b2\n gpu4: b1 b2");
     let before = first(&cluster, &fabric.wiring());
@@ -110,7 +110,7 @@ fn a_machine_with_a_new_name_and_no_live_link_takes_no_place_away() {
     assert_eq!(reports(&cluster, &outcome, "kept-while-down"), Vec::<String>::new());
 }
 
-/// The objects know no names of hosts: a fabric in which all have their full names looks like this too.
+/// The objects have no names of hosts: a fabric with full names everywhere looks the same.
 #[test]
 fn after_a_restart_a_host_that_leads_to_a_node_is_believed() {
     let with = || {
@@ -120,10 +120,10 @@ fn after_a_restart_a_host_that_leads_to_a_node_is_believed() {
     let dark = beside("gpu1.siteb").without_host("gpu1");
     let outcome = first(&with(), &dark.wiring());
     assert_eq!(homes(&NODES, &outcome.topology)["gpu1"], "b1");
-    // The host that is called like it has more right, and no right to wait for.
+    // The host with the name of the Node matches better, and needs no grace.
     let outcome = next(&with(), &beside("gpu1.siteb"), &kept(&outcome));
     assert_eq!(homes(&NODES, &outcome.topology)["gpu1"], "a1");
-    // Where nobody leads to the Node it stays, and who comes later is somebody new, as after a change of name.
+    // A Node that no host matches stays. A host that appears later counts as new, as after a change of name.
     let none = dark.without_host("gpu1.siteb");
     let outcome = first(&with(), &none.wiring());
     assert_eq!(homes(&NODES, &outcome.topology)["gpu1"], "a1");
@@ -139,7 +139,7 @@ fn by_guid() -> Settings {
     Settings { guid_annotation: Some("guids".into()), ..Settings::default() }
 }
 
-/// Node `gpu-a017` lists the GUID of the machine that the fabric calls otherwise.
+/// Node `gpu-a017` lists the GUID of a machine with another name in the fabric.
 fn annotated(time: u64) -> Cluster {
     Cluster::new().node("gpu-a017", []).annotation("guids", GUID).node("n2", []).node("n3", []).at(time)
 }
@@ -170,14 +170,14 @@ fn a_host_that_only_its_guid_leads_to_a_node_keeps_its_place_too() {
     assert_eq!(groups(&annotated(0), &outcome), "tier 1 leaf-group | a1 |  | n2\ntier 1 leaf-group | b1 |  | n3\n");
     let report = reports(&annotated(0), &outcome, "dropped-while-down");
     assert_eq!(report, ["gpu-a017 | 1 host with no live link for more than 86400 s; no longer placed: dgx-17"]);
-    // A Node that is gone is nobody's.
+    // A deleted Node matches no host.
     let fewer = Cluster::new().node("n2", []).node("n3", []).at(HOUR);
     let outcome = round(&fewer, &dark, &by_guid(), &kept(&before));
     assert_eq!(groups(&fewer, &outcome), "tier 1 leaf-group | a1 |  | n2\ntier 1 leaf-group | b1 |  | n3\n");
 }
 
 #[test]
-fn who_shows_the_guids_of_a_node_is_it_at_once() {
+fn a_host_with_the_guids_of_a_node_matches_it_at_once() {
     let fabric = drawn("dgx-17: a1 a2\n n2: a1 a2\n n3: b1 b2\n dgx-18: b1 b2");
     let before = round(&annotated(0), &with_guid(&fabric, "dgx-17"), &by_guid(), &Memory::default());
     // The card went into a machine that was there before, or into a new one, or into one without a name.
@@ -201,7 +201,7 @@ fn who_shows_the_guids_of_a_node_is_it_at_once() {
     assert_eq!(groups(&annotated(0), &outcome), groups(&annotated(0), &before));
 }
 
-/// A host of this very name that was seen before is somebody else, and has less right than what the GUID said.
+/// An earlier host with the name of the Node is another machine: the GUID matches better.
 #[test]
 fn a_dark_host_keeps_the_node_that_its_guid_gave_it_from_one_with_a_name_like_it() {
     let fabric = drawn("dgx-17: a1 a2\n n2: a1 a2\n n3: b1 b2\n GPU-A017: b1 b2");
@@ -209,7 +209,7 @@ fn a_dark_host_keeps_the_node_that_its_guid_gave_it_from_one_with_a_name_like_it
     let dark = fabric.without_host("dgx-17").wiring();
     let outcome = round(&annotated(HOUR), &dark, &by_guid(), &kept(&before));
     assert_eq!(groups(&annotated(0), &outcome), groups(&annotated(0), &before));
-    // The same from the objects: whom the GUID gave the Node is not known any more, and it stays until somebody claims it.
+    // The same after a restart: the host of the GUID is no longer known, and the Node stays until a host claims it.
     let restarted = || annotated(2 * HOUR).objects(objects(&before.topology));
     let dark = fabric.without_host("dgx-17").without_host("GPU-A017").wiring();
     let outcome = round(&restarted(), &dark, &by_guid(), &Memory::default());
@@ -221,9 +221,9 @@ fn a_dark_host_keeps_the_node_that_its_guid_gave_it_from_one_with_a_name_like_it
 }
 
 proptest! {
-    /// Once all were seen, whoever is away meanwhile: nobody is anybody else.
+    /// Once all hosts were seen, each keeps its own Node, with any of them missing meanwhile.
     #[test]
-    fn nobody_gets_the_node_of_another_while_some_are_away(
+    fn no_host_gets_the_node_of_a_missing_one(
         units in prop::collection::vec(0..3_u32, 8),
         rounds in prop::collection::vec(any::<u8>(), 1..6),
     ) {

@@ -53,7 +53,7 @@ fn of_two_hosts_on_one_node_the_one_with_its_name_stays() {
     let outcome = with(&settings, &cluster, &drawn("n1: l\n x: m\n N2: m\n n2.a: l").wiring());
     assert_eq!(groups(&cluster, &outcome), "tier 1 leaf-group | l |  | n1\ntier 1 leaf-group | m |  | n2\n");
     let duplicates = reports(&cluster, &outcome, "duplicate-host");
-    assert_eq!(duplicates[0], "n1 | host \"x\" is left out: host \"n1\" is this Node with more right");
+    assert_eq!(duplicates[0], "n1 | host \"x\" is ignored: host \"n1\" matches this Node better");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn guids() -> Settings {
 }
 
 #[test]
-fn a_node_that_lists_its_guids_is_found_whatever_its_host_is_called() {
+fn a_node_that_lists_its_guids_is_found_under_any_host_name() {
     let cluster = Cluster::new()
         .node("n1", [])
         .annotation("guids", "0xa1b2c30000aa0172, a1b2c30000aa0173")
@@ -100,9 +100,9 @@ fn default_named_hcas_count_only_where_the_guid_map_knows_them() {
     let unnamed = reports(&cluster, &outcome, "unnamed-host");
     assert_eq!(
         unnamed,
-        ["source | 1 port of machines without a name, which no Node lists, for instance a1b2c30000aa0009"]
+        ["source | 1 port of machines without a name whose GUID no Node lists, for instance a1b2c30000aa0009"]
     );
-    // Without the map they are nobody.
+    // Without the map they match no Node.
     let outcome = first(&cluster, &wiring);
     assert_eq!(groups(&cluster, &outcome), "tier 1 leaf-group | l1 |  | n2\n");
 }
@@ -113,7 +113,7 @@ fn one_nameless_port_of_a_host_with_a_name_is_that_hosts_port() {
     let mut wiring = drawn("n1: l1\n n2: l2").wiring();
     let l2 = wiring.switch("l2", "");
     wiring.nameless(Guid(0xa1b2_c300_00aa_0001), l2, Link { count: 3, ..Link::up("mlx5_1") });
-    // It has most of its links where n2 is, and nobody else hangs on l1.
+    // It has most of its links where n2 is, and no other host is on l1.
     let outcome = with(&guids(), &cluster, &wiring);
     assert_eq!(groups(&cluster, &outcome), "tier 1 leaf-group | l1 |  | n1 n2\n");
 }

@@ -1,4 +1,4 @@
-//! What holds for every fabric, not only for those that somebody thought of.
+//! Laws that hold for every fabric, also for random ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ fn hosts(fabric: &Fabric) -> Vec<String> {
     fabric.cables.iter().map(|cable| cable.host.clone()).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The sets of Nodes of every tier, whatever they are called.
+/// The sets of Nodes of every tier, without their names.
 fn partition(names: &[String], fabric: &Fabric) -> BTreeSet<Vec<String>> {
     let found = homes(names, &first(&cluster(names), &fabric.wiring()).topology);
     let mut sets: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -111,7 +111,7 @@ proptest! {
         }
     }
 
-    /// Whatever the objects say and whatever the links say.
+    /// With any objects and any links.
     #[test]
     fn after_a_restart_order_says_nothing_and_nothing_oscillates(old in tangles(), fabric in tangles(), seed in any::<u64>()) {
         let mut names = hosts(&old);
@@ -177,7 +177,7 @@ proptest! {
 
     /// Fewer wrong cables at a host than right ones, and at few hosts of a unit.
     #[test]
-    fn a_few_wrong_cables_move_nobody(shape in shapes(), seed in any::<u64>(), strays in 1..6_usize) {
+    fn a_few_wrong_cables_move_no_host(shape in shapes(), seed in any::<u64>(), strays in 1..6_usize) {
         let shape = Shape { rails: shape.rails.max(2), ..shape };
         let names = shape.names();
         let mut fabric = shape.build();
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn with_memory_dead_links_move_nobody_in_any_fabric(fabric in tangles(), percent in 1..100_u64, seed in any::<u64>()) {
+    fn with_memory_dead_links_move_no_host_in_any_fabric(fabric in tangles(), percent in 1..100_u64, seed in any::<u64>()) {
         let names = hosts(&fabric);
         let cluster = cluster(&names);
         let before = first(&cluster, &fabric.wiring());

@@ -20,7 +20,7 @@ fn a_link_that_is_not_even_listed_any_more_is_missed() {
     let memory = kept(&first(&cluster, &drawn("a1: l1 l2\n a2: l1 l2").wiring()));
     let outcome = round(&cluster, &drawn("a1: l1\n a2: l1 l2").wiring(), &Settings::default(), &memory);
     let dead = reports(&cluster, &outcome, "dead-links");
-    assert_eq!(dead, ["a1 | host \"a1\": 1 of 2 links down: switch \"l2\" (not listed any more)"]);
+    assert_eq!(dead, ["a1 | host \"a1\": 1 of 2 links down: switch \"l2\" (no longer listed)"]);
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_link_that_all_neighbours_have_is_missed_without_a_memory() {
     let cluster = cluster(&["a1", "a2", "a3", "a4", "a5"]);
     let fabric = "a1: l1 l2 l3\n a2: l1 l2 l3\n a3: l1 l2 l3\n a4: l1 l2 l3\n a5: l1 l3";
     let dead = reports(&cluster, &first(&cluster, &drawn(fabric).wiring()), "dead-links");
-    assert_eq!(dead, ["a5 | host \"a5\": 1 of 3 links down: switch \"l2\" (which 4 of 5 hosts of its group reach)"]);
+    assert_eq!(dead, ["a5 | host \"a5\": 1 of 3 links down: switch \"l2\" (reached by 4 of 5 hosts of its group)"]);
     // Half of the hosts without it is how that unit is built.
     let fabric = "a1: l1 l2 l3\n a2: l1 l2 l3\n a3: l1 l2 l3\n a4: l1 l3\n a5: l1 l3";
     assert!(reports(&cluster, &first(&cluster, &drawn(fabric).wiring()), "dead-links").is_empty());
@@ -73,7 +73,7 @@ fn a_long_sentence_is_cut_where_it_may_be() {
 }
 
 #[test]
-fn reports_come_in_the_same_order_whatever_the_order_of_the_records_was() {
+fn the_order_of_reports_does_not_depend_on_the_order_of_records() {
     let shape = Shape { units: 6, storage: 2, storage_units: 3, ..EIGHT_RAILS };
     let names = shape.names();
     let cluster = cluster(&names);
@@ -102,7 +102,7 @@ fn where_no_node_has_a_link_it_is_said_where_they_all_went() {
     wiring.link(login, leaf, Link { count: 3, ..Link::up("mlx5_0") });
     wiring.ignored(Guid(1), leaf, Link::up("mlx5_0"));
     wiring.nameless(Guid(2), leaf, Link::up("mlx5_0"));
-    let all = "of 774 links are 768 left out by `ports`, 1 of hosts that `ignoreHosts` leaves out, \
+    let all = "of 774 links, 768 left out by `ports`, 1 of hosts that `ignoreHosts` leaves out, \
                1 of machines without a name, 1 down, 3 of hosts that are no Nodes";
     assert_eq!(said(&wiring), [format!("{start} {all}")]);
     wiring.link(node, leaf, Link::up("mlx5_1"));
@@ -110,7 +110,7 @@ fn where_no_node_has_a_link_it_is_said_where_they_all_went() {
 }
 
 #[test]
-fn a_cluster_without_nodes_misses_nobody() {
+fn a_cluster_without_nodes_reports_no_missing_node() {
     let cluster = cluster::<&str>(&[]);
     assert!(reports(&cluster, &first(&cluster, &Wiring::new()), "no-links").is_empty());
 }

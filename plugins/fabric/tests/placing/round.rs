@@ -1,4 +1,4 @@
-//! Rounds as the host runs them, and what came of them.
+//! Rounds as the host runs them, and their results.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub(crate) fn cluster<S: AsRef<str>>(names: &[S]) -> Cluster {
     names.iter().fold(Cluster::new(), |cluster, name| cluster.node(name.as_ref(), []))
 }
 
-/// All that the answer says.
+/// The whole answer.
 pub(crate) fn show(cluster: &Cluster, outcome: &Outcome) -> String {
     cluster.show(&outcome.topology.clone().into())
 }
@@ -94,7 +94,7 @@ pub(crate) fn applied(id: &str, tier: u32, members: Members) -> AppliedGroup {
     AppliedGroup { id: Some(id), name, tier, tier_name: None, labels: Vec::new(), members: vec![members] }
 }
 
-/// What the host hands in after a restart: the groups of an answer as objects.
+/// The objects that the host passes after a restart: the groups of an answer.
 pub(crate) fn objects(topology: &Topology) -> Vec<AppliedGroup> {
     let tier = |group: &topoloom_sdk::Group| topology.levels[group.level as usize].tier;
     topology.groups.iter().map(|group| applied(&group.id, tier(group), group.members.clone())).collect()

@@ -1,4 +1,4 @@
-//! What a large fabric takes in the state that the host keeps.
+//! The size of the state of a large fabric.
 
 use crate::fabric::{EIGHT_RAILS, Shape};
 use crate::round::{cluster, first, round};

@@ -78,7 +78,7 @@ fn without_links_between_switches_there_is_one_tier_and_a_root_if_asked_for() {
     assert_eq!(groups(&cluster, &one), "tier 1 leaf-group | l1 |  | a1\n");
 }
 
-/// Somebody's login host hangs on a spine: by distance alone the spine would be a leaf.
+/// A login host on a spine: by distance alone the spine would be a leaf.
 #[test]
 fn a_declared_level_overrides_the_distance() {
     let cluster = cluster(&NAMES);
@@ -125,7 +125,7 @@ fn with_strangers(few: bool) -> crate::fabric::Fabric {
     fabric
 }
 
-/// By distance from every switch that bears any host there would be no core: the border leaf is next to it.
+/// By distance from every switch with any host there would be no core: the border leaf is next to it.
 #[test]
 fn a_border_leaf_on_the_cores_and_a_host_of_the_manager_on_each_spine_take_no_tier_away() {
     let cluster = cluster(&NAMES);
@@ -166,7 +166,7 @@ fn a_tier_to_which_no_cable_leads_any_more_is_held_and_found() {
         let outcome = round(&at(hours), &outgrown().wiring(), &Settings::default(), &memory);
         assert_eq!(upper(&groups(&at(hours), &outcome)), plain, "{hours} h");
         let lost = reports(&at(hours), &outcome, "lost-tier");
-        let start = "source | no cable leads to tier 2 any more: 2 groups stay as they were: s1, s3. Something";
+        let start = "source | no cable leads to tier 2 any more; 2 groups kept unchanged: s1, s3. Perhaps";
         assert!(lost.len() == 2 && lost[0].starts_with(start), "{lost:?}");
         memory = kept(&outcome);
     }
@@ -186,11 +186,11 @@ fn a_tier_to_which_no_cable_leads_any_more_is_held_and_found() {
     assert_eq!(reports(&at(901), &outcome, "lost-tier"), Vec::<String>::new());
 }
 
-/// What the key `levels` is read as.
+/// The parsed key `levels`.
 fn levels(json: &str) -> Vec<Declared> {
     let mut reader = Reader::new();
     let mut settings = Settings::default();
-    assert_eq!(settings.read(&mut reader, "levels", &Value::parse(json).unwrap()), Known::Yes);
+    assert_eq!(settings.read(&mut reader, "levels", &Value::parse(json).unwrap()), SharedKey::Yes);
     reader.finish().unwrap();
     settings.levels
 }
@@ -231,7 +231,7 @@ fn a_unit_directly_below_the_cores_is_in_the_one_tree_over_all() {
     assert_eq!(groups(&cluster, &first(&cluster, &joined.wiring())), plain);
 }
 
-/// Every switch of a dragonfly bears hosts, and cables alone do not show its groups.
+/// Every switch of a dragonfly has hosts, and cables alone do not show its groups.
 #[test]
 fn the_groups_of_a_dragonfly_are_those_that_the_operator_declares() {
     let mut fabric = drawn("a1: g1-r1\n a2: g1-r2\n b1: g2-r1\n b2: g2-r2");

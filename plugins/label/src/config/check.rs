@@ -27,7 +27,7 @@ pub(super) fn label_key(key: &str) -> Result<(), String> {
     if prefix_is_good && is_word(name, b"-_.") {
         Ok(())
     } else {
-        Err(format!("{key:?} is no label key: a name, or prefix/name, is expected"))
+        Err(format!("{key:?} is not a label key: expected a name, or prefix/name"))
     }
 }
 
@@ -52,7 +52,8 @@ fn is_word(text: &str, inside: &[u8]) -> bool {
 }
 
 pub(super) fn extract(pattern: &str) -> Result<Regex, String> {
-    let regex = Regex::new(pattern).map_err(|error| format!("{pattern:?} is no regular expression: {error}"))?;
+    let regex =
+        Regex::new(pattern).map_err(|error| format!("{pattern:?} is not a valid regular expression: {error}"))?;
     match regex.captures_len() - 1 {
         1 => Ok(regex),
         groups => Err(format!("{pattern:?} has {groups} capture groups, exactly one is expected")),

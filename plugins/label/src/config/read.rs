@@ -1,4 +1,4 @@
-//! From lenient JSON to a [`Config`], collecting problems and notes on the way.
+//! Reads lenient JSON into a [`Config`], and collects problems and notes.
 
 use super::check::{self, MAX_LEVELS, MAX_LONG_NAME};
 use super::{Config, DIFFERS, HOSTNAME, LEFT_OUT, Level, Mode, Note, Profile, Scope, Type};
@@ -26,7 +26,7 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
         notes: Vec::new(),
         left_out: Vec::new(),
     };
-    // These change what the lists mean, wherever they stand in the document.
+    // These keys change the meaning of the lists, so they are read first.
     let mut bad_types = None;
     for (key, value) in &entries {
         match lower(key).as_str() {
@@ -36,7 +36,7 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
             _ => {}
         }
     }
-    // Volcano leaves such a type out and goes on.
+    // Volcano leaves such a type out and serves the others.
     reader.bad_types = bad_types.unwrap_or(match config.mode {
         Mode::Volcano => BadTypes::LeaveOut,
         Mode::Paths => BadTypes::Refuse,
@@ -67,7 +67,7 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
         reader.preset(&path, &name, &mut config.types);
     }
     if !asked {
-        reader.problem("", format!("neither {TYPES} nor preset is there: nothing says which labels to read"));
+        reader.problem("", format!("{TYPES} or preset is required: it says which labels to read"));
     }
     if let Some((path, value)) = profiles {
         config.profiles = reader.profiles(path, value, &config.types);
@@ -81,12 +81,12 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
         reader.note("no-level", "no type has a level, so no node has a place".to_owned());
     }
     if config.types.is_empty() {
-        // There is no neighbour that goes on.
+        // No other type is left to serve.
         reader.problems.extend(reader.left_out.drain(..).flat_map(|left| left.problems));
     }
     for LeftOut { name, problems } in std::mem::take(&mut reader.left_out) {
         let said = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        reader.note(LEFT_OUT, format!("type {name:?} is left out, and what it has stays as it is: {said}"));
+        reader.note(LEFT_OUT, format!("type {name:?} is left out and its HyperNodes stay unchanged: {said}"));
         config.left_out.push(name);
     }
     config.notes = reader.notes;
@@ -96,18 +96,18 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
 struct Reader {
     problems: Vec<Problem>,
     notes: Vec<Note>,
-    /// The scope of levels that say nothing else.
+    /// The scope of levels without one of their own.
     scope: Scope,
     bad_types: BadTypes,
     left_out: Vec<LeftOut>,
 }
 
-/// What becomes of a type with a mistake.
+/// How a type with a mistake is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BadTypes {
     /// The whole configuration is refused.
     Refuse,
-    /// It is left out, and the others go on.
+    /// It is left out, and the others are served.
     LeaveOut,
 }
 
@@ -139,7 +139,7 @@ impl Reader {
     }
 
     fn unknown(&mut self, path: &str) {
-        self.note("unknown-key", format!("{path:?} means nothing here and is ignored"));
+        self.note("unknown-key", format!("{path:?} is not a known key and is ignored"));
     }
 
     fn mode(&mut self, path: &str, value: &Value) -> Mode {
@@ -186,7 +186,7 @@ impl Reader {
         }
     }
 
-    /// A string; other scalars become one as Volcano's reader makes it, and that is worth a note.
+    /// A string; another scalar becomes one as in Volcano's reader, with a note.
     fn text(&mut self, path: &str, value: &Value) -> Option<String> {
         let text = match value {
             Value::String(text) => return Some(text.clone()),
@@ -201,7 +201,7 @@ impl Reader {
         Some(text)
     }
 
-    /// A list of strings; a single one stands for a list of one.
+    /// A list of strings; a single one is a list of one.
     fn texts(&mut self, path: &str, value: &Value) -> Vec<(String, String)> {
         let list = match value {
             Value::Null => return Vec::new(),
@@ -241,7 +241,7 @@ impl Reader {
         }
     }
 
-    /// A type; one with a mistake refuses itself alone where the others are to go on.
+    /// A type; with `badTypes: leaveOut` a mistake refuses this type only.
     fn type_or_not(&mut self, mode: Mode, path: &str, name: &str, value: &Value, types: &mut Vec<Type>) {
         let (problems, notes, known) = (self.problems.len(), self.notes.len(), types.len());
         self.one_type(mode, path, name, value, types);
@@ -257,7 +257,7 @@ impl Reader {
             self.problem(path, message);
         }
         if types.iter().any(|known| known.name == name) {
-            self.problem(path, format!("the type {name:?} is there twice"));
+            self.problem(path, format!("the type {name:?} is given twice"));
         }
         let items: Vec<(String, &Value)> = match value {
             Value::Null => Vec::new(),
@@ -354,7 +354,7 @@ impl Reader {
     fn tier_name(&mut self, path: &str, value: &Value) -> String {
         let name = self.text(path, value).unwrap_or_default();
         if name.trim().is_empty() || name.len() > MAX_LONG_NAME {
-            self.problem(path, format!("a name of a tier has 1 to {MAX_LONG_NAME} bytes"));
+            self.problem(path, format!("a tier name must have 1 to {MAX_LONG_NAME} bytes"));
         }
         name
     }
@@ -364,7 +364,7 @@ impl Reader {
             return self.problem(path, format!("there is no preset {name:?}; there are {}", presets::names()));
         };
         if types.iter().any(|known| known.name == name) {
-            return self.problem(path, format!("the type {name:?} is there twice"));
+            return self.problem(path, format!("the type {name:?} is given twice"));
         }
         let level = |key: &&str| Level {
             keys: vec![(*key).to_owned()],
@@ -436,12 +436,13 @@ impl Reader {
             if let Err(message) = check::label_key(key) {
                 self.problem(&path, message);
             }
+            // Without a text there is a problem already, so the empty value is never used.
             (key.clone(), self.text(&path, value).unwrap_or_default())
         });
         Some(pairs.collect())
     }
 
-    /// `compat: volcano` means Volcano's result, so nothing that Volcano does not know can be asked for.
+    /// `compat: volcano` means Volcano's result, so keys that Volcano does not know are refused.
     fn only_volcano(&mut self, config: &Config) {
         let extended = config.types.iter().flat_map(|kind| &kind.levels).any(|level| {
             level.keys.len() > 1 || level.name != level.key() || level.extract.is_some() || level.scope == Scope::Global
@@ -456,7 +457,7 @@ impl Reader {
         }
     }
 
-    /// Two types that share a label have trees of their own here, and one mixed tree there.
+    /// Notes types that share a label: each has a tree of its own here, and in Volcano they have one mixed tree.
     fn shared_keys(&mut self, types: &[Type]) {
         for (index, kind) in types.iter().enumerate() {
             let earlier = types.get(..index).unwrap_or_default();

@@ -42,9 +42,9 @@ fn surprises_are_noted() {
         notes(r#"{"networkTopologyTypes": {"a": [{"nodeLabel": true, "color": 1}]}, "interval": 3}"#),
         [
             "coerced networkTopologyTypes.a[0].nodeLabel is a boolean: read as \"1\"; put it in quotes",
-            "unknown-key \"networkTopologyTypes.a[0].color\" means nothing here and is ignored",
+            "unknown-key \"networkTopologyTypes.a[0].color\" is not a known key and is ignored",
             "differs-from-volcano type \"a\": the last label \"1\" is tier 1 here, Volcano would drop it",
-            "unknown-key \"interval\" means nothing here and is ignored",
+            "unknown-key \"interval\" is not a known key and is ignored",
         ]
     );
     let shared = r#"{"networkTopologyTypes": {"a": [{"nodeLabel": "x"}, {"nodeLabel": "kubernetes.io/hostname"}],
@@ -70,13 +70,13 @@ fn every_mistake_is_reported_at_once_with_its_place() {
         "preset": ["aws", "moon"],
         "compat": "slurm",
         "collapse": 3,
-        "profiles": [{"type": "nobody"}, {"nodeSelector": {"!": "x"}}]
+        "profiles": [{"type": "absent"}, {"nodeSelector": {"!": "x"}}]
     }"#;
     assert_eq!(
         problems(text),
         [
             r#"compat: "slurm" where "volcano" or nothing is allowed"#,
-            r#"networkTopologyTypes.gpu[1].nodeLabel: "not a key" is no label key: a name, or prefix/name, is expected"#,
+            r#"networkTopologyTypes.gpu[1].nodeLabel: "not a key" is not a label key: expected a name, or prefix/name"#,
             r#"networkTopologyTypes.gpu[2]: the label "ex.io/a" is in this list already"#,
             r#"networkTopologyTypes.gpu[3]: "plain" where {nodeLabel: …} is expected"#,
             r#"networkTopologyTypes.gpu[4]: nodeLabel is missing"#,
@@ -84,8 +84,8 @@ fn every_mistake_is_reported_at_once_with_its_place() {
             r#"networkTopologyTypes.text: a string where a list of {nodeLabel: …} is expected"#,
             r#"collapse: 3 where true or false is expected"#,
             r#"preset[1]: there is no preset "moon"; there are aws, aws-ultraserver, gke, oci, coreweave, coreweave-nvl, nebius, nebius-nvl, alibaba, topograph, topograph-nvl, topograph-old, nvlink, ascend-a2, ascend-a3, zones"#,
-            r#"profiles[0].type: there is no type "nobody""#,
-            r#"profiles[1].nodeSelector.!: "!" is no label key: a name, or prefix/name, is expected"#,
+            r#"profiles[0].type: there is no type "absent""#,
+            r#"profiles[1].nodeSelector.!: "!" is not a label key: expected a name, or prefix/name"#,
             r#"profiles[1]: type is missing"#,
         ]
     );
@@ -94,10 +94,7 @@ fn every_mistake_is_reported_at_once_with_its_place() {
 #[test]
 fn a_document_that_names_no_label_is_refused() {
     for text in ["{}", r#"{"networkTopologyType": {}}"#, "null"] {
-        assert_eq!(
-            problems(text),
-            ["neither networkTopologyTypes nor preset is there: nothing says which labels to read"]
-        );
+        assert_eq!(problems(text), ["networkTopologyTypes or preset is required: it says which labels to read"]);
     }
     assert_eq!(problems("[]"), ["a list where a mapping is expected"]);
     assert!(problems("{")[0].contains("EOF"));
@@ -123,7 +120,7 @@ fn presets_are_types_of_their_name() {
     assert_eq!(types(r#"{"presets": ["gke", "nvlink"]}"#).matches(';').count(), 1);
     assert_eq!(
         problems(r#"{"preset": "gke", "networkTopologyTypes": {"gke": []}}"#),
-        [r#"preset: the type "gke" is there twice"#]
+        [r#"preset: the type "gke" is given twice"#]
     );
 }
 
@@ -135,7 +132,7 @@ fn an_extraction_has_one_group() {
     assert_eq!(types(&text(r"^([^.]+)[.]")), "a: x");
     let path = "networkTopologyTypes.a[0].extract";
     assert_eq!(problems(&text("x")), [format!("{path}: \"x\" has 0 capture groups, exactly one is expected")]);
-    assert!(problems(&text("("))[0].contains("is no regular expression"));
+    assert!(problems(&text("("))[0].contains("is not a valid regular expression"));
 }
 
 #[test]
@@ -148,7 +145,7 @@ fn where_volcano_is_asked_for_a_bad_type_refuses_itself_alone() {
         ("a-name-that-is-too-long", list(&["x", "y"]), "the type name has 23 bytes"),
         ("b", list(&["x", "x", "y"]), "is in this list already"),
         ("b", list(&["x", "y", "y"]), "is in this list already"),
-        ("b", list(&["x", "no key", "y"]), "is no label key"),
+        ("b", list(&["x", "no key", "y"]), "is not a label key"),
         ("b", list(&levels), "levels, at most 16 are allowed"),
         ("b", "\"x\"".to_owned(), "a string where a list of {nodeLabel: …} is expected"),
         ("b", "[\"x\"]".to_owned(), "\"x\" where {nodeLabel: …} is expected"),

@@ -65,9 +65,9 @@ fn one_value_under_two_outer_domains_is_two_domains() {
             "tier 1 ex.io/rack | Trn2/1/y/8 | ex.io/rack=8 | d found",
             "tier 2 ex.io/spine | Trn2/2/x | ex.io/spine=x | [Trn2/1/x/7]",
             "tier 2 ex.io/spine | Trn2/2/y | ex.io/spine=y | [Trn2/1/y/7 Trn2/1/y/8]",
-            "! ambiguous-path | lost | type \"Trn2\": these nodes lack an outer label, and their \"ex.io/rack\" stands under \
+            "! ambiguous-path | lost | type \"Trn2\": these nodes lack an outer label, and their \"ex.io/rack\" is under \
              several outer domains: not placed",
-            "! differs-from-volcano | source | type \"Trn2\": 1 values of \"ex.io/rack\", \"7\" among them, stand under more \
+            "! differs-from-volcano | source | type \"Trn2\": 1 values of \"ex.io/rack\", \"7\" among them, are under more \
              than one outer domain and are separate domains; Volcano would give each two parents",
         ],
     );
@@ -105,10 +105,10 @@ fn an_outer_value_that_fits_decides_between_several_paths() {
             "tier 2 spine | t/2/z2/s | spine=s | [t/1/z2/s/q]",
             "tier 3 zone | t/3/z1 | zone=z1 | [t/2/z1/s]",
             "tier 3 zone | t/3/z2 | zone=z2 | [t/2/z2/s]",
-            "! differs-from-volcano | source | type \"t\": 1 values of \"spine\", \"s\" among them, stand under more than one \
+            "! differs-from-volcano | source | type \"t\": 1 values of \"spine\", \"s\" among them, are under more than one \
              outer domain and are separate domains; Volcano would give each two parents",
-            "! useless-level | source | type \"t\": every domain of \"spine\" has one member: the level tells nothing",
-            "! useless-level | source | type \"t\": every domain of \"zone\" has one member: the level tells nothing",
+            "! useless-level | source | type \"t\": every domain of \"spine\" has one member: the level adds no information",
+            "! useless-level | source | type \"t\": every domain of \"zone\" has one member: the level adds no information",
         ],
     );
 }
@@ -161,9 +161,9 @@ fn a_global_value_follows_most_of_its_nodes() {
             "tier 1 leaf | t/1/=m | leaf=m | d",
             "tier 2 pod | t/2/=odd | spine=odd | [t/1/=m]",
             "tier 2 pod | t/2/=s | spine=s | [t/1/=l]",
-            "! minority | c | type \"t\": most nodes with the same \"leaf\" stand under another outer domain than these, which \
+            "! minority | c | type \"t\": most nodes with the same \"leaf\" are under another outer domain than these nodes, which \
              follow",
-            "! useless-level | source | type \"t\": every domain of \"spine\" has one member: the level tells nothing",
+            "! useless-level | source | type \"t\": every domain of \"spine\" has one member: the level adds no information",
         ],
     );
 }

@@ -3,7 +3,7 @@
 use crate::document::{Author, Entry, Rules, Sheet, Speaker};
 use topoloom_sdk::{Column, Packed};
 
-/// The entries of all nodes that have one. A node whose entry cannot be used is reported, and has none.
+/// The entries of all nodes that have one. A node with an unusable entry is reported and counts as one without.
 pub(crate) fn annotations(column: &Column, names: &Packed, rules: &Rules) -> Sheet {
     let mut sheet = Sheet::default();
     sheet.by = Author::Nodes;

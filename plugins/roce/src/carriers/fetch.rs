@@ -11,18 +11,18 @@ pub(crate) const FABRIC: &str = "fabric";
 pub(crate) const DOCUMENT: &str = "document";
 /// The path of the service.
 pub(crate) const PATH: &str = "/v1/fabric";
-/// Nodes that a page is asked to hold: about a megabyte, and far below the requests that a call has.
+/// Nodes per page: about a megabyte, and far fewer pages than the requests that a call may send.
 const LIMIT: u32 = 1000;
-/// Pages of one document. With the times that it may be started over it stays below the host's 1000 requests.
+/// Pages of one document. With all restarts this stays below the host's 1000 requests.
 const MAX_PAGES: u32 = 240;
-/// A document that changes while it is read is started over so often.
+/// How often a document is read again from its beginning, because it changed while it was read.
 const RESTARTS: u32 = 3;
 /// The longest pause that a service may ask for, in milliseconds.
 const LONGEST_PAUSE: u64 = 5 * 60 * 1000;
-/// A version is kept from round to round; a longer one is not worth it.
+/// The longest version that is kept from round to round.
 const MAX_ETAG: usize = 1024;
 
-/// What the service has now. `None`: what it had before, when it had the known version.
+/// The document of the service. `None`: it still has the known version.
 pub(crate) fn service(
     http: Http<'_>,
     rules: &Rules,
@@ -39,7 +39,7 @@ pub(crate) fn service(
     Err(Failure::upstream(format!("{name}: the generation changed between pages in {} attempts", RESTARTS + 1)))
 }
 
-/// What the key of the ConfigMap holds now. `None`: what it held before, when it had the known version.
+/// The document in the key of the ConfigMap. `None`: it still has the known version.
 pub(crate) fn config_map(
     http: Http<'_>,
     rules: &Rules,
@@ -56,11 +56,11 @@ pub(crate) fn config_map(
     document.checked(name).map(Some)
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 enum Read {
     Unchanged,
     Document(Box<Document>),
-    /// Pages of two generations.
+    /// The pages are of two generations.
     Changed,
 }
 
@@ -94,7 +94,7 @@ fn whole(http: Http<'_>, rules: &Rules, known: Option<&str>, name: &str) -> Resu
     Err(Failure::upstream(format!("{name}: more than {MAX_PAGES} pages of {LIMIT} nodes")))
 }
 
-/// One request. `None`: what is known is what there is.
+/// One request. `None`: the known version is the current one.
 fn get(
     http: Http<'_>,
     endpoint: &str,
@@ -113,7 +113,7 @@ fn get(
         300..=399 if response.header("location").is_some_and(|target| is_login(&target)) => {
             let target = response.header("location").unwrap_or_default();
             Err(Failure::Unauthorized(format!(
-                "{what}: status {}: sent to the login page {target:?}",
+                "{what}: status {}: redirected to the login page {target:?}",
                 response.status()
             )))
         }
@@ -123,11 +123,11 @@ fn get(
             Err(Failure::Unauthorized(format!("{what}: status {status}: {words}")))
         }
         404 if endpoint == FABRIC => Err(Failure::upstream(format!(
-            "{what}: status 404: nobody serves the document there; endpoint is the URL before {PATH}"
+            "{what}: status 404: no document at this URL; endpoint must be the URL before {PATH}"
         ))),
         _ => match response.success() {
             Err(failure) => Err(explained(failure, what)),
-            Ok(_) => Err(Failure::upstream(format!("{what}: an answer that is none"))),
+            Ok(_) => Err(Failure::upstream(format!("{what}: not a usable answer"))),
         },
     }
 }
@@ -136,9 +136,9 @@ fn get(
 fn refused(status: u16, credential: Credential) -> &'static str {
     match (status, credential) {
         (403, Credential::None) => "a request without credential may not read this; name a Secret under `credentials`",
-        (403, _) => "whoever the credential stands for may not read this; give it the right to",
+        (403, _) => "the user of the credential may not read this; grant that right",
         (_, Credential::None) => {
-            "no credential is given and the service asks for one; name a Secret under `credentials`"
+            "the service asks for a credential and none is configured; name a Secret under `credentials`"
         }
         (_, Credential::Token | Credential::Bearer) => {
             "the token is refused: it may be revoked or expired; put a new one into the Secret"
@@ -156,7 +156,7 @@ fn body(response: Response, rules: &Rules, sheet: &mut Sheet, what: &str) -> Res
     })
 }
 
-/// The failure with the place it speaks of; a pause is no longer than we allow.
+/// The failure with the place that it is about; its pause has our limit.
 fn explained(failure: Failure, what: &str) -> Failure {
     match failure {
         Failure::Unauthorized(why) => Failure::Unauthorized(format!("{what}: {why}")),
@@ -177,7 +177,7 @@ fn etag(response: &Response) -> Option<String> {
     response.header("etag").filter(|etag| !etag.is_empty() && etag.len() <= MAX_ETAG)
 }
 
-/// A cursor as it stands in a query.
+/// A cursor, encoded for a query.
 fn encoded(cursor: &str) -> String {
     let mut text = String::with_capacity(cursor.len());
     for byte in cursor.bytes() {

@@ -17,13 +17,13 @@ pub(super) fn url(text: &str) -> Result<String, String> {
         |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'\\'));
     match host {
         _ if url.len() > MAX_URL => Err(format!("a URL of {} bytes, at most {MAX_URL} are allowed", url.len())),
-        None => Err("a URL begins with https:// or http://".to_owned()),
+        None => Err("a URL must begin with https:// or http://".to_owned()),
         Some("") => Err("a URL needs a host".to_owned()),
         Some(_) if url.contains('@') => {
-            Err("a URL must not hold a user or a password; name a Secret under credentials of the entry".to_owned())
+            Err("a URL must not contain a user or a password; name a Secret under credentials of the entry".to_owned())
         }
-        Some(_) if url.contains(['?', '#']) => Err("a base URL has no query and no fragment".to_owned()),
-        Some(_) if !plain(&url) => Err("a URL has printable characters of ASCII only".to_owned()),
+        Some(_) if url.contains(['?', '#']) => Err("a base URL must not have a query or a fragment".to_owned()),
+        Some(_) if !plain(&url) => Err("a URL must contain printable ASCII characters only".to_owned()),
         Some(_) => Ok(url),
     }
 }
@@ -34,7 +34,7 @@ pub(super) fn annotation(key: &str) -> Result<(), String> {
     if prefix.is_none_or(is_object_name) && is_word(name) {
         Ok(())
     } else {
-        Err(format!("{key:?} is no key of an annotation: a name, or prefix/name, is expected"))
+        Err(format!("{key:?} is not an annotation key: expected a name, or prefix/name"))
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn object_name(name: &str) -> Result<(), String> {
     if is_object_name(name) {
         Ok(())
     } else {
-        Err(format!("{name:?} is no name of an object: lower-case letters, digits, - and . are allowed"))
+        Err(format!("{name:?} is not an object name: lower-case letters, digits, - and . are allowed"))
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn namespace(name: &str) -> Result<(), String> {
     if is_object_name(name) && name.len() <= MAX_NAME && !name.contains('.') {
         Ok(())
     } else {
-        Err(format!("{name:?} is no name of a namespace: lower-case letters, digits and - are allowed"))
+        Err(format!("{name:?} is not a namespace name: lower-case letters, digits and - are allowed"))
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn data_key(key: &str) -> Result<(), String> {
     if !key.is_empty() && key.len() <= MAX_LONG_NAME && key.bytes().all(is_plain) && key != "." && key != ".." {
         Ok(())
     } else {
-        Err(format!("{key:?} is no key of a ConfigMap: letters, digits, -, _ and . are allowed"))
+        Err(format!("{key:?} is not a ConfigMap key: letters, digits, -, _ and . are allowed"))
     }
 }
 

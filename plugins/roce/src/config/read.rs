@@ -1,24 +1,24 @@
-//! From lenient JSON to a [`Config`], collecting problems and notes on the way.
+//! Reads lenient JSON into a [`Config`], and collects problems and notes.
 
 use super::{ANNOTATION, Config, Identity, KEY, place};
 use crate::document::{Role, Rules};
 use crate::lldp::Protocols;
 use regex_lite::Regex;
 use std::time::Duration;
-use topoloom_fabric::{Known, Reader, Settings};
+use topoloom_fabric::{Reader, Settings, SharedKey};
 use topoloom_sdk::json::Value;
 use topoloom_sdk::{ConfigMapKey, Problem, Tls};
 
-/// Interfaces that are no cables: the machine's own, and those of virtual bridges, containers and representors.
+/// Interfaces without a cable: loopback, and those of virtual bridges, containers and representors.
 const VIRTUAL: [&str; 2] = [
     r"^(lo|bond\d*|team\d*|br\d*|br-.*|docker.*|cni.*|veth.*|cali.*|cilium.*|lxc.*|virbr.*|vxlan.*|flannel.*|kube-.*|tun\d*|tap.*|dummy\d*|ovs-.*)$",
     r"^pf\d+(hpf|(vf|sf)\d+)$",
 ];
 /// Members of one high-availability pair, and some more.
 const MAX_ENDPOINTS: usize = 8;
-/// Below a minute nothing that a collector writes would ever be fresh.
+/// Below a minute no entry of a collector would ever be fresh.
 const SHORTEST_AGE: Duration = Duration::from_secs(60);
-/// Beyond a year an age says nothing.
+/// A limit beyond a year has no effect.
 const LONGEST_AGE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Where documents come from.
@@ -121,10 +121,13 @@ impl Reading {
             "compat" if is_empty(value) => {}
             "compat" => {
                 let shown = self.reader.show(value);
-                self.reader.problem(key, format!("{shown}: Volcano never had a RoCE discoverer to be compatible with"));
+                self.reader.problem(
+                    key,
+                    format!("{shown}: Volcano has no RoCE discoverer, so there is nothing to be compatible with"),
+                );
             }
             _ => {
-                if self.settings.read(&mut self.reader, key, value) == Known::No {
+                if self.settings.read(&mut self.reader, key, value) == SharedKey::No {
                     self.reader.unknown(key);
                 }
             }
@@ -144,7 +147,7 @@ impl Reading {
                 }
             };
             if carriers.contains(&carrier) {
-                self.reader.problem(&path, format!("{word:?} is there twice"));
+                self.reader.problem(&path, format!("{word:?} is given twice"));
             } else {
                 carriers.push(carrier);
             }
@@ -154,14 +157,15 @@ impl Reading {
 
     fn endpoints(&mut self, path: &str, value: &Value) {
         if self.says_endpoint {
-            self.reader.problem(path, "endpoint and endpoints mean the same: one of them is enough".to_owned());
+            self.reader.problem(path, "endpoint and endpoints are the same setting: use one of them".to_owned());
         }
         self.says_endpoint = true;
         for (path, text) in self.reader.texts(path, value) {
             match place::url(&text) {
                 Ok(url) => {
                     if url.starts_with("http://") {
-                        self.reader.note("no-tls", format!("{path} is http: nobody checks who answers"));
+                        self.reader
+                            .note("no-tls", format!("{path} is http: the server that answers is not authenticated"));
                     }
                     self.endpoints.push(url);
                 }
@@ -238,13 +242,13 @@ impl Reading {
     fn ca_bundle(&mut self, path: &str, value: &Value) -> Option<String> {
         let text = self.reader.text(path, value)?;
         if !text.contains("-----BEGIN CERTIFICATE-----") {
-            self.reader.problem(path, "certificates in PEM are expected, and there is none".to_owned());
+            self.reader.problem(path, "expected certificates in PEM, found none".to_owned());
             return None;
         }
         Some(text)
     }
 
-    /// A string that follows a rule; the empty one says nothing.
+    /// A string that follows a rule; the empty one is none.
     fn checked(&mut self, path: &str, value: &Value, rule: fn(&str) -> Result<(), String>) -> Option<String> {
         let text = self.reader.text(path, value)?;
         match rule(&text) {
@@ -270,7 +274,7 @@ impl Reading {
     }
 
     fn finish(mut self) -> Result<Config, Vec<Problem>> {
-        // Without a word on carriers, those are on that the document configures, and the annotation if there is none.
+        // Without the key `carriers`, those carriers are on that the configuration has keys for, else the annotation.
         let asked = self.says_endpoint || self.config_map.is_some();
         let implied = [
             (Carrier::Http, self.says_endpoint),
@@ -297,9 +301,10 @@ impl Reading {
             (Carrier::ConfigMap, "configMap", self.config_map.is_some()),
         ] {
             if says && !is_on(carrier) {
-                self.reader.note("unused-key", format!("{key} is there, but its carrier is not on"));
+                self.reader.note("unused-key", format!("{key} is set, but its carrier is off"));
             }
         }
+        // Both patterns are constants, and a test matches names with each of them.
         let exclude = self.exclude.unwrap_or_else(|| VIRTUAL.iter().filter_map(|text| Regex::new(text).ok()).collect());
         let annotation = self.annotation.unwrap_or_else(|| ANNOTATION.to_owned());
         self.settings.notes = self.reader.finish()?;

@@ -90,13 +90,13 @@ fn surprises_are_noted() {
 #[test]
 fn a_name_on_a_certificate_is_a_host_name_or_an_address() {
     assert_eq!(good(r#"{"endpoint": "a", "serverName": "10.0.0.1"}"#).tls.server_name.as_deref(), Some("10.0.0.1"));
-    let told = problems(r#"{"endpoint": "a", "serverName": "foo bar", "guidAnnotation": "a b"}"#);
-    assert!(told[0].starts_with("serverName: \"foo bar\" is no host name and no IP address"), "{told:?}");
-    assert!(told[1].starts_with("guidAnnotation: \"a b\" is no key of an annotation"), "{told:?}");
+    let shown = problems(r#"{"endpoint": "a", "serverName": "foo bar", "guidAnnotation": "a b"}"#);
+    assert!(shown[0].starts_with("serverName: \"foo bar\" is neither a host name nor an IP address"), "{shown:?}");
+    assert!(shown[1].starts_with("guidAnnotation: \"a b\" is not an annotation key"), "{shown:?}");
 }
 
 #[test]
-fn every_mistake_is_told_at_once_with_its_place() {
+fn every_mistake_is_reported_at_once_with_its_place() {
     let problems = problems(
         r#"{"carriers": ["gnmi", "http", "http", "configMap"], "endpoints": ["ftp://a", "https://u:p@b", "c?d", ""],
             "annotation": "a/b/c", "configMap": {"namespace": "a.b", "key": "a/b"},
@@ -145,7 +145,7 @@ fn a_carrier_needs_its_place() {
 }
 
 #[test]
-fn interfaces_that_are_no_cables_are_left_out_unless_somebody_says_which() {
+fn interfaces_that_are_no_cables_are_left_out_by_default() {
     let excluded = |config: &Config, name: &str| config.rules.exclude.iter().any(|regex| regex.is_match(name));
     let config = good("{}");
     for name in ["lo", "bond0", "br0", "docker0", "veth1a2b", "pf0hpf", "pf0vf12", "cilium_host"] {

@@ -12,12 +12,12 @@ const MAX_CURSOR: usize = 2048;
 /// A generation is compared, nothing else.
 const MAX_GENERATION: usize = 1024;
 
-/// What stands around the lists.
+/// The fields of a body beside its lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Page {
     /// The version of the whole document.
     pub(crate) generation: Option<String>,
-    /// Whether what the document does not mention is gone.
+    /// Whether nodes that the document does not mention are gone.
     pub(crate) complete: bool,
     /// Where the next page begins.
     pub(crate) next: Option<String>,
@@ -27,13 +27,13 @@ pub(crate) struct Page {
 ///
 /// # Errors
 ///
-/// What is wrong with the body as a whole: use nothing of it.
+/// The mistake of the body as a whole: nothing of it may be used.
 pub(crate) fn page(reader: impl Read, rules: &Rules, sheet: &mut Sheet) -> Result<Page, String> {
     let mut elements = Elements::several(reader, &[NODES, SWITCHES]);
     let mut index = 0_usize;
     let mut is_nodes = true;
     while let Some(text) = elements.next().map_err(|error| error.to_string())? {
-        // The buffer is lent, so the key is asked for after it was read.
+        // The text borrows the reader, so it is copied before the key is read.
         let text = text.to_vec();
         let in_nodes = elements.key() == NODES;
         if in_nodes != is_nodes {
@@ -47,7 +47,7 @@ pub(crate) fn page(reader: impl Read, rules: &Rules, sheet: &mut Sheet) -> Resul
         index += 1;
     }
     if elements.envelope().is_empty() {
-        return Err("a list where the document topoloom.fabric/v1, an object, is expected".to_owned());
+        return Err("found a list where the document topoloom.fabric/v1, an object, is expected".to_owned());
     }
     let around = around(elements.envelope())?;
     if !elements.found_key(NODES) {
@@ -79,7 +79,7 @@ fn switch(text: &[u8], index: usize, sheet: &mut Sheet) -> Result<(), String> {
     }
 }
 
-/// The name of an element that is broken elsewhere.
+/// The name of an element with a mistake elsewhere.
 fn name_of(text: &[u8], key: &str) -> Option<String> {
     let Value::Object(fields) = Value::parse(std::str::from_utf8(text).ok()?).ok()? else { return None };
     fields.into_iter().find_map(|(name, value)| match value {
@@ -91,16 +91,16 @@ fn name_of(text: &[u8], key: &str) -> Option<String> {
 }
 
 fn around(text: &[u8]) -> Result<Page, String> {
-    let text = std::str::from_utf8(text).map_err(|error| format!("the body is no UTF-8: {error}"))?;
+    let text = std::str::from_utf8(text).map_err(|error| format!("the body is not UTF-8: {error}"))?;
     let value =
         Value::parse(text).map_err(|problems| problems.first().map_or_else(String::new, ToString::to_string))?;
-    let Value::Object(fields) = value else { return Err("the body is no JSON object".to_owned()) };
+    let Value::Object(fields) = value else { return Err("the body is not a JSON object".to_owned()) };
     let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
     for key in [NODES, SWITCHES] {
-        // A list that was read stands here as null. What is left is a second one, or no list at all.
+        // A list that was read is null here. Anything else is a second list, or no list.
         if let Some((_, value)) = fields.iter().find(|(name, value)| name == key && *value != Value::Null) {
             let what = if matches!(value, Value::Array(_)) {
-                "is there twice".to_owned()
+                "is given twice".to_owned()
             } else {
                 format!("is {}, a list is expected", value.kind())
             };

@@ -3,26 +3,26 @@
 use super::left_out::{LeftOut, Unused};
 use super::{MAX_ENTRY, MAX_LINKS, Role, Rules, SCHEMA, State};
 use crate::chassis::{self, Seen};
-use crate::lldp::{self, Duty, Heard};
+use crate::lldp::{self, Duty, Peer};
 use crate::time;
 use std::collections::BTreeMap;
 use topoloom_sdk::json::Value;
 
-/// Interfaces that an entry may call up.
+/// Names in `upInterfaces` of one entry.
 const MAX_INTERFACES: usize = 256;
 
-/// What a node says about its cables, after the rules.
+/// The entry of a node, after the rules of the configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
-    /// The node it speaks about, where it says so.
+    /// The node that it describes, where it names one.
     pub(crate) node: Option<String>,
-    /// When, in milliseconds since 1970.
+    /// When it was observed, in milliseconds since 1970.
     pub(crate) observed: u64,
     /// The cables that count.
     pub(crate) links: Vec<Link>,
-    /// What was dropped or looks odd: code and sentence, each code once.
+    /// Notes on what was dropped or looks wrong: code and sentence, each code once.
     pub(crate) notes: Vec<(&'static str, String)>,
-    /// Links that the configuration leaves out.
+    /// Links that the configuration excludes.
     pub(crate) left_out: LeftOut,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Link {
     pub(crate) state: State,
 }
 
-/// Who speaks.
+/// The author of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Speaker<'a> {
     /// A node about itself: the entry must name no other, and must carry the schema.
@@ -54,11 +54,11 @@ impl Entry {
         if text.len() > MAX_ENTRY {
             return Err(format!("the entry has {} bytes, at most {MAX_ENTRY} are allowed", text.len()));
         }
-        let text = std::str::from_utf8(text).map_err(|error| format!("the entry is no UTF-8: {error}"))?;
+        let text = std::str::from_utf8(text).map_err(|error| format!("the entry is not UTF-8: {error}"))?;
         let Value::Object(fields) =
             Value::parse(text).map_err(|problems| problems.first().map_or_else(String::new, ToString::to_string))?
         else {
-            return Err("the entry is no JSON object".to_owned());
+            return Err("the entry is not a JSON object".to_owned());
         };
         let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
         let node = match field("node") {
@@ -69,7 +69,7 @@ impl Entry {
         schema(field("schema"), speaker)?;
         match (speaker, node.as_deref()) {
             (Speaker::Node(own), Some(other)) if own != other => {
-                return Err(format!("node is {other:?}: a node speaks about itself alone"));
+                return Err(format!("node is {other:?}: an annotation must describe its own node"));
             }
             (Speaker::Document, None | Some("")) => return Err("node is missing".to_owned()),
             _ => {}
@@ -81,11 +81,11 @@ impl Entry {
             Some(other) => return Err(format!("observedAt is {}, a time in a string is expected", other.kind())),
             None => return Err("observedAt is missing".to_owned()),
         };
-        let mut cables = Cables { rules, heard: Vec::new(), notes: BTreeMap::new(), unused: Unused::default() };
+        let mut cables = Cables { rules, peers: Vec::new(), notes: BTreeMap::new(), unused: Unused::default() };
         match (field("links"), field("lldpcli")) {
             (Some(links), _) => cables.links(links)?,
             (None, Some(output)) => cables.lldpcli(output)?,
-            (None, None) => return Err("neither links nor lldpcli is there".to_owned()),
+            (None, None) => return Err("links or lldpcli is required".to_owned()),
         }
         cables.silent(field("upInterfaces"))?;
         let left_out = cables.unused.count;
@@ -105,10 +105,10 @@ fn schema(value: Option<&Value>, speaker: Speaker<'_>) -> Result<(), String> {
     }
 }
 
-/// What is known of each interface while an entry is read.
+/// The interfaces of an entry, while it is read.
 struct Cables<'a> {
     rules: &'a Rules,
-    heard: Vec<(String, State, Heard)>,
+    peers: Vec<(String, State, Peer)>,
     notes: BTreeMap<&'static str, Vec<String>>,
     unused: Unused,
 }
@@ -142,7 +142,7 @@ impl Cables<'_> {
         Ok(())
     }
 
-    /// One link. An error costs it alone.
+    /// One link. An error costs that link only.
     fn link(&mut self, link: &Value) -> Result<(), String> {
         let Value::Object(fields) = link else { return Err(format!("{} where a link is expected", link.kind())) };
         let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
@@ -187,7 +187,7 @@ impl Cables<'_> {
             Some(other) => return Err(format!("switch is {}, a mapping is expected", other.kind())),
         };
         let port = text_of("port", field("port"))?.unwrap_or_default().to_owned();
-        self.heard.push((interface.to_owned(), state, Heard::Switch { switch, port }));
+        self.peers.push((interface.to_owned(), state, Peer::Switch { switch, port }));
         Ok(())
     }
 
@@ -215,20 +215,20 @@ impl Cables<'_> {
                 self.note("bad-link", by_name(&neighbour.interface, fault));
             }
         }
-        for (interface, heard) in lldp::decide(neighbours, self.rules.protocols) {
+        for (interface, peer) in lldp::decide(neighbours, self.rules.protocols) {
             chassis::text("the name of an interface", &interface)?;
-            self.heard.push((interface, State::Up, heard));
+            self.peers.push((interface, State::Up, peer));
         }
-        if self.heard.len() > MAX_LINKS {
-            return Err(format!("{} interfaces with neighbours, at most {MAX_LINKS} are allowed", self.heard.len()));
+        if self.peers.len() > MAX_LINKS {
+            return Err(format!("{} interfaces with neighbours, at most {MAX_LINKS} are allowed", self.peers.len()));
         }
         if is_empty {
-            self.note("no-neighbour", "no interface hears anybody".to_owned());
+            self.note("no-neighbour", "no interface has a neighbour".to_owned());
         }
         Ok(())
     }
 
-    /// Interfaces that are up and hear nobody: firmware that keeps LLDP for itself, or a switch that does not send it.
+    /// Interfaces that are up without a neighbour: the firmware keeps LLDP for itself, or the switch does not send it.
     fn silent(&mut self, interfaces: Option<&Value>) -> Result<(), String> {
         let interfaces = match interfaces {
             None | Some(Value::Null) => return Ok(()),
@@ -245,7 +245,7 @@ impl Cables<'_> {
                 return Err(format!("upInterfaces holds {}, names are expected", interface.kind()));
             };
             let name = chassis::text("a name in upInterfaces", name)?;
-            if self.rules.takes_interface(name) && !self.heard.iter().any(|(known, ..)| known == name) {
+            if self.rules.takes_interface(name) && !self.peers.iter().any(|(known, ..)| known == name) {
                 silent.push(name.to_owned());
             }
         }
@@ -255,15 +255,15 @@ impl Cables<'_> {
         Ok(())
     }
 
-    /// Cables that count, and one note per code. An interface that names two switches counts for neither.
+    /// The cables that count, and one note per code. An interface with two switches has no cable that counts.
     fn finish(mut self) -> (Vec<Link>, Vec<(&'static str, String)>) {
-        let mut interfaces: BTreeMap<String, Vec<(State, Heard)>> = BTreeMap::new();
-        for (interface, state, heard) in std::mem::take(&mut self.heard) {
-            interfaces.entry(interface).or_default().push((state, heard));
+        let mut interfaces: BTreeMap<String, Vec<(State, Peer)>> = BTreeMap::new();
+        for (interface, state, peer) in std::mem::take(&mut self.peers) {
+            interfaces.entry(interface).or_default().push((state, peer));
         }
         let mut links = Vec::new();
-        for (interface, heard) in interfaces {
-            let mut switches: Vec<&Seen> = heard.iter().filter_map(|(_, heard)| heard.switch()).collect();
+        for (interface, peers) in interfaces {
+            let mut switches: Vec<&Seen> = peers.iter().filter_map(|(_, peer)| peer.switch()).collect();
             switches.sort();
             switches.dedup();
             if let [first, second, ..] = switches.as_slice() {
@@ -271,9 +271,9 @@ impl Cables<'_> {
                 self.note("several-neighbours", format!("{interface}: both {first} and {second}"));
                 continue;
             }
-            match heard.into_iter().next() {
-                Some((state, Heard::Switch { switch, port })) => links.push(Link { interface, switch, port, state }),
-                Some((_, Heard::Nothing(code, why))) => self.note(code, format!("{interface}: {why}")),
+            match peers.into_iter().next() {
+                Some((state, Peer::Switch { switch, port })) => links.push(Link { interface, switch, port, state }),
+                Some((_, Peer::Unusable(code, why))) => self.note(code, format!("{interface}: {why}")),
                 None => {}
             }
         }
@@ -285,9 +285,9 @@ impl Cables<'_> {
     }
 }
 
-/// What is said of a cable that counts although the chassis id of its switch is none.
+/// The note on a cable that counts although the chassis id of its switch is invalid.
 fn by_name(interface: &str, fault: &str) -> String {
-    format!("{interface}: {fault}; the switch goes by its name alone")
+    format!("{interface}: {fault}; the switch is identified by its name alone")
 }
 
 /// The detail of a note.

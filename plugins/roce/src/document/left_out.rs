@@ -1,13 +1,13 @@
-//! Links of an entry that the configuration leaves out, and what is said where they were all of them.
+//! Links of an entry that the configuration excludes, and the sentence where it excludes all of them.
 
 use super::Role;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Names in a sentence.
+/// How many names a sentence has.
 const MAX_NAMED: usize = 4;
 
-/// Links that the configuration leaves out, by its key.
+/// Links that the configuration excludes, by its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct LeftOut {
     /// By their interface.
@@ -22,7 +22,7 @@ pub(super) struct Unused {
     pub(super) count: LeftOut,
     interfaces: BTreeSet<String>,
     roles: BTreeSet<&'static str>,
-    /// Links that are down and say nothing of their other end.
+    /// Links that are down and name no switch.
     pub(super) unplugged: u64,
 }
 
@@ -37,7 +37,7 @@ impl Unused {
         self.roles.insert(role.word());
     }
 
-    /// Why no link is left, where nothing else says it.
+    /// Why no link is left, where no other note explains it.
     pub(super) fn sentence(&self) -> String {
         let named = |count: u64, key: &str, names: Vec<&str>| {
             let more = if names.len() > MAX_NAMED { ", …" } else { "" };

@@ -12,13 +12,13 @@ const MAX_COUNT: u32 = 65_535;
 const MAX_LEVEL: u32 = 16;
 
 impl Switch {
-    /// Reads a switch. An error costs it alone.
+    /// Reads a switch. An error costs that switch only.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
-        let text = std::str::from_utf8(text).map_err(|error| format!("the switch is no UTF-8: {error}"))?;
+        let text = std::str::from_utf8(text).map_err(|error| format!("the switch is not UTF-8: {error}"))?;
         let Value::Object(fields) =
             Value::parse(text).map_err(|problems| problems.first().map_or_else(String::new, ToString::to_string))?
         else {
-            return Err("the switch is no JSON object".to_owned());
+            return Err("the switch is not a JSON object".to_owned());
         };
         let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
         let id = identity("id", field("id"))?;

@@ -41,7 +41,7 @@ fn an_entry_with_every_key_is_read() {
 fn an_entry_that_cannot_be_trusted_is_refused_with_the_reason() {
     for (text, why) in [
         ("", "EOF"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
         (r#"{"links": []}"#, "schema is missing"),
         (
             r#"{"schema": "topoloom.fabric/v2", "observedAt": "2026-03-04T05:06:07Z", "links": []}"#,
@@ -55,7 +55,7 @@ fn an_entry_that_cannot_be_trusted_is_refused_with_the_reason() {
         (r#"{"schema": "topoloom.fabric/v1", "node": 1, "links": []}"#, "node is a number"),
         (r#"{"schema": "topoloom.fabric/v1", "links": []}"#, "observedAt is missing"),
         (r#"{"schema": "topoloom.fabric/v1", "observedAt": "today", "links": []}"#, "today"),
-        (r#"{"schema": "topoloom.fabric/v1", "observedAt": "2026-03-04T05:06:07Z"}"#, "neither links nor lldpcli"),
+        (r#"{"schema": "topoloom.fabric/v1", "observedAt": "2026-03-04T05:06:07Z"}"#, "links or lldpcli is required"),
         (&links("{}"), "links is a mapping"),
         (&links(&format!("[{}]", vec!["{}"; MAX_LINKS + 1].join(","))), "65 links, at most 64"),
         (&links(&format!("[{}]", " ".repeat(MAX_ENTRY))), "at most 16384"),
@@ -130,19 +130,19 @@ fn a_link_that_is_up_without_neighbour_is_reported() {
     let text = r#"{"schema": "topoloom.fabric/v1", "observedAt": "2026-03-04T05:06:07Z", "upInterfaces": ["rdma0", "rdma1"],
         "lldpcli": {"lldp": {"interface": {"rdma0": {"chassis": {"id": {"type": "mac", "value": "7c:8c:09:aa:bb:01"}}}}}}}"#;
     assert_eq!(shown(text, &rules())[1], "! no-neighbour link up, no neighbour: rdma1");
-    let nobody = r#"{"schema": "topoloom.fabric/v1", "observedAt": "2026-03-04T05:06:07Z", "lldpcli": {"lldp": [{}]}}"#;
-    assert_eq!(shown(nobody, &rules()), ["! no-neighbour link up, no neighbour: no interface hears anybody"]);
+    let silent = r#"{"schema": "topoloom.fabric/v1", "observedAt": "2026-03-04T05:06:07Z", "lldpcli": {"lldp": [{}]}}"#;
+    assert_eq!(shown(silent, &rules()), ["! no-neighbour link up, no neighbour: no interface has a neighbour"]);
 }
 
 #[test]
 fn a_chassis_id_that_is_no_mac_address_is_reported_and_the_name_counts() {
     for chassis in ["mac:7c:8c:09:aa:bb", "mac:7c:8c:09:aa:bb:0g", "7c:8c:09:aa:bb"] {
         let why = format!(
-            "chassis {chassis:?} is no MAC address: six pairs of hexadecimal digits are expected, \
+            "chassis {chassis:?} is not a MAC address: six pairs of hexadecimal digits are expected, \
              such as \"mac:7c:8c:09:aa:bb:01\""
         );
         let list = format!(r#"[{{"if": "a", "switch": {{"name": "leaf1", "chassis": "{chassis}"}}}}]"#);
-        let named = [r#"a "leaf1"  Up"#, &format!("! bad-link a: {why}; the switch goes by its name alone")];
+        let named = [r#"a "leaf1"  Up"#, &format!("! bad-link a: {why}; the switch is identified by its name alone")];
         assert_eq!(shown(&links(&list), &rules()), named);
         let list = format!(r#"[{{"if": "a", "switch": {{"chassis": "{chassis}"}}}}]"#);
         assert_eq!(shown(&links(&list), &rules()), [format!("! bad-link links[0]: {why}")]);
@@ -180,9 +180,9 @@ fn an_output_of_another_shape_is_refused_with_the_field_and_what_was_found() {
         let expected = format!("{why}, an object or a list of objects is expected");
         assert_eq!(own(lldpcli).map(|_| ()), Err(expected), "{lldpcli}");
     }
-    for nobody in ["{\"lldp\": {}}", "{\"lldp\": []}", "{\"lldp\": [{}]}", "{\"lldp\": {\"interface\": []}}"] {
-        let notes = own(nobody).unwrap().notes;
-        assert_eq!(notes.iter().map(|(code, _)| *code).collect::<Vec<_>>(), ["no-neighbour"], "{nobody}");
+    for silent in ["{\"lldp\": {}}", "{\"lldp\": []}", "{\"lldp\": [{}]}", "{\"lldp\": {\"interface\": []}}"] {
+        let notes = own(silent).unwrap().notes;
+        assert_eq!(notes.iter().map(|(code, _)| *code).collect::<Vec<_>>(), ["no-neighbour"], "{silent}");
     }
     let chassis = own(r#"{"lldp": {"interface": {"rdma0": {"chassis": 7}}}}"#).unwrap();
     assert_eq!(chassis.notes, [("bad-link", "rdma0: chassis is a number, an object is expected".to_owned())]);
@@ -268,7 +268,7 @@ fn a_body_that_is_broken_as_a_whole_is_an_error() {
         ("[]", "a list where"),
         (r#"{"schema": "topoloom.fabric/v1"}"#, "list nodes is missing"),
         (r#"{"schema": "topoloom.fabric/v1", "nodes": {}}"#, "nodes is a mapping"),
-        (r#"{"schema": "topoloom.fabric/v1", "nodes": [], "nodes": [1]}"#, "nodes is there twice"),
+        (r#"{"schema": "topoloom.fabric/v1", "nodes": [], "nodes": [1]}"#, "nodes is given twice"),
         (r#"{"schema": "topoloom.fabric/v1", "nodes": []"#, "ends in the middle"),
         (r#"{"schema": "topoloom.fabric/v1", "nodes": []}{"#, "follows the end"),
         (r#"{"nodes": []}"#, "schema is missing"),

@@ -2,18 +2,18 @@
 
 use super::*;
 
-/// What each interface hears, as text.
-fn heard(output: &str, protocols: Protocols) -> Vec<String> {
+/// The neighbour of each interface, as text.
+fn shown(output: &str, protocols: Protocols) -> Vec<String> {
     let neighbours = read(&Value::parse(output).unwrap()).unwrap();
-    let shown = |(interface, heard): (String, Heard)| match heard {
-        Heard::Switch { switch, port } => format!("{interface}: {} {port}", show(&switch)),
-        Heard::Nothing(code, _) => format!("{interface}: {code}"),
+    let shown = |(interface, peer): (String, Peer)| match peer {
+        Peer::Switch { switch, port } => format!("{interface}: {} {port}", show(&switch)),
+        Peer::Unusable(code, _) => format!("{interface}: {code}"),
     };
     decide(neighbours, protocols).into_iter().map(shown).collect()
 }
 
 fn lldp(output: &str) -> Vec<String> {
-    heard(output, Protocols::Lldp)
+    shown(output, Protocols::Lldp)
 }
 
 /// `json0` of one interface for each (name, via, chassis).
@@ -60,8 +60,8 @@ fn one_interface_is_read_in_both_forms() {
 #[test]
 fn nothing_at_all_is_no_neighbour() {
     for output in [
-        include_str!("../../seeds/nobody.json0"),
-        include_str!("../../seeds/nobody.json"),
+        include_str!("../../seeds/no-neighbour.json0"),
+        include_str!("../../seeds/no-neighbour.json"),
         r#"{"lldp":[{"interface":[]}]}"#,
         r#"{"lldp":{"interface":null}}"#,
     ] {
@@ -138,19 +138,19 @@ fn a_station_alone_is_no_switch() {
 fn other_protocols_count_only_where_they_are_allowed() {
     let cdp = json0(&[("rdma0", "CDPv2", &chassis(A, &[]))]);
     assert_eq!(lldp(&cdp), ["rdma0: not-lldp"]);
-    assert_eq!(heard(&cdp, Protocols::LldpAndCdp), [r#"rdma0: "mac:7c:8c:09:aa:bb:01" "#]);
+    assert_eq!(shown(&cdp, Protocols::LldpAndCdp), [r#"rdma0: "mac:7c:8c:09:aa:bb:01" "#]);
     let both = json0(&[("rdma0", "CDPv2", &chassis(A, &[])), ("rdma0", "LLDP", &chassis(B, &BRIDGE))]);
     for protocols in [Protocols::Lldp, Protocols::LldpAndCdp] {
-        assert_eq!(heard(&both, protocols), [r#"rdma0: "mac:7c:8c:09:aa:bb:02" "#]);
+        assert_eq!(shown(&both, protocols), [r#"rdma0: "mac:7c:8c:09:aa:bb:02" "#]);
     }
     let edp = json0(&[("rdma0", "EDP", &chassis(A, &[]))]);
-    assert_eq!(heard(&edp, Protocols::LldpAndCdp), ["rdma0: not-lldp"]);
+    assert_eq!(shown(&edp, Protocols::LldpAndCdp), ["rdma0: not-lldp"]);
 }
 
 #[test]
-fn a_neighbour_that_says_nothing_usable_is_told() {
-    let nobody = r#"{"id": [{"type": "mac", "value": "00:00:00:00:00:00"}]}"#;
-    assert_eq!(lldp(&json0(&[("rdma0", "LLDP", nobody)])), ["rdma0: bad-link"]);
+fn a_neighbour_without_usable_identity_is_reported() {
+    let unnamed = r#"{"id": [{"type": "mac", "value": "00:00:00:00:00:00"}]}"#;
+    assert_eq!(lldp(&json0(&[("rdma0", "LLDP", unnamed)])), ["rdma0: bad-link"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Nodes of which nobody says anything: a name in the document that is not theirs, or a collector that does not run there.
+//! Nodes without an entry: the document has another name for them, or the collector does not run there.
 
 use super::Names;
 use crate::document::{Author, Sheet};
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use topoloom_fabric::Rewrite;
 use topoloom_sdk::Packed;
 
-/// Nodes that a sentence names.
+/// How many Nodes a sentence names.
 const NAMED: usize = 20;
 
 /// The Nodes without an entry in any of the sheets, good or bad, in the order of the cluster.
@@ -30,7 +30,7 @@ pub(crate) fn sentence(unsaid: &[&str], carriers: &str) -> String {
 }
 
 impl<'a> Names<'a> {
-    /// The Node that a name leads to, by the rules of the configuration too where no other does.
+    /// The Node that a name leads to; the rewrite rules of the configuration come last.
     fn lead(&self, by: Author, name: &str, rules: &[Rewrite]) -> Option<&'a str> {
         let by_rule = |rule: &Rewrite| {
             let name = rule.regex.is_match(name).then(|| rule.regex.replace_all(name, rule.replace.as_str()))?;

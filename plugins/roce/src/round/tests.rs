@@ -164,7 +164,7 @@ fn an_unchanged_document_costs_one_request_and_no_answer() {
         assert_eq!(second.state, first.state);
         assert_eq!(asked.borrow().len(), 1);
         assert_eq!(asked.borrow()[0].1.as_deref(), Some("same"));
-        // After a rest everything is looked at again, and still nothing is new: nobody fetched anything.
+        // After a while the round reads everything again, still without a request for a whole document: nothing is new.
         let (cluster, asked) = service(nodes(&NAMES).at(NOW + HOUR).state(second.state));
         assert_eq!(round(&cluster, config).unwrap().outcome, Outcome::Unchanged);
         assert_eq!(asked.borrow().len(), 1);
@@ -177,7 +177,7 @@ fn a_quiet_round_looks_into_no_document() {
         |cluster: Cluster| serve(cluster, "fabric", |_, _| Reply::new(200, body(&units(), "")).header("etag", "same"));
     let (cluster, _) = service(nodes(&NAMES));
     let first = round(&cluster, HTTP).unwrap();
-    // The documents behind the header turn into something that nobody can read.
+    // The documents behind the header become unreadable.
     let mut state = first.state.clone();
     let length = |at: usize| u32::from_le_bytes(state[at..at + 4].try_into().unwrap()) as usize;
     let header = 5 + 4 + length(5);
@@ -220,7 +220,7 @@ fn annotations_that_did_not_change_are_not_answered_again() {
 }
 
 #[test]
-fn a_state_of_somebody_else_is_no_state() {
+fn a_state_of_another_plugin_is_no_state() {
     for state in [&b"x"[..], b"roce1\x02\0\0\0{}", b"roce2", b"roce2\x02\0\0\0{}\x02\0\0\0{}", &[0xff; 100]] {
         let cluster = annotated(&[("n1", linked(&[link("rdma0", 1)]))]).state(state.to_vec());
         let answer = round(&cluster, "{}").unwrap();
@@ -267,18 +267,18 @@ fn what_is_stale_everywhere_still_counts_and_is_reported() {
 #[test]
 fn the_map_of_names_is_about_documents_and_not_about_annotations() {
     let config = r#"{"hostMap": {"a": "b"}}"#;
-    let hears = |switch| linked(&[link("rdma0", switch)]);
-    let cluster = |a: u32, b: u32| annotated(&[("a", hears(a)), ("b", hears(b)), ("c", hears(1)), ("d", hears(2))]);
+    let wired = |switch| linked(&[link("rdma0", switch)]);
+    let cluster = |a: u32, b: u32| annotated(&[("a", wired(a)), ("b", wired(b)), ("c", wired(1)), ("d", wired(2))]);
     let first = round(&cluster(1, 2), config).unwrap();
     assert_eq!(groups(&cluster(1, 2), &first), ["a c", "b d"]);
     // It is the same host in every round, with and without a cable.
     let same = cluster(1, 2).at(NOW + HOUR).state(first.state.clone());
     assert_eq!(round(&same, config).unwrap().outcome, Outcome::Unchanged);
-    let dark = annotated(&[("a", linked(&[])), ("b", hears(2)), ("c", hears(1)), ("d", hears(2))]);
+    let dark = annotated(&[("a", linked(&[])), ("b", wired(2)), ("c", wired(1)), ("d", wired(2))]);
     let dark = dark.at(NOW + HOUR).state(first.state);
     assert_eq!(groups(&dark, &round(&dark, config).unwrap()), ["a c", "b d"]);
-    // Alone, it is still about itself; a body calls somebody else so.
-    let alone = annotated(&[("a", hears(1))]).node("b", []).node("c", []);
+    // Alone, its annotation is still about itself; in a body the name is that of another node.
+    let alone = annotated(&[("a", wired(1))]).node("b", []).node("c", []);
     assert_eq!(groups(&alone, &round(&alone, config).unwrap()), ["a"]);
     let (both, _) = serve(alone, "fabric", |_, _| Reply::new(200, body(&[node("a", &[2]), node("c", &[2])], "")));
     let config = r#"{"hostMap": {"a": "b"}, "carriers": ["http", "annotation"], "endpoint": "f"}"#;
@@ -296,14 +296,14 @@ fn an_entry_that_becomes_stale_ends_the_rest() {
 
 #[test]
 fn a_short_grace_ends_the_rest() {
-    let hears = [("n1", linked(&[link("rdma0", 1)])), ("n2", linked(&[link("rdma0", 1)]))];
+    let entries = [("n1", linked(&[link("rdma0", 1)])), ("n2", linked(&[link("rdma0", 1)]))];
     let config = r#"{"downGrace": "4s"}"#;
-    let first = round(&annotated(&hears), config).unwrap();
+    let first = round(&annotated(&entries), config).unwrap();
     let dark = [("n1", linked(&[])), ("n2", linked(&[link("rdma0", 1)]))];
     let kept = annotated(&dark).at(NOW + 1000).state(first.state);
     let second = round(&kept, config).unwrap();
     assert_eq!(groups(&kept, &second), ["n1 n2"]);
-    // The same annotations, and nobody is asked; still time has passed.
+    // The same annotations, and no carrier to ask; but time has passed.
     let late = annotated(&dark).at(NOW + 6000).state(second.state);
     assert_eq!(groups(&late, &round(&late, config).unwrap()), ["n2"]);
 }
@@ -333,10 +333,10 @@ fn a_refusal_names_the_whole_path_and_says_what_to_do() {
         said(401, site),
         "/site/a/v1/fabric: status 401: the token is refused: it may be revoked or expired; put a new one into the Secret"
     );
-    assert!(said(403, HTTP).starts_with("/v1/fabric: status 403: whoever the credential stands for may not read this"));
+    assert!(said(403, HTTP).starts_with("/v1/fabric: status 403: the user of the credential may not read this"));
     assert_eq!(
         said(404, site),
-        "/site/a/v1/fabric: status 404: nobody serves the document there; endpoint is the URL before /v1/fabric"
+        "/site/a/v1/fabric: status 404: no document at this URL; endpoint must be the URL before /v1/fabric"
     );
     assert_eq!(said(304, site), "/site/a/v1/fabric: status 304 to a request that did not ask for it");
     assert!(said(500, r#"{"endpoints": ["a/x", "b/y"]}"#).starts_with("/x/v1/fabric or /y/v1/fabric: status 500"));

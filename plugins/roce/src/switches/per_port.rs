@@ -1,11 +1,11 @@
-//! Switches that show another chassis id on every port.
+//! Switches with a different chassis id on every port.
 //!
 //! LLDP's chassis id stands for the whole switch. Some switches, Nexus 9000 among them, put the MAC address of the port
 //! there, and then every cable seems to end at a switch of its own. Where a system name has as many chassis ids as ports, the
-//! name is the switch.
+//! name identifies the switch.
 //!
-//! A node says where its own cables end and no more. So nodes are counted: one that gives a chassis id or a port away that
-//! another one has, is against it, and a few of those change nothing for the others.
+//! A node knows only where its own cables end. So nodes are counted: one that reports a chassis id or a port of another
+//! node counts against it, and a few of those change nothing for the others.
 
 use crate::chassis;
 use crate::config::Identity;
@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use super::folded;
 use crate::chassis::Seen;
 
-/// One end of a cable, by the node at the other.
+/// The switch end of a cable, as the node at the other end reports it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told<'a> {
+pub(crate) struct PortEnd<'a> {
     /// A number of its own for each node.
     pub(crate) node: u32,
     pub(crate) seen: &'a Seen,
@@ -24,7 +24,7 @@ pub(crate) struct Told<'a> {
     pub(crate) port: &'a str,
 }
 
-/// What nodes say about one name.
+/// What nodes report about one name.
 #[derive(Debug, Default)]
 struct Name<'a> {
     /// The name as the first of them writes it.
@@ -38,9 +38,9 @@ struct Name<'a> {
 pub(crate) struct PerPort(BTreeMap<String, (String, usize)>);
 
 impl PerPort {
-    pub(crate) fn find<'a>(ends: impl Iterator<Item = Told<'a>>) -> Self {
+    pub(crate) fn find<'a>(ends: impl Iterator<Item = PortEnd<'a>>) -> Self {
         let mut names: BTreeMap<String, Name<'a>> = BTreeMap::new();
-        for Told { node, seen, port } in ends {
+        for PortEnd { node, seen, port } in ends {
             let (Some(chassis), Some(name)) = (&seen.chassis, &seen.name) else { continue };
             if !chassis::is_default(name) {
                 let known = names.entry(folded(name)).or_insert_with(|| Name { shown: name, ..Name::default() });
@@ -51,8 +51,8 @@ impl PerPort {
         Self(found.collect())
     }
 
-    /// Whether a switch counts by its name, whatever its chassis id is.
-    pub(crate) fn goes_by_name(&self, seen: &Seen, identity: Identity) -> bool {
+    /// Whether the name of a switch identifies it, with any chassis id.
+    pub(crate) fn is_identified_by_name(&self, seen: &Seen, identity: Identity) -> bool {
         seen.name.as_ref().is_some_and(|name| match identity {
             Identity::Chassis => false,
             Identity::Name => !chassis::is_default(name),
@@ -60,7 +60,7 @@ impl PerPort {
         })
     }
 
-    /// What there is to tell: the name of the switch, and a sentence.
+    /// The findings: the name of the switch, and a sentence.
     pub(crate) fn reports(&self, identity: Identity) -> impl Iterator<Item = (&str, String)> {
         let outcome = match identity {
             Identity::Auto => Some("it counts as one switch, by its name"),
@@ -76,9 +76,9 @@ impl PerPort {
 }
 
 impl Name<'_> {
-    /// How many ports it has, where it shows a chassis id of its own on each, and more than two thirds of the nodes say so.
+    /// How many ports it has, where it shows a different chassis id on each and more than two thirds of the nodes agree.
     fn ports(&self) -> Option<usize> {
-        // The node that claims least is heard first: a node that claims the ports of all others speaks against itself.
+        // The node that reports least comes first: a node that reports the ports of all others counts against itself.
         let mut order: Vec<(usize, u32)> = self.nodes.iter().map(|(node, ends)| (ends.len(), *node)).collect();
         order.sort_unstable();
         let (mut ids, mut ports): (HashSet<&str>, HashSet<&str>) = (HashSet::new(), HashSet::new());
@@ -115,12 +115,12 @@ mod tests {
             .flat_map(|(node, ends)| ends.iter().map(move |&(id, port)| (node, seen(id), port)))
             .collect();
         let found = |reverse: bool| {
-            let mut told: Vec<Told<'_>> =
-                ends.iter().map(|(node, seen, port)| Told { node: *node, seen, port }).collect();
+            let mut ends: Vec<PortEnd<'_>> =
+                ends.iter().map(|(node, seen, port)| PortEnd { node: *node, seen, port }).collect();
             if reverse {
-                told.reverse();
+                ends.reverse();
             }
-            PerPort::find(told.into_iter()).0.get("n9k-1").map(|(_, ports)| *ports)
+            PerPort::find(ends.into_iter()).0.get("n9k-1").map(|(_, ports)| *ports)
         };
         assert_eq!(found(false), found(true), "another order");
         found(false)

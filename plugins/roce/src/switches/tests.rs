@@ -20,14 +20,18 @@ fn ends(records: &[(&'static str, &'static str)], documents: &[Switch], exclude:
     let records: Vec<Seen> =
         records.iter().map(|(chassis, name)| Seen::new(said(chassis), said(name)).unwrap()).collect();
     let exclude: Vec<Regex> = exclude.iter().map(|text| Regex::new(text).unwrap()).collect();
-    let records: Vec<(Seen, Voice)> = records.into_iter().map(|seen| (seen, Voice::Firm)).collect();
+    let records: Vec<(Seen, Voice)> = records.into_iter().map(|seen| (seen, Voice::Confirmed)).collect();
     led(&records, documents, &exclude)
 }
 
 /// The same for records with who said them: `a`, `b` and so on are nodes, `*` is a document.
-fn told(records: &[(&'static str, &'static str, &'static str)], documents: &[Switch], exclude: &[&str]) -> Vec<String> {
+fn ends_by_author(
+    records: &[(&'static str, &'static str, &'static str)],
+    documents: &[Switch],
+    exclude: &[&str],
+) -> Vec<String> {
     let said = |text: &'static str| Some(text).filter(|text| !text.is_empty());
-    let voice = |who: &str| if who == "*" { Voice::Firm } else { Voice::Lone(u32::from(who.as_bytes()[0])) };
+    let voice = |who: &str| if who == "*" { Voice::Confirmed } else { Voice::OneNode(u32::from(who.as_bytes()[0])) };
     let record = |&(who, chassis, name): &(_, _, _)| (Seen::new(said(chassis), said(name)).unwrap(), voice(who));
     let records: Vec<(Seen, Voice)> = records.iter().map(record).collect();
     let exclude: Vec<Regex> = exclude.iter().map(|text| Regex::new(text).unwrap()).collect();
@@ -70,7 +74,7 @@ fn a_name_that_several_chassis_have_is_useless() {
 }
 
 #[test]
-fn the_names_that_images_give_are_nobodys() {
+fn names_that_images_give_identify_no_switch() {
     for name in ["sonic", "Cumulus", "switch", "localhost", "localhost.localdomain"] {
         assert_eq!(ends(&[(A, name), ("", name), ("local:1", name)], &[], &[]), [A, "!", "!"], "{name}");
     }
@@ -121,7 +125,7 @@ fn a_document_may_call_switches_by_chassis_name_or_anything() {
 #[test]
 fn an_identity_of_a_document_finds_the_chassis_that_cables_name() {
     let documents = [declared("leaf1", None), declared("x", Some("leaf2.example"))];
-    let seen = |chassis, name| (Seen::new(Some(chassis), Some(name)).unwrap(), Voice::Firm);
+    let seen = |chassis, name| (Seen::new(Some(chassis), Some(name)).unwrap(), Voice::Confirmed);
     let records = [seen(A, "leaf1"), seen(B, "leaf2")];
     let switches = Switches::new(spoken(&records), documents.iter(), &[], by_chassis);
     let id = |id: &str| switches.all[switches.declared(id).unwrap()].id.clone();
@@ -139,7 +143,8 @@ fn a_switch_is_left_out_by_any_of_its_names() {
 #[test]
 fn the_readable_name_is_the_one_that_says_most() {
     let seen = |name, voice| (Seen::new(Some(A), Some(name)).unwrap(), voice);
-    let records = [seen("sonic", Voice::Firm), seen("leaf1.dc.example", Voice::Firm), seen("x", Voice::Lone(1))];
+    let records =
+        [seen("sonic", Voice::Confirmed), seen("leaf1.dc.example", Voice::Confirmed), seen("x", Voice::OneNode(1))];
     assert_eq!(Switches::new(spoken(&records), [].iter(), &[], by_chassis).all[0].name, "leaf1.dc.example");
 }
 
@@ -148,52 +153,58 @@ const Y: &str = "mac:02:00:00:00:00:67";
 
 #[test]
 fn a_node_alone_does_not_say_where_the_names_of_others_lead() {
-    // One chassis for two names would tie two leaves together, two for one would leave nobody on it.
+    // One chassis for two names would join two leaves; two chassis for one name would leave it without hosts.
     let tied = [("a", "", "leaf1"), ("b", "", "leaf9"), ("x", X, "leaf1"), ("x", X, "leaf9")];
-    assert_eq!(told(&tied, &[], &[]), ["name:leaf1", "name:leaf9", X, X]);
+    assert_eq!(ends_by_author(&tied, &[], &[]), ["name:leaf1", "name:leaf9", X, X]);
     let torn = [("a", "", "leaf1"), ("b", "", "leaf1"), ("x", X, "leaf1"), ("x", Y, "leaf1")];
-    assert_eq!(told(&torn, &[], &[]), ["name:leaf1", "name:leaf1", X, Y]);
+    assert_eq!(ends_by_author(&torn, &[], &[]), ["name:leaf1", "name:leaf1", X, Y]);
     // The same by the long form of a name, and by chassis ids that are words.
     let long = [("a", "", "leaf1"), ("b", "", "leaf9"), ("x", X, "leaf1.x"), ("x", X, "leaf9.x")];
-    assert_eq!(told(&long, &[], &[]), ["name:leaf1", "name:leaf9", X, X]);
+    assert_eq!(ends_by_author(&long, &[], &[]), ["name:leaf1", "name:leaf9", X, X]);
     let short = [("a", "", "leaf1.dc"), ("b", "", "leaf9.dc"), ("x", X, "leaf1"), ("x", X, "leaf9")];
-    assert_eq!(told(&short, &[], &[]), ["name:leaf1.dc", "name:leaf9.dc", X, X]);
+    assert_eq!(ends_by_author(&short, &[], &[]), ["name:leaf1.dc", "name:leaf9.dc", X, X]);
     let words = [("a", "local:1", "leaf1"), ("b", "local:1", "leaf1"), ("x", X, "leaf1"), ("x", "local:2", "leaf1")];
-    assert_eq!(told(&words, &[], &[])[..3], ["local:1/leaf1", "local:1/leaf1", X]);
+    assert_eq!(ends_by_author(&words, &[], &[])[..3], ["local:1/leaf1", "local:1/leaf1", X]);
     let named = [("a", "", "leaf1"), ("b", "", "leaf1"), ("x", "local:1", "leaf1"), ("x", "local:2", "leaf1")];
-    assert_eq!(told(&named, &[], &[])[..2], ["name:leaf1", "name:leaf1"]);
-    // A chassis that others hear gets no name from one of them.
+    assert_eq!(ends_by_author(&named, &[], &[])[..2], ["name:leaf1", "name:leaf1"]);
+    // A chassis that several nodes report gets no name from one of them.
     let heard = [("a", A, ""), ("b", A, ""), ("c", "", "leaf9"), ("x", A, "leaf9")];
-    assert_eq!(told(&heard, &[], &[]), [A, A, "name:leaf9", A]);
+    assert_eq!(ends_by_author(&heard, &[], &[]), [A, A, "name:leaf9", A]);
 }
 
 #[test]
-fn two_nodes_or_a_document_say_where_a_name_leads_whatever_one_says_against_it() {
+fn two_nodes_or_a_document_decide_where_a_name_leads_against_a_single_one() {
     for more in [&[("x", X, "leaf1")][..], &[("x", X, "leaf1"), ("x", Y, "leaf1"), ("x", "local:1", "leaf1")]] {
         let with = |records: &[(&'static str, &'static str, &'static str)]| [records, more].concat();
-        assert_eq!(told(&with(&[("c", "", "leaf1"), ("a", A, "leaf1"), ("b", A, "LEAF1")]), &[], &[])[0], A);
-        assert_eq!(told(&with(&[("c", "", "leaf1"), ("*", A, "leaf1")]), &[], &[])[0], A);
-        assert_eq!(told(&with(&[("c", "", "leaf1"), ("a", A, "leaf1")]), &[declared(A, Some("leaf1"))], &[])[0], A);
-        assert_eq!(told(&with(&[("c", "", "leaf1"), ("d", "", "leaf1")]), &[declared("leaf1", None)], &[])[0], "leaf1");
+        assert_eq!(ends_by_author(&with(&[("c", "", "leaf1"), ("a", A, "leaf1"), ("b", A, "LEAF1")]), &[], &[])[0], A);
+        assert_eq!(ends_by_author(&with(&[("c", "", "leaf1"), ("*", A, "leaf1")]), &[], &[])[0], A);
+        assert_eq!(
+            ends_by_author(&with(&[("c", "", "leaf1"), ("a", A, "leaf1")]), &[declared(A, Some("leaf1"))], &[])[0],
+            A
+        );
+        assert_eq!(
+            ends_by_author(&with(&[("c", "", "leaf1"), ("d", "", "leaf1")]), &[declared("leaf1", None)], &[])[0],
+            "leaf1"
+        );
     }
     // Two that contradict two are the old case: the name says nothing.
     let two = [("c", "", "leaf1"), ("a", A, "leaf1"), ("b", A, "leaf1"), ("d", B, "leaf1"), ("e", B, "leaf1")];
-    assert_eq!(told(&two, &[], &[])[0], "!");
+    assert_eq!(ends_by_author(&two, &[], &[])[0], "!");
 }
 
 #[test]
 fn a_node_alone_keeps_no_long_name_from_being_a_short_one() {
     let records = [("a", "", "leaf1"), ("b", "", "leaf1"), ("c", "", "leaf1.dc"), ("d", "", "leaf1.dc")];
     let against = [&records[..], &[("x", "", "leaf1.x")]].concat();
-    assert_eq!(told(&against, &[], &[])[..4], ["name:leaf1"; 4]);
-    assert_eq!(told(&[("a", "", "leaf1"), ("x", "", "leaf1.dc")], &[], &[]), ["name:leaf1"; 2]);
+    assert_eq!(ends_by_author(&against, &[], &[])[..4], ["name:leaf1"; 4]);
+    assert_eq!(ends_by_author(&[("a", "", "leaf1"), ("x", "", "leaf1.dc")], &[], &[]), ["name:leaf1"; 2]);
 }
 
 #[test]
-fn a_node_alone_leaves_out_its_own_cables_and_nobody_elses() {
+fn a_node_alone_leaves_out_its_own_cables_only() {
     let records = [("a", A, "leaf1"), ("b", A, "leaf1"), ("x", A, "mgmt"), ("x", B, "mgmt"), ("x", "", "mgmt")];
-    assert_eq!(told(&records, &[], &["mgmt"]), [A, A, "-", "-", "-"]);
-    assert_eq!(told(&[("a", A, "mgmt"), ("b", A, "mgmt"), ("c", A, "")], &[], &["mgmt"]), ["-", "-", "-"]);
+    assert_eq!(ends_by_author(&records, &[], &["mgmt"]), [A, A, "-", "-", "-"]);
+    assert_eq!(ends_by_author(&[("a", A, "mgmt"), ("b", A, "mgmt"), ("c", A, "")], &[], &["mgmt"]), ["-", "-", "-"]);
 }
 
 #[test]
@@ -201,7 +212,7 @@ fn a_document_finds_the_chassis_of_a_leaf_with_one_node() {
     let found = |records: &[(&'static str, &'static str, u32)], id: &str| {
         let seen = |&(chassis, name, who): &(_, _, _)| {
             let said = |text: &'static str| Some(text).filter(|text| !text.is_empty());
-            (Seen::new(said(chassis), said(name)).unwrap(), Voice::Lone(who))
+            (Seen::new(said(chassis), said(name)).unwrap(), Voice::OneNode(who))
         };
         let records: Vec<(Seen, Voice)> = records.iter().map(seen).collect();
         let documents = [declared("leaf1", None), declared("spine1", None)];
@@ -210,25 +221,25 @@ fn a_document_finds_the_chassis_of_a_leaf_with_one_node() {
     };
     assert_eq!(found(&[(A, "leaf1", 1)], "leaf1"), A);
     assert_eq!(found(&[(A, "leaf1", 1), ("", "leaf1", 2)], "leaf1"), "leaf1");
-    // A leaf that others hear is not called like a spine because one of them says so.
+    // A leaf of several nodes does not get the name of a spine because one of them reports it.
     assert_eq!(found(&[(A, "leaf1", 1), (A, "leaf1", 2), (A, "spine1", 3)], "spine1"), "spine1");
     assert_eq!(found(&[("", "leaf7", 1)], "leaf7"), "name:leaf7");
 }
 
 #[test]
-fn a_name_that_one_node_alone_claims_is_told_where_others_need_it() {
-    let seen = |chassis, name, who| (Seen::new(chassis, Some(name)).unwrap(), Voice::Lone(who));
+fn a_name_that_one_node_alone_claims_is_reported_where_others_need_it() {
+    let seen = |chassis, name, who| (Seen::new(chassis, Some(name)).unwrap(), Voice::OneNode(who));
     let claim = seen(Some(A), "Leaf1", 7);
     let unproven = |records: &[(Seen, Voice)]| Switches::new(spoken(records), [].iter(), &[], by_chassis).unproven;
     assert!(unproven(std::slice::from_ref(&claim)).is_empty());
-    let told = unproven(&[claim.clone(), seen(None, "leaf1.dc", 8)]);
-    assert!(told.len() == 1 && told[0].0 == 7 && told[0].1.starts_with("\"leaf1\" is "), "{told:?}");
+    let found = unproven(&[claim.clone(), seen(None, "leaf1.dc", 8)]);
+    assert!(found.len() == 1 && found[0].0 == 7 && found[0].1.starts_with("\"leaf1\" is "), "{found:?}");
     assert!(unproven(&[claim, seen(Some(A), "leaf1", 9), seen(None, "leaf1", 8)]).is_empty());
 }
 
 #[test]
-fn switches_that_go_by_their_name_are_found_by_it_whatever_their_chassis_id_is() {
-    let seen = |chassis, name| (Seen::new(Some(chassis), Some(name)).unwrap(), Voice::Firm);
+fn switches_identified_by_name_are_found_with_any_chassis_id() {
+    let seen = |chassis, name| (Seen::new(Some(chassis), Some(name)).unwrap(), Voice::Confirmed);
     let records = [seen(A, "n9k-1"), seen(B, "N9K-1."), seen("local:7", "n9k-1"), seen(X, "other")];
     let by_name = |seen: &Seen| seen.name.as_deref() != Some("other");
     let ends = |documents: &[Switch]| -> Vec<String> {

@@ -1,30 +1,30 @@
 //! Rules for single values of the configuration.
 
-/// What endpoints may be called: at most 63 lower-case letters, digits and hyphens.
+/// The length of names of endpoints: at most 63 lower-case letters, digits and hyphens.
 const MAX_NAME: usize = 63;
 
-/// A base URL out of what an operator writes. The message never repeats the text: people put passwords into URLs.
+/// A base URL as an operator writes it. The message never repeats the text: people put passwords into URLs.
 pub(super) fn url(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let (scheme, rest) = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => ("https", rest),
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => ("http", rest),
-        Some(_) => return Err("a URL begins with https:// or http://, or with the name of the machine"),
+        Some(_) => return Err("a URL must begin with https://, http:// or the name of the host"),
         None => ("https", text),
     };
     let rest = rest.trim_end_matches('/');
     let authority = rest.split('/').next().unwrap_or_default();
     if authority.is_empty() || authority.starts_with(':') {
-        return Err("the URL names no machine");
+        return Err("the URL has no host");
     }
     if rest.contains('@') {
-        return Err("a URL must not hold a user or a password; name a Secret under `credentials`");
+        return Err("a URL must not contain a user or a password; name a Secret under `credentials`");
     }
     if rest.contains(['?', '#']) {
-        return Err("a base URL has no query and no fragment");
+        return Err("a base URL must not have a query or a fragment");
     }
     if rest.chars().any(|letter| letter.is_whitespace() || letter.is_control() || letter == '\\') {
-        return Err("a URL has no white space and no backslash");
+        return Err("a URL must not contain white space or a backslash");
     }
     Ok(format!("{scheme}://{rest}"))
 }
@@ -37,7 +37,7 @@ pub(super) fn prefix(text: &str) -> Result<String, String> {
     {
         return Ok(path.to_owned());
     }
-    Err(format!("{text:?} is no path prefix such as \"/ufmRest\""))
+    Err(format!("{text:?} is not a path prefix such as \"/ufmRest\""))
 }
 
 /// The name of an endpoint.
@@ -47,5 +47,5 @@ pub(super) fn name(text: &str) -> Result<(), String> {
     {
         return Ok(());
     }
-    Err(format!("{text:?} is no name: 1 to {MAX_NAME} lower-case letters, digits and hyphens are expected"))
+    Err(format!("{text:?} is not a valid name: expected 1 to {MAX_NAME} lower-case letters, digits and hyphens"))
 }

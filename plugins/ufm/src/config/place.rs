@@ -9,7 +9,7 @@ use topoloom_sdk::json::Value;
 /// The name of the first endpoint; others are this and their number.
 const ENDPOINT: &str = "ufm";
 
-/// What says where a UFM is and how to speak to it: at the top, for all fabrics, or in one of them.
+/// The location of a UFM and how to connect to it: at the top, for all fabrics, or in one of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Place {
     pub(super) name: Option<String>,
@@ -48,7 +48,7 @@ impl Place {
             "cabundle" => {
                 let bundle = reader.text(path, value);
                 if bundle.as_ref().is_some_and(|text| !text.contains("-----BEGIN CERTIFICATE-----")) {
-                    reader.problem(path, "no PEM certificate is in it".to_owned());
+                    reader.problem(path, "it contains no PEM certificate".to_owned());
                 }
                 self.ca_bundle = bundle;
             }
@@ -59,17 +59,17 @@ impl Place {
         true
     }
 
-    /// One key names the URLs: members of a pair and fabrics of their own are two different things.
+    /// Only one key may name the URLs: the members of one pair and independent fabrics are different things.
     fn once(&mut self, key: &str, path: &str, reader: &mut Reader) {
         match &self.placed {
             Some(other) => {
-                reader.problem(path, format!("{other} is there too: write all URLs of the pair into endpoints"))
+                reader.problem(path, format!("{other} is set too: write all URLs of the pair into endpoints"))
             }
             None => self.placed = Some(key.to_owned()),
         }
     }
 
-    /// The fabric, with what the top says where this says nothing.
+    /// The fabric, with the values of the top where it has none of its own.
     pub(super) fn fabric(self, number: usize, top: &Self) -> Fabric {
         let name = match number {
             1 => ENDPOINT.to_owned(),

@@ -1,8 +1,8 @@
-//! From lenient JSON to a [`Config`], collecting problems and notes on the way.
+//! Reads lenient JSON into a [`Config`], and collects problems and notes.
 
 use super::place::Place;
 use super::{Auth, Config, Fabric, Mode, Ports, Uplinks, check};
-use topoloom_fabric::{Known, Reader, Settings, Tiers};
+use topoloom_fabric::{Reader, Settings, SharedKey, Tiers};
 use topoloom_sdk::Problem;
 use topoloom_sdk::json::Value;
 
@@ -10,7 +10,7 @@ use topoloom_sdk::json::Value;
 const MAX_FABRICS: usize = 16;
 /// Of a hundred records.
 const MAX_UNUSABLE: u32 = 5;
-/// Pages smaller than this cost more requests than a round has.
+/// Smaller pages cost more requests than a round may send.
 const PAGE: std::ops::RangeInclusive<u32> = 200..=1_000_000;
 
 /// Reads a whole configuration.
@@ -32,7 +32,7 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
     };
     let mut top = Place::default();
     let mut listed = None;
-    // What `compat: volcano` leaves without meaning.
+    // Keys that have no effect with `compat: volcano`.
     let mut grouping = Vec::new();
     for (key, value) in &entries {
         if top.take(key, key, value, &mut reader) {
@@ -59,15 +59,15 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
                 };
             }
             _ => match config.settings.read(&mut reader, key, value) {
-                Known::Yes => grouping.push(key),
-                Known::No => reader.unknown(key),
+                SharedKey::Yes => grouping.push(key),
+                SharedKey::No => reader.unknown(key),
             },
         }
     }
     config.fabrics = fabrics(&mut reader, &top, listed);
     if config.mode == Mode::Volcano {
         for key in grouping {
-            reader.note("ignored-key", format!("{key:?} means nothing where compat is \"volcano\""));
+            reader.note("ignored-key", format!("{key:?} has no effect where compat is \"volcano\""));
         }
     }
     config.settings.notes = reader.finish()?;
@@ -97,7 +97,7 @@ fn mode(reader: &mut Reader, path: &str, value: &Value) -> Mode {
     }
 }
 
-/// Volcano takes everything but a boolean for false. So does this: false is the safe side.
+/// Volcano reads everything but a boolean as false. So does this: false is the safe side.
 pub(super) fn insecure(reader: &mut Reader, path: &str, value: &Value) -> bool {
     if let Value::Bool(flag) = value {
         return *flag;
@@ -119,7 +119,7 @@ fn whole(reader: &mut Reader, path: &str, value: &Value, allowed: std::ops::Rang
 pub(super) fn urls(reader: &mut Reader, texts: Vec<(String, String)>, urls: &mut Vec<String>) {
     for (path, text) in texts {
         match check::url(&text) {
-            Ok(url) if urls.contains(&url) => reader.problem(&path, "the URL is there twice".to_owned()),
+            Ok(url) if urls.contains(&url) => reader.problem(&path, "the URL is given twice".to_owned()),
             Ok(url) => urls.push(url),
             Err(message) => reader.problem(&path, message.to_owned()),
         }
@@ -190,7 +190,7 @@ fn fabrics(reader: &mut Reader, top: &Place, listed: Option<(&str, &Value)>) -> 
     let key = listed.map_or("", |(key, _)| key);
     if let Some(other) = &top.placed {
         if !list.is_empty() {
-            reader.problem(key, format!("{other} is there too: write each UFM into {key}, and nothing beside it"));
+            reader.problem(key, format!("{other} is set too: write each UFM into {key} and remove {other}"));
         }
         fabrics.push(top.clone().fabric(1, top));
     }

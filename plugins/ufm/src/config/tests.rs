@@ -95,13 +95,13 @@ fn the_words_of_problems_say_what_is_allowed() {
             "maxUnusable: 1.5 where a whole number from 0 to 100 is expected",
             "pageSize: 10 where a whole number from 200 to 1000000 is expected",
             "uplinks: \"up\" where \"auto\" or \"off\" is expected",
-            "apiPrefix: \"/a/../b\" is no path prefix such as \"/ufmRest\"",
+            "apiPrefix: \"/a/../b\" is not a path prefix such as \"/ufmRest\"",
         ]
     );
 }
 
 #[test]
-fn somebody_has_to_say_where_the_ufm_is() {
+fn an_endpoint_is_required() {
     for text in ["{}", "null", r#"{"fabrics": []}"#, r#"{"insecureSkipVerify": true}"#] {
         assert_eq!(problems(text), ["endpoint: missing: the URL of the UFM, such as \"https://ufm.example.org\""]);
     }
@@ -115,12 +115,12 @@ fn surprises_are_noted() {
         notes(r#"{"endpoint": "x", "insecureSkipVerify": "true", "endpoit": 1, "ports": {"only": []}}"#),
         [
             "coerced insecureSkipVerify is a string: certificates are checked; write true or false",
-            "unknown-key \"endpoit\" means nothing here and is ignored",
-            "unknown-key \"ports.only\" means nothing here and is ignored",
+            "unknown-key \"endpoit\" is not a known key and is ignored",
+            "unknown-key \"ports.only\" is not a known key and is ignored",
         ]
     );
     let volcano = r#"{"endpoint": "x", "compat": "volcano", "similarity": 0.6, "pageSize": 1000}"#;
-    assert_eq!(notes(volcano), ["ignored-key \"similarity\" means nothing where compat is \"volcano\""]);
+    assert_eq!(notes(volcano), ["ignored-key \"similarity\" has no effect where compat is \"volcano\""]);
     assert!(notes(r#"{"endpoint": "x", "compat": null, "uplinks": false}"#).is_empty());
 }
 
@@ -151,13 +151,13 @@ fn further_fabrics_take_what_they_do_not_say_from_the_top() {
 
 #[test]
 fn one_key_says_where_a_ufm_is() {
-    let pair = "is there too: write all URLs of the pair into endpoints";
-    let list = "is there too: write each UFM into fabrics, and nothing beside it";
+    let pair = "is set too: write all URLs of the pair into endpoints";
+    let list = "is set too: write each UFM into fabrics and remove ";
     for (text, expected) in [
         (r#"{"endpoint": "a", "endpoints": ["b"]}"#, [format!("endpoints: endpoint {pair}")]),
         (r#"{"endpoints": ["b"], "Endpoint": "a"}"#, [format!("Endpoint: endpoints {pair}")]),
-        (r#"{"endpoint": "a", "fabrics": [{"endpoint": "b"}]}"#, [format!("fabrics: endpoint {list}")]),
-        (r#"{"fabrics": [{"endpoint": "b"}], "endpoints": ["a"]}"#, [format!("fabrics: endpoints {list}")]),
+        (r#"{"endpoint": "a", "fabrics": [{"endpoint": "b"}]}"#, [format!("fabrics: endpoint {list}endpoint")]),
+        (r#"{"fabrics": [{"endpoint": "b"}], "endpoints": ["a"]}"#, [format!("fabrics: endpoints {list}endpoints")]),
         (r#"{"fabrics": [{"endpoint": "a", "endpoints": ["b"]}]}"#, [format!("fabrics[0].endpoints: endpoint {pair}")]),
     ] {
         assert_eq!(problems(text), expected);

@@ -1,30 +1,30 @@
-//! What to tell an operator when a request brought no list: what was asked, what came, and what to do about it.
+//! Messages for operators when a request brings no list: the request, the answer, and what to do.
 
 use super::Tally;
 use topoloom_sdk::http::{Error, Response};
 use topoloom_sdk::json;
 use topoloom_sdk::{Credential, Failure, UpstreamFailure};
 
-/// Parts of paths to which ended sessions are sent.
+/// Parts of paths to which UFM redirects requests without a session.
 const LOGIN: [&str; 6] = ["login", "signin", "sign-in", "sso", "oauth", "saml"];
 
-/// What was asked. Queries stay out of messages.
+/// The request, without its query.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestLine<'a> {
     pub(super) endpoint: &'a str,
     pub(super) prefix: &'a str,
     pub(super) path: &'a str,
     pub(super) credential: Credential,
 }
 
-impl std::fmt::Display for Asked<'_> {
+impl std::fmt::Display for RequestLine<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "GET {}/{} of the endpoint {:?}", self.prefix, self.path, self.endpoint)
     }
 }
 
-impl Asked<'_> {
-    /// The host brought no answer.
+impl RequestLine<'_> {
+    /// The host got no answer.
     pub(super) fn failed(&self, error: Error) -> Failure {
         match Failure::from(error) {
             Failure::Upstream(failure) => {
@@ -55,7 +55,9 @@ impl Asked<'_> {
 
     fn what_was_refused(&self) -> &'static str {
         match self.credential {
-            Credential::None => "no credential is given and the UFM asks for one; name a Secret under `credentials`",
+            Credential::None => {
+                "the UFM asks for a credential and none is configured; name a Secret under `credentials`"
+            }
             Credential::Token | Credential::Bearer => {
                 "the token is refused: it may be revoked or expired; mint a new one and put it into the Secret"
             }
@@ -75,7 +77,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The host follows no redirect. Only the machine of the target is named: the rest may hold a session.
+    /// The host follows no redirect. The message names only the machine of the target: the rest may contain a session.
     fn redirected(&self, status: u16, location: &str) -> Failure {
         let (host, path) = match location.split_once("//") {
             Some((_, rest)) => rest.split_once('/').unwrap_or((rest, "")),
@@ -95,17 +97,17 @@ impl Asked<'_> {
         Failure::upstream(format!("{self}: {status} to {target}; redirects are not followed"))
     }
 
-    /// The answer is not what it should be.
+    /// The answer is invalid.
     pub(super) fn broken(&self, what: &str) -> Failure {
         Failure::upstream(format!("{self}: {what}"))
     }
 
-    /// The body is not what it should be.
+    /// The body is invalid.
     pub(super) fn body(&self, error: &json::Error, kind: Option<&str>) -> Failure {
         match (error, kind) {
             (json::Error::Shape(_), Some(kind)) if !kind.to_ascii_lowercase().contains("json") => {
                 let kind: String = kind.chars().filter(|letter| !letter.is_control()).take(100).collect();
-                self.broken(&format!("{kind:?} came where JSON is expected: a login page, or a proxy"))
+                self.broken(&format!("received {kind:?} where JSON is expected: probably a login page or a proxy"))
             }
             _ => self.broken(&error.to_string()),
         }

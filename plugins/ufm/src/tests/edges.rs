@@ -222,7 +222,7 @@ fn names_that_no_node_has_stay_out_of_the_answer() {
 }
 
 #[test]
-fn wrong_types_in_fields_that_nobody_reads_cost_nothing() {
+fn wrong_types_in_unused_fields_cost_nothing() {
     let mut net = two_units();
     for port in &mut net.ports {
         port["mtu"] = json!("Unknown");
@@ -243,7 +243,7 @@ fn a_wrong_type_in_a_needed_field_skips_the_record_and_counts_it() {
     assert_eq!(seen.groups(), set(["a-0 a-1 a-2", "b-0 b-1 b-2"]));
     let report = seen.report("unusable-record").unwrap();
     assert!(report.starts_with("1 records of the list of ports are unusable"), "{report}");
-    assert!(report.contains("number 1: its system_name is no usable text"), "{report}");
+    assert!(report.contains("number 1: its system_name is not a usable text"), "{report}");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn too_many_unusable_records_fail_the_round() {
     let failure = |config: &str| net.cluster(NODES).discover::<Ufm>(config).map(|_| ()).unwrap_err();
     let message = upstream(failure(r#"{"endpoint": "ufm", "maxUnusable": 3}"#));
     let expected = "GET /ufmRest/resources/ports of the endpoint \"ufm\": 3 of 96 records are unusable, more than 3 %; \
-                    number 0: its peer is no usable text";
+                    number 0: its peer is not a usable text";
     assert_eq!(message, expected);
     assert!(net.cluster(NODES).discover::<Ufm>(CONFIG).is_ok(), "3 of 96 are less than 5 %");
 }
@@ -262,7 +262,7 @@ fn too_many_unusable_records_fail_the_round() {
 fn an_empty_list_is_an_answer_that_others_judge() {
     let first = two_units().cluster(NODES).at(1).discover::<Ufm>(CONFIG).unwrap();
     let empty = Net::default().cluster(NODES).at(2).state(first.state).discover::<Ufm>(CONFIG).unwrap();
-    // Within their grace dark hosts stay; after a restart nobody knows them, and the guard of the host looks at it.
+    // Within the grace dark hosts stay; after a restart they are unknown, and the guard of the host holds the result.
     assert!(matches!(empty.outcome, Outcome::Topology(_)));
     assert_eq!(Seen::of(empty, &NODES).groups(), set(["a-0 a-1 a-2", "b-0 b-1 b-2"]));
     assert_eq!(Net::default().round(&NODES).groups(), set([]));

@@ -129,7 +129,7 @@ fn changed_counters_are_an_answer_or_an_error() {
 
 #[test]
 fn changed_systems_are_an_answer_or_an_error() {
-    // Nobody says what it is: the systems have to.
+    // The port has no owner: the list of systems decides.
     let ports = String::from_utf8(PORTS.to_vec()).unwrap().replace("Computer IB Port", "IB Port");
     let mut dice = Dice(7);
     for _ in 0..ROUNDS {

@@ -132,12 +132,12 @@ fn numbers_of_pages_that_cannot_be_read_are_no_numbers() {
     for odd in ["\"many\"", "\"\"", "2.5", "-2", "1e400", "[2]", "{}", "true", "NaN", "\"inf\""] {
         let change = move |_, page: String| Reply::new(200, page.replace(":2,", &format!(":{odd},")));
         let message = broken(change);
-        assert_eq!(message, format!("num_of_pages is {odd}: no whole number"));
+        assert_eq!(message, format!("num_of_pages is {odd}, which is not a whole number"));
     }
     let change = |_, page: String| Reply::new(200, page.replace("_resources\":80", "_resources\":\"?\""));
-    assert_eq!(broken(change), "filtered_resources is \"?\": no whole number");
+    assert_eq!(broken(change), "filtered_resources is \"?\", which is not a whole number");
     let change = |_, page: String| Reply::new(200, page.replace(":80", ":null").replace(":2,", ":null,"));
-    assert_eq!(broken(change), "pages came without the number of all records");
+    assert_eq!(broken(change), "the answer has pages, but not the total number of records");
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn rows_that_were_announced_have_to_come() {
         }
         Reply::new(200, page.to_string())
     };
-    assert_eq!(broken(fewer), "79 records came, 80 were announced");
+    assert_eq!(broken(fewer), "received 79 records, but the UFM announced 80");
     let silent = |_, page: String| Reply::new(200, page.replace("_resources", "_x"));
-    assert_eq!(broken(silent), "pages came without the number of all records");
+    assert_eq!(broken(silent), "the answer has pages, but not the total number of records");
     let many = |_, page: String| Reply::new(200, page.replace("\"num_of_pages\":2", "\"num_of_pages\":5000"));
     assert_eq!(broken(many), "the list has 5000 pages, at most 900 are read; raise pageSize");
     assert_eq!(broken(|number, page| Reply::new(if number == 2 { 400 } else { 200 }, page)), "status 400");

@@ -32,7 +32,7 @@ fn is_whole(seen: &Seen) {
 }
 
 #[test]
-fn a_list_is_known_by_its_body_whatever_it_is_called() {
+fn a_list_is_recognised_by_its_body_under_any_content_type() {
     for kind in ["text/plain", "text/plain; charset=utf-8", "application/octet-stream", "text/html", ""] {
         let seen = round(CONFIG, move |list| Reply::new(200, json!(list).to_string()).header("content-type", kind));
         is_whole(&seen);
@@ -71,7 +71,7 @@ fn numbers_that_json_does_not_have_cost_no_record() {
     });
     is_whole(&seen);
     assert_eq!(seen.codes(), [].into());
-    // In pages, whose own numbers are as odd where nobody needs them.
+    // In pages, with odd numbers too where they are not needed.
     let seen = round(r#"{"endpoint": "ufm", "pageSize": 1000}"#, move |list| {
         let (count, data) = (list.len(), plain(list));
         let around = format!(

@@ -14,8 +14,8 @@ fn failure(reply: Reply) -> Failure {
 #[test]
 fn a_page_for_people_is_an_error() {
     let html = Reply::new(200, "<html>Please log in</html>").header("content-type", "text/html; charset=utf-8");
-    let expected = "GET /ufmRest/resources/ports of the endpoint \"ufm\": \"text/html; charset=utf-8\" came where JSON is \
-                    expected: a login page, or a proxy";
+    let expected = "GET /ufmRest/resources/ports of the endpoint \"ufm\": received \"text/html; charset=utf-8\" where JSON \
+                    is expected: probably a login page or a proxy";
     assert_eq!(upstream(failure(html)), expected);
     let unlabelled = upstream(failure(Reply::new(200, "<html>")));
     assert!(unlabelled.ends_with("the document is neither a JSON list nor an object"), "{unlabelled}");
@@ -33,7 +33,7 @@ fn a_redirect_is_an_error_and_one_to_a_login_page_a_refusal() {
 }
 
 #[test]
-fn refused_credentials_are_told_from_missing_rights() {
+fn refused_credentials_and_missing_rights_have_different_messages() {
     let refused = "GET /ufmRest/resources/ports of the endpoint \"ufm\": 401, user and password are refused; correct them \
                    in the Secret";
     assert_eq!(failure(Reply::new(401, "")), Failure::Unauthorized(refused.into()));
@@ -56,7 +56,7 @@ fn a_server_that_cannot_says_how_long_to_wait() {
 #[test]
 fn an_empty_object_is_no_empty_list() {
     let message = upstream(failure(Reply::new(200, "{}")));
-    assert!(message.ends_with("an object without \"data\" came where a list is expected"), "{message}");
+    assert!(message.ends_with("received an object without \"data\" where a list is expected"), "{message}");
 }
 
 #[test]

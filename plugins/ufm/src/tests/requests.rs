@@ -102,7 +102,7 @@ fn what_the_host_refuses_or_cannot_reach_keeps_its_kind() {
 #[test]
 fn each_kind_of_credential_is_refused_in_its_own_words() {
     for (credential, words) in [
-        (Credential::None, "no credential is given and the UFM asks for one"),
+        (Credential::None, "the UFM asks for a credential and none is configured"),
         (Credential::Token, "the token is refused: it may be revoked or expired"),
         (Credential::Basic, "user and password are refused"),
         (Credential::Mtls, "the client certificate is refused"),

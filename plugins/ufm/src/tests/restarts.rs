@@ -97,7 +97,9 @@ fn what_is_kept_is_named_and_not_for_ever() {
     };
     let first = round(HOUR, &[]);
     assert_eq!(first.codes(), ["kept-uplinks", "kept-while-down", "no-links"].into());
-    assert!(first.report("kept-uplinks").unwrap().starts_with("2 groups without a link upward; kept in group"));
+    assert!(
+        first.report("kept-uplinks").unwrap().starts_with("2 groups without a link to a switch above; kept in group")
+    );
     let last = round(26 * HOUR, &first.answer.state);
     assert_eq!((last.topology().groups.len(), last.codes()), (0, ["dropped-while-down", "no-links"].into()));
 }
@@ -112,7 +114,7 @@ fn tiers_that_the_operator_does_not_want_are_not_kept() {
 }
 
 #[test]
-fn ports_of_hosts_that_the_operator_took_out_are_nobodys_loss() {
+fn ports_of_hosts_that_the_operator_ignores_are_not_reported() {
     let mut net = fabric();
     net.cable("login-1", 0, "leaf-a-0");
     net.cable("localhost", 0, "leaf-a-0");

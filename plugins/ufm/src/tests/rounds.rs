@@ -70,7 +70,7 @@ fn nothing_moved_is_one_small_request() {
     let (second, asked) = ufm.round(&NODES, CONFIG, 2, &first.state);
     assert_eq!((&second.outcome, asked), (&Outcome::Unchanged, 1));
     assert_eq!(second.state, first.state);
-    // Rows in another order are the same nodes, and counters of alarms concern nobody.
+    // Rows in another order are the same nodes, and counters of alarms do not matter.
     let mut turned = NODES;
     turned.reverse();
     let (third, asked) = ufm.round(&turned, CONFIG, 3, &second.state);
@@ -140,7 +140,7 @@ fn counters_that_are_missing_or_odd_fetch_everything() {
         *ufm.versioning.borrow_mut() = reply.clone();
         let (first, _) = ufm.round(&NODES, CONFIG, 1, &[]);
         let (second, asked) = ufm.round(&NODES, CONFIG, 2, &first.state);
-        // What came is the same, so the answer says so: but somebody had to look.
+        // The lists are the same, so the answer is unchanged; but they had to be read.
         assert_eq!((second.outcome, asked), (Outcome::Unchanged, 3), "{reply:?}");
     }
 }
@@ -160,7 +160,7 @@ fn a_refusal_of_the_counters_fails_the_round() {
 }
 
 #[test]
-fn a_state_of_somebody_else_costs_a_full_round_and_nothing_more() {
+fn a_state_of_another_plugin_costs_a_full_round_and_nothing_more() {
     let ufm = Moving::new();
     let (first, _) = ufm.round(&NODES, CONFIG, 1, &[]);
     for state in [vec![0], vec![255; 1000], first.state[..first.state.len() / 2].to_vec()] {
@@ -237,7 +237,7 @@ fn what_works_but_may_surprise_is_reported_every_round() {
     let net = Net::units(&["a"], 2, 2);
     let answer = net.cluster(NODES).discover::<Ufm>(r#"{"endpoint": "ufm", "insecureSkipVerifi": true}"#).unwrap();
     let seen = Seen::of(answer, &NODES);
-    assert_eq!(seen.report("unknown-key"), Some("\"insecureSkipVerifi\" means nothing here and is ignored"));
+    assert_eq!(seen.report("unknown-key"), Some("\"insecureSkipVerifi\" is not a known key and is ignored"));
 }
 
 #[test]

@@ -66,8 +66,8 @@ fn a_lost_tier_is_held_and_found_until_levels_or_the_highest_tier_are_declared()
     // Long after the grace it is what it was.
     let later = round(CONFIG, 100, &held.answer.state);
     assert_eq!(later.answer.outcome, Outcome::Unchanged);
-    let told = held.report("lost-tier").unwrap();
-    assert!(told.starts_with("no cable leads to tier 2 any more: 2 groups stay as they were"), "{told}");
+    let report = held.report("lost-tier").unwrap();
+    assert!(report.starts_with("no cable leads to tier 2 any more; 2 groups kept unchanged"), "{report}");
     let spines: Vec<String> = upper[..4].iter().map(|spine| format!("\"0x{}\"", guid(spine))).collect();
     let levels = format!(
         r#"{{"endpoint": "ufm", "levels": [{{"level": 2, "switches": [{}]}}, {{"level": 3, "names": "^core-"}}]}}"#,

@@ -143,7 +143,7 @@ fn one_record_of_the_wrong_type_fails_the_round() {
         let mut ports = vec![port("Computer", "h1", "l1"); 99];
         ports[50][key] = value;
         let Err(Failure::Upstream(failure)) = round(&json!(ports)) else { panic!("{key}") };
-        assert!(failure.message.contains(&format!("number 50: its {key} is no usable text")), "{}", failure.message);
+        assert!(failure.message.contains(&format!("number 50: its {key} is not a usable text")), "{}", failure.message);
     }
     assert!(round(&json!({})).is_err());
 }

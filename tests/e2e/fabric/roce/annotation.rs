@@ -75,11 +75,11 @@ async fn an_annotation_that_cannot_be_used_costs_its_node_alone() -> Result<()> 
     until(&scene, &["tier 1 (3): a1 a2 a3", "tier 1 (3): b1 b2 b3"]).await;
     let entry = |text: &str| text.replace("TIME", &now());
     for (value, words) in [
-        (rails("b1", [1, 2]), "a node speaks about itself alone"),
+        (rails("b1", [1, 2]), "an annotation must describe its own node"),
         (entry(r#"{"schema": "topoloom.fabric/v2", "observedAt": "TIME", "links": []}"#), "topoloom.fabric/v2"),
         (entry(r#"{"schema": "topoloom.fabric/v1", "observedAt": "yesterday", "links": []}"#), "observedAt"),
         (entry(r#"{"schema": "topoloom.fabric/v1", "observedAt": "TIME", "links": {}}"#), "a list is expected"),
-        (entry(r#"{"schema": "topoloom.fabric/v1", "observedAt": "TIME"}"#), "neither links nor lldpcli"),
+        (entry(r#"{"schema": "topoloom.fabric/v1", "observedAt": "TIME"}"#), "links or lldpcli is required"),
         ("no JSON".to_owned(), "bad-entry"),
         (format!("{{\"x\": \"{}\"}}", "x".repeat(20_000)), "at most 16384"),
     ] {

@@ -185,7 +185,7 @@ async fn a_large_document_is_read_page_by_page() -> Result<()> {
     rig.until(&[(1, 19), (1, 21), (2, 40)]).await;
     // Hosts that are no Nodes are told, not placed.
     let said = until_reported(&rig.scene, "unmatched-host").await;
-    assert!(said.contains("gpu-00020: no Node is called like"), "{said}");
+    assert!(said.contains("gpu-00020: no Node matches"), "{said}");
     host.stop().await?;
     server.stop().await;
     rig.scene.plane.stop().await

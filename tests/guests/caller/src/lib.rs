@@ -1,11 +1,11 @@
-//! A discoverer that sends the requests that its configuration lists and reports what came, one diagnostic each.
+//! A discoverer that sends the requests of its configuration and reports the answers, one diagnostic each.
 //!
 //! ```yaml
 //! wants: [{name: fabric, urls: ["https://…"], credentials: [token]}]   # its requirements
 //! requests:
 //! - {endpoint: fabric, path: /v1, headers: [[accept, text/plain]]}
-//! hold: true        # no answer is closed before the end
-//! fail: true        # ends with the failure that the last request means
+//! hold: true        # keeps all answers open until the end
+//! fail: true        # ends with the failure of the last refused request
 //! ```
 
 use std::io::Read as _;
@@ -25,7 +25,7 @@ struct Config {
     /// Keep all answers open until the end.
     #[serde(default)]
     hold: bool,
-    /// End with the failure that the last refusal means.
+    /// End with the failure of the last refused request.
     #[serde(default)]
     fail: bool,
 }

@@ -1,10 +1,10 @@
-//! A discoverer that takes from the host without end: `{"take": WHAT}`. Apart from the villain, because what it can call
-//! stands in its import list, and the host asks the operator about it.
+//! A discoverer that requests data from the host without end: `{"take": WHAT}`. A guest of its own beside the villain,
+//! because its import list lists what it calls, and the host asks the operator to grant it.
 
 use topoloom_sdk::http::Request;
 use topoloom_sdk::prelude::*;
 
-/// The label of whose column it cannot have enough.
+/// The label whose column it reads over and over.
 const RACK: &str = "example.com/rack";
 
 struct Glutton;
@@ -12,7 +12,7 @@ struct Glutton;
 #[derive(serde::Deserialize)]
 struct Config {
     take: String,
-    /// How often; for ever if it is not said.
+    /// How often; without end by default.
     times: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! A discoverer that answers what its configuration lists.
+//! A discoverer that returns the answers of its configuration.
 //!
 //! ```yaml
 //! answers:            # one per round; the last one is repeated
@@ -9,7 +9,7 @@
 //! - {fail: the fabric is away}  # from here on every round fails
 //! ```
 //!
-//! Which round it is stands in its state, so that a test can change the answer without an edit of the entry.
+//! Its state counts the rounds, so that a test can change the answer without an edit of the entry.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +23,13 @@ struct Config {
     answers: Vec<Script>,
 }
 
-/// What one round answers.
+/// The answer of one round.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Script {
     /// These groups.
     Groups(Vec<Entry>),
-    /// Nothing.
+    /// A failure.
     Fail {
         /// Why.
         fail: String,
@@ -47,7 +47,7 @@ struct Entry {
     nodes: Vec<String>,
     /// The value of the label `example.com/zone` that its nodes have.
     zone: Option<String>,
-    /// Ids of groups that stand before this one.
+    /// Ids of groups that are listed before this one.
     #[serde(default)]
     groups: Vec<String>,
     /// A fixed name.

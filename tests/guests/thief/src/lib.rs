@@ -1,10 +1,10 @@
-//! A discoverer that brings home all that it can read: its memory as it found it, what every import says to every key
-//! and name that it can guess, and its memory once more. It comes back as the state of the answer, since that takes any
-//! bytes.
+//! A discoverer that collects everything it can read: its memory at the start, the result of every import for every key
+//! and name that it can guess, and its memory at the end. It returns them as the state of the answer, since a state may be
+//! any bytes.
 //!
-//! With `hoard` it does the opposite: it fills memory and stack with a text, for the next guest to find.
+//! With `hoard` it does the opposite: it fills memory and stack with a text that the next guest must not find.
 
-#![allow(clippy::panic, reason = "it dies in the middle when it is told to")]
+#![allow(clippy::panic, reason = "its configuration can make it panic")]
 
 mod memory;
 
@@ -29,11 +29,11 @@ struct Config {
     guesses: Vec<String>,
     /// Whether it calls what shows names of Nodes.
     names: bool,
-    /// How far it grows its memory to look around, MiB.
+    /// How far it grows its memory before it reads it, MiB.
     grow: usize,
-    /// What it fills that much memory with instead.
+    /// The text that it fills that much memory with instead.
     hoard: Option<String>,
-    /// How it ends: well, or by `crash` or `loop`.
+    /// How it ends: with an answer, or by `crash` or `loop`.
     end: String,
 }
 
@@ -55,7 +55,7 @@ impl Discoverer for Thief {
         let wants =
             config.ask.iter().fold(Requirements::new(), |wants, key| wants.node_label(key).node_annotation(key));
         let kinds = [Credential::Token, Credential::Bearer, Credential::Basic, Credential::Mtls];
-        let endpoint = |name: &String| Endpoint::new(name, "To be robbed").credentials(kinds);
+        let endpoint = |name: &String| Endpoint::new(name, "To be read").credentials(kinds);
         Ok(config.endpoints.iter().map(endpoint).fold(wants, Requirements::endpoint))
     }
 
@@ -65,7 +65,7 @@ impl Discoverer for Thief {
         loot.extend(seen(config, input).into_bytes());
         loot.extend(memory::dump(config.grow));
         match config.end.as_str() {
-            "crash" => panic!("it was told to crash"),
+            "crash" => panic!("crashes as configured"),
             "loop" => loop {
                 black_box(&hoard);
             },
@@ -78,7 +78,7 @@ impl Discoverer for Thief {
 
 topoloom_plugin!(Thief);
 
-/// Everything that an answer says.
+/// The whole content of an answer.
 fn all(mut response: Response) -> String {
     let headers = ["location", "x-echo", "set-cookie", "www-authenticate", "content-type", "etag"];
     let headers: Vec<_> = headers.iter().map(|name| response.header(name)).collect();
@@ -87,7 +87,7 @@ fn all(mut response: Response) -> String {
     format!("{} {headers:?} {} {end:?}", response.status(), String::from_utf8_lossy(&body))
 }
 
-/// What every import says.
+/// The result of every import.
 fn seen(config: &Config, input: &Input<'_>) -> String {
     let mut text = format!("{} rows of generation {}\n", input.nodes.rows(), input.nodes.generation());
     for guess in &config.guesses {

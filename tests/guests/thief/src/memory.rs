@@ -1,6 +1,6 @@
 //! Reading and filling all of linear memory.
 
-#![allow(unsafe_code, reason = "what a guest can read is not only what its language lets it read")]
+#![allow(unsafe_code, reason = "a guest can read more than safe Rust lets it read")]
 
 use std::hint::black_box;
 
@@ -18,7 +18,7 @@ struct Block([u8; BLOCK]);
 
 /// Everything in linear memory that is not zero, after growing it to so many MiB. What does not fit is left out.
 pub(super) fn dump(grow: usize) -> Vec<u8> {
-    // Others may have been where the dump will be, so that is read first; and the dump is never ahead of its reader.
+    // An earlier guest may have used the memory of the dump, so that part is read first; the dump never overtakes the reader.
     let mut dump = Vec::with_capacity(MOST / BLOCK);
     let begin = dump.as_ptr() as usize;
     let end = size(grow);
@@ -57,7 +57,7 @@ fn size(mib: usize) -> usize {
     memory_size::<0>() * PAGE
 }
 
-/// There is nothing to look at outside of a sandbox.
+/// Outside of a sandbox there is no memory to read.
 #[cfg(not(target_arch = "wasm32"))]
 fn size(_: usize) -> usize {
     0

@@ -1,5 +1,5 @@
-//! One discoverer in many versions: what it does and which version it says stands in bytes that a test replaces, so that
-//! a new version needs no compiler. It groups by the label `example.com/rack`.
+//! One discoverer in many versions: its act and its version are bytes in the file that a test replaces, so that a new
+//! version needs no compiler. It groups by the label `example.com/rack`.
 
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "misbehaving is its trade")]
 
@@ -21,10 +21,10 @@ use topoloom_sdk::{Level, Outcome, Topology};
 /// | `slow` | good, after a while of computing |
 /// | `deaf` | `describe` never ends |
 /// | `picky` | no configuration is right |
-/// | `greedy` | asks for a label that nobody grants |
+/// | `greedy` | asks for a label that is not granted |
 static ACT: [u8; 14] = *b"act=good      ";
 
-/// The version that it says.
+/// The version that `describe` returns.
 static VERSION: [u8; 13] = *b"version=1.0.0";
 
 const RACK: &str = "example.com/rack";

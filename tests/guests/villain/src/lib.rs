@@ -1,9 +1,9 @@
-//! A discoverer that misbehaves on demand: `{"configure": ACT}` and `{"discover": ACT}` say how. `describe` has no
-//! argument, so its act is a text in the file that a test writes over.
+//! A discoverer that misbehaves on demand, as `{"configure": ACT}` and `{"discover": ACT}` say. `describe` has no
+//! argument, so its act is a text in the file that a test overwrites.
 //!
-//! Kept as source and built by the tests, so that it always speaks the interface of today.
+//! The tests build it from source, so that it always has the current interface.
 
-#![allow(clippy::panic, reason = "a villain panics when it is told to")]
+#![allow(clippy::panic, reason = "its configuration can make it panic")]
 
 use std::hint::black_box;
 
@@ -16,7 +16,7 @@ use topoloom_sdk::{
 /// What `describe` does: `describe=good` or `describe=loop`. A test replaces the bytes.
 static DESCRIBE: [u8; 13] = *b"describe=good";
 
-/// The label that a good villain groups by.
+/// The label that it groups by where it behaves.
 const RACK: &str = "example.com/rack";
 
 struct Villain;
@@ -36,13 +36,13 @@ impl Discoverer for Villain {
         if black_box(&DESCRIBE).ends_with(b"loop") {
             forever();
         }
-        Description::new("villain", "0.1.0").vendor("topoloom").summary("Does what it is told")
+        Description::new("villain", "0.1.0").vendor("topoloom").summary("Misbehaves on demand")
     }
 
     fn configure(config: &Config) -> Result<Requirements, Vec<Problem>> {
         match config.configure.as_str() {
             "loop" => forever(),
-            "panic" => panic!("configure was told to panic"),
+            "panic" => panic!("configure panics as configured"),
             "problems" => {
                 let problem = |path: &str, message: &str| Problem { path: path.into(), message: message.into() };
                 return Err(vec![problem("a.b[0]", "is 7 and must be 8"), problem("", "is odd")]);
@@ -72,11 +72,11 @@ impl Discoverer for Villain {
     fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Failure> {
         let topology = match config.discover.as_str() {
             "loop" => forever(),
-            "panic" => panic!("discover was told to panic"),
+            "panic" => panic!("discover panics as configured"),
             "grow" => grow(),
             "recurse" => recurse(),
             "recurse-deep" => Next(deeper).go(1),
-            "internal" => return Err(Failure::Internal("as it was told".into())),
+            "internal" => return Err(Failure::Internal("as configured".into())),
             "shout" => return Err(Failure::Internal("\u{1b}[2J\n".repeat(1 << 20))),
             "unchanged" => return Ok(Answer { outcome: Outcome::Unchanged, state: Vec::new() }),
             "state" => return Ok(Answer { outcome: Outcome::Topology(good(input)), state: vec![1; 9 << 20] }),
@@ -120,7 +120,7 @@ fn answer(act: &str, input: &Input<'_>) -> Topology {
             let note = Diagnostic { code: "x".into(), subject: Subject::Source, detail: String::new() };
             Topology { diagnostics: vec![note; 10_001], ..with(Vec::new()) }
         }
-        // Cheap to say and dear to believe.
+        // Cheap for the guest and expensive for the host.
         "long-key" => with(vec![group("a", selector("x".repeat(30 << 20), vec!["!".into(); 100]))]),
         "values" => with(vec![group("a", selector("x".into(), vec!["!".into(); 1_000_000]))]),
         "requirements" => {
@@ -147,7 +147,7 @@ fn answer(act: &str, input: &Input<'_>) -> Topology {
             let note = Diagnostic { code: "x".into(), subject: Subject::Name(detail.clone()), detail };
             Topology { diagnostics: vec![note], ..with(vec![group("a", rows())]) }
         }
-        // These have the right shape and are unsound: another room finds out.
+        // These are well-formed and invalid: the validation of topologies refuses them, not the sandbox.
         "twice" => with(vec![group("a", rows()), group("a", rows())]),
         "cycle" => with(vec![group("a", Members::Groups(vec![1])), group("b", Members::Groups(vec![0]))]),
         "parents" => {

@@ -15,7 +15,7 @@ const RACK: &str = "example.com/rack";
 
 struct Whole;
 
-/// One word that says how it ends. Without a library for JSON the component is small.
+/// The word that says how it ends. Read without a JSON library, so that the component is small.
 struct Word(String);
 
 impl topoloom_sdk::FromJson for Word {
@@ -77,7 +77,7 @@ impl Discoverer for Whole {
 
 topoloom_plugin!(Whole);
 
-/// What can be had from an endpoint.
+/// The answer of an endpoint.
 fn fetch(input: &Input<'_>) -> Result<Vec<u8>, Failure> {
     if input.http.credential_of("fabric")? == Credential::None {
         log::debug("no credential");
