@@ -221,7 +221,7 @@ fn what_is_too_long_is_said_shorter_or_not_at_all() {
     assert!(entry.len() <= 16 * 1024 && !entry.contains("capability"), "{}", entry.len());
     machine.write("heard-summary", &long);
     let run = machine.look();
-    assert!(!run.succeeded && run.said.contains("more than 16384 are refused"), "{}", run.said);
+    assert!(!run.succeeded && run.said.contains("at most 16384 are allowed"), "{}", run.said);
     assert_eq!(machine.calls(), 1);
 }
 

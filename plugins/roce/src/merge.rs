@@ -4,9 +4,9 @@
 //! leads to. Names that lead to no Node, or to the Node of a better name of the same carrier, stay as they are: the
 //! grouping reports them.
 
-mod unsaid;
+mod without_entry;
 
-pub(crate) use unsaid::{sentence, unsaid};
+pub(crate) use without_entry::{sentence, without_entry};
 
 use crate::document::{Author, Host, Sheet};
 use std::collections::hash_map::Entry as Slot;

@@ -59,9 +59,9 @@ pub(crate) fn discover(config: &Config, input: &Input<'_>) -> Result<Answer, Fai
         wiring.partial();
     } else {
         // An incomplete document does not show that a node has no entry.
-        let unsaid = merge::unsaid(&sheets, &names, &columns.names, &config.settings.rewrite);
-        let detail = merge::sentence(&unsaid, &config.carriers());
-        unsaid.iter().for_each(|node| reports.add("no-entry", node, &detail));
+        let without_entry = merge::without_entry(&sheets, &names, &columns.names, &config.settings.rewrite);
+        let detail = merge::sentence(&without_entry, &config.carriers());
+        without_entry.iter().for_each(|node| reports.add("no-entry", node, &detail));
     }
     let mut outcome = place(&wiring, &settings(config, &names), &State::from_bytes(kept.grouping).memory, input);
     let mut diagnostics = reports.finish(input.nodes);

@@ -11,7 +11,7 @@ fn a_dead_hca_is_named_with_its_port_and_switch() {
     let leaf = wiring.switch("l3", "ib-leaf-3");
     wiring.link(host, leaf, Link::down("mlx5_4").to("1/9/1"));
     let dead = reports(&cluster, &first(&cluster, &wiring), "dead-links");
-    assert_eq!(dead, ["a1 | host \"a1\": 1 of 3 links down: switch \"ib-leaf-3\" port 1/9/1 (by mlx5_4)"]);
+    assert_eq!(dead, ["a1 | host \"a1\": 1 of 3 links down: switch \"ib-leaf-3\" port 1/9/1 (host port mlx5_4)"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use crate::fabric::{EIGHT_RAILS, Shape, drawn};
 use crate::round::{cluster, first, groups, kept, objects, reports, round};
-use topoloom_fabric::{Declared, Known, Memory, Reader, Settings};
+use topoloom_fabric::{Declared, Memory, Reader, Settings, SharedKey};
 use topoloom_sdk::json::Value;
 
 /// Four racks of two hosts, two pods, one core.

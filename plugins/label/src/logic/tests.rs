@@ -162,7 +162,7 @@ fn a_global_value_follows_most_of_its_nodes() {
             "tier 2 pod | t/2/=odd | spine=odd | [t/1/=m]",
             "tier 2 pod | t/2/=s | spine=s | [t/1/=l]",
             "! minority | c | type \"t\": most nodes with the same \"leaf\" are under another outer domain than these nodes, which \
-             follow",
+             are placed there too",
             "! useless-level | source | type \"t\": every domain of \"spine\" has one member: the level adds no information",
         ],
     );

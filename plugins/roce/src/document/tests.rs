@@ -50,7 +50,7 @@ fn an_entry_that_cannot_be_trusted_is_refused_with_the_reason() {
         (r#"{"schema": 1}"#, "schema is a number"),
         (
             r#"{"schema": "topoloom.fabric/v1", "node": "n2", "observedAt": "2026-03-04T05:06:07Z", "links": []}"#,
-            "itself alone",
+            "its own node",
         ),
         (r#"{"schema": "topoloom.fabric/v1", "node": 1, "links": []}"#, "node is a number"),
         (r#"{"schema": "topoloom.fabric/v1", "links": []}"#, "observedAt is missing"),
@@ -200,7 +200,7 @@ fn a_level_or_a_count_out_of_range_is_refused_with_its_value_and_the_range() {
         assert_eq!(Switch::parse(text.as_bytes()).map(|_| ()), Err(format!("switch a: {why}")));
     }
     let why = Switch::parse(br#"{"id": "mac:7c:8c"}"#).map(|_| ()).unwrap_err();
-    assert!(why.starts_with("id is \"mac:7c:8c\": chassis \"mac:7c:8c\" is no MAC address"), "{why}");
+    assert!(why.starts_with("id is \"mac:7c:8c\": chassis \"mac:7c:8c\" is not a MAC address"), "{why}");
 }
 
 #[test]

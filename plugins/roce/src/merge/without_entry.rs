@@ -10,7 +10,12 @@ use topoloom_sdk::Packed;
 const NAMED: usize = 20;
 
 /// The Nodes without an entry in any of the sheets, good or bad, in the order of the cluster.
-pub(crate) fn unsaid<'a>(sheets: &[&Sheet], names: &Names<'a>, nodes: &'a Packed, rules: &[Rewrite]) -> Vec<&'a str> {
+pub(crate) fn without_entry<'a>(
+    sheets: &[&Sheet],
+    names: &Names<'a>,
+    nodes: &'a Packed,
+    rules: &[Rewrite],
+) -> Vec<&'a str> {
     let mut said: HashSet<&str> = HashSet::new();
     for sheet in sheets {
         said.extend(sheet.hosts.iter().filter_map(|host| names.lead(sheet.by, &host.node, rules)));
@@ -21,12 +26,12 @@ pub(crate) fn unsaid<'a>(sheets: &[&Sheet], names: &Names<'a>, nodes: &'a Packed
 }
 
 /// One sentence about all of them.
-pub(crate) fn sentence(unsaid: &[&str], carriers: &str) -> String {
-    let names = unsaid.get(..NAMED).unwrap_or(unsaid).join(", ");
-    let more = unsaid.len().saturating_sub(NAMED);
+pub(crate) fn sentence(without_entry: &[&str], carriers: &str) -> String {
+    let names = without_entry.get(..NAMED).unwrap_or(without_entry).join(", ");
+    let more = without_entry.len().saturating_sub(NAMED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    let have = if unsaid.len() == 1 { "Node has" } else { "Nodes have" };
-    format!("{} {have} no entry ({carriers}): {names}{more}", unsaid.len())
+    let have = if without_entry.len() == 1 { "Node has" } else { "Nodes have" };
+    format!("{} {have} no entry ({carriers}): {names}{more}", without_entry.len())
 }
 
 impl<'a> Names<'a> {
