@@ -233,7 +233,10 @@ fn a_name_that_one_node_alone_claims_is_reported_where_others_need_it() {
     let unproven = |records: &[(Seen, Voice)]| Switches::new(spoken(records), [].iter(), &[], by_chassis).unproven;
     assert!(unproven(std::slice::from_ref(&claim)).is_empty());
     let found = unproven(&[claim.clone(), seen(None, "leaf1.dc", 8)]);
-    assert!(found.len() == 1 && found[0].0 == 7 && found[0].1.starts_with("only this node reports \"leaf1\" as "), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].0 == 7 && found[0].1.starts_with("only this node reports \"leaf1\" as "),
+        "{found:?}"
+    );
     assert!(unproven(&[claim, seen(Some(A), "leaf1", 9), seen(None, "leaf1", 8)]).is_empty());
 }
 
