@@ -69,9 +69,9 @@ struct Finding {
 enum Kind {
     /// What a part of the file is.
     Part,
-    /// The host would not take it.
+    /// The host would refuse it.
     Mistake,
-    /// The host takes it, and something about it is unusual.
+    /// The host accepts it, but something is unusual.
     Warning,
 }
 

@@ -58,7 +58,7 @@ struct UnderSource {
     error: Option<String>,
     /// Each place that a round gives it now; none: it is not placed.
     placements: Vec<Placement>,
-    /// What the plugin remarked about it.
+    /// Findings of the plugin about it.
     because: Vec<Remark>,
     /// The stored HyperNodes of the source that list it.
     in_force: Vec<String>,
@@ -98,7 +98,7 @@ struct Group {
     labels: BTreeMap<String, String>,
 }
 
-/// What a plugin remarked.
+/// A finding of a plugin.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Remark {

@@ -54,7 +54,7 @@ pub(super) struct Status {
     version: &'static str,
     /// Where the configuration is.
     config: String,
-    /// Whether the annotation ends all writes; nothing where it could not be read.
+    /// Whether the annotation ends all writes; absent if it could not be read.
     read_only: Option<bool>,
     leases: Vec<Lease>,
     replicas: Vec<Replica>,
@@ -64,7 +64,7 @@ pub(super) struct Status {
     second_writers: SecondWriters,
     #[serde(skip_serializing_if = "Option::is_none")]
     replica: Option<OneReplica>,
-    /// What could not be seen, and what is odd.
+    /// What could not be read, and what is unusual.
     remarks: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Replica {
     pod: Option<Pod>,
 }
 
-/// What a pod says.
+/// What a pod reports.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Pod {
@@ -113,7 +113,7 @@ pub(super) struct Pod {
 pub(super) struct Source {
     source: String,
     state: &'static str,
-    /// Name and version of the plugin that serves.
+    /// Name and version of the active plugin.
     plugin: String,
     digest: String,
     nodes: Option<Nodes>,
@@ -132,7 +132,7 @@ pub(super) struct SecondWriters {
     managers: Vec<Writer>,
 }
 
-/// What the admin server of one replica says.
+/// The answer of the admin server of one replica.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OneReplica {

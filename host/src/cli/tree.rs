@@ -43,7 +43,7 @@ pub(super) struct Leaf {
     pub(super) name: Arc<str>,
     pub(super) spec: Spec,
     pub(super) labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// What people call it.
+    /// Its name for people.
     pub(super) description: Option<Arc<str>>,
     /// Nodes below, as stored; counted from the members where that is not known.
     pub(super) count: Option<i64>,
@@ -128,7 +128,7 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
     Ok(outcome(&shots))
 }
 
-/// Conditions that are not as they should be.
+/// Conditions that need attention.
 fn complaints(status: &DiscoverySourceStatus) -> impl Iterator<Item = &Condition> {
     status.conditions.iter().filter(|condition| {
         let good = matches!(condition.type_.as_str(), "Configured" | "Loaded" | "Discovered" | "Applied");

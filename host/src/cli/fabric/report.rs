@@ -84,7 +84,7 @@ struct Reported {
     /// The group that it is about, by the id that the plugin gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<String>,
-    /// The thing outside of the cluster that it is about.
+    /// The thing outside the cluster that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
 }

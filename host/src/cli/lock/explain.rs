@@ -26,7 +26,7 @@ const SHOWN: usize = 300;
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Locks {
     node: String,
-    /// None: no lock stands on it, and no pod that is bound there waits for its device plugin.
+    /// None: the node has no lock, and no pod that is bound there waits for its device plugin.
     locks: Vec<Explained>,
 }
 
@@ -34,28 +34,28 @@ impl Document for Locks {
     const KIND: &'static str = "LockExplanation";
 }
 
-/// One lock; what is said in sentences is said as the text has it.
+/// One lock; sentences are those of the text output.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Explained {
     /// The annotation.
     key: &'static str,
-    /// What stands there; absent where a pod is there without a lock.
+    /// The value of the lock; absent if a pod is there without a lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
     /// When and by whom it was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     written: Option<String>,
-    /// The pod that it is about, and how that is.
+    /// The pod that the lock is about, and its state.
     pod: String,
     /// The pod that waits for its device plugin here, where it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<String>,
-    /// How it stands, in a word: `leaked` where it has no holder.
+    /// The state of the lock, in a word: `leaked` if it is orphaned.
     state: &'static str,
     /// Why.
     why: String,
-    /// What happens without anybody doing anything.
+    /// What happens if no one acts.
     next: String,
     /// The command that removes it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -26,7 +26,7 @@ const WHY: usize = 300;
 pub(in crate::cli) struct Listed {
     /// Nodes of the cluster.
     nodes: usize,
-    /// Nodes on which nothing stands.
+    /// Nodes without a lock.
     free: usize,
     locks: Vec<Row>,
 }
@@ -40,10 +40,10 @@ impl Document for Listed {
 #[serde(rename_all = "camelCase")]
 struct Row {
     node: String,
-    /// The annotation; nothing where the node could not be looked at.
+    /// The annotation; absent if the node could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'static str>,
-    /// What stands there; nothing where a pod is there without a lock.
+    /// The value of the lock; absent if a pod is there without a lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ struct Row {
     /// Since its time, by the clock of this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     age_seconds: Option<i64>,
-    /// A word: `leaked` where it has no holder, `unknown` where the node could not be looked at.
+    /// A word: `leaked` if the lock is orphaned, `unknown` if the node could not be read.
     state: &'static str,
     why: String,
 }

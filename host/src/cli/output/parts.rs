@@ -10,7 +10,7 @@ use topoloom_core::topology::Spec;
 
 use crate::discovery::oneshot::{Found, Shot};
 
-/// A plugin: what it calls itself, and its bytes.
+/// A plugin: its own name and version, and its digest.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Plugin {
@@ -61,13 +61,13 @@ impl From<NodeCoverage> for Nodes {
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Round {
     nodes: Nodes,
-    /// HyperNodes that it makes.
+    /// HyperNodes of its result.
     groups: usize,
     /// What it dropped, corrected or noticed, by kind.
     diagnostics: Vec<Diagnostic>,
 }
 
-/// Something that a round dropped, corrected or noticed.
+/// Something that a round dropped, corrected or reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Diagnostic {
@@ -103,12 +103,12 @@ impl Round {
 pub(in crate::cli) struct Content {
     /// The tier: the lower, the closer.
     tier: u32,
-    /// What the tier is called.
+    /// The name of the tier.
     #[serde(skip_serializing_if = "Option::is_none")]
     tier_name: Option<String>,
     /// Its labels, without that of the source.
     labels: BTreeMap<String, String>,
-    /// What people call it.
+    /// Its name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// The HyperNodes that it lists.

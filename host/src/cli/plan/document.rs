@@ -38,15 +38,15 @@ struct SourcePlan {
     round: Option<Round>,
     /// The writes, in an order in which they can be made one by one.
     writes: Vec<PlannedWrite>,
-    /// What is wanted and cannot be written, each in a sentence.
+    /// Changes that cannot be written, each in a sentence.
     blocked: Vec<String>,
 }
 
-/// A result that waits for a person or for rounds that agree.
+/// A held result: it waits for a person or for rounds that confirm it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Held {
-    /// The result, as `topoloom confirm --result` takes it.
+    /// The hash of the result, for `topoloom confirm --result`.
     result: String,
     sentence: String,
 }
@@ -65,7 +65,7 @@ struct PlannedWrite {
     /// What the HyperNode holds afterwards; absent for what is deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<Content>,
-    /// A later write completes it: a cycle of wishes takes two.
+    /// A later write completes it: a cyclic change takes two.
     partly: bool,
     /// The writes that have to succeed before.
     after: Vec<After>,
@@ -99,7 +99,7 @@ enum Reason {
     Creates,
     /// The first is the last that lists what is deleted.
     Unlists,
-    /// Otherwise a parent would not be above its child for a moment.
+    /// Otherwise a parent would for a moment not be above its child.
     Tier,
 }
 

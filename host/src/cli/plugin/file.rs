@@ -20,7 +20,7 @@ const MOST: u64 = 64 << 20;
 pub(super) struct PluginFile {
     /// The component.
     pub(super) bytes: Arc<[u8]>,
-    /// Bytes of the file, where it is packed.
+    /// Bytes of the file, if it is compressed.
     pub(super) packed: Option<usize>,
 }
 

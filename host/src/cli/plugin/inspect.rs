@@ -79,7 +79,7 @@ struct Wishes {
     grants: Option<String>,
 }
 
-/// Why a host would not take it.
+/// Why a host would refuse it.
 struct Refused {
     reason: String,
     message: String,

@@ -60,18 +60,18 @@ struct Served {
     /// The candidate plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     candidate: Option<Candidate>,
-    /// What served before, newest first.
+    /// Earlier plugins, newest first.
     before: Vec<Plugin>,
     /// The digest that an operator named with `topoloom plugin rollback`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pinned: Option<String>,
 }
 
-/// A plugin that wants to serve.
+/// A candidate plugin.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Candidate {
-    /// What it calls itself; empty as long as it has not said it.
+    /// Its own name; empty until it is known.
     plugin: Plugin,
     /// How far it is: `Preparing`, `Shadow`, `Held` or `Refused`.
     stage: String,

@@ -9,11 +9,11 @@ use crate::cli::output::Document;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Mark {
-    /// As it should be.
+    /// The check passed.
     Ok,
     /// The host works; an operator should look.
     Warn,
-    /// The host does not work, or not all of it.
+    /// The host does not work, or only in part.
     Fail,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Mark {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Line {
     pub(super) mark: Mark,
-    /// What was looked at.
+    /// What was checked.
     pub(super) what: String,
     /// What was found.
     pub(super) found: String,
@@ -34,7 +34,7 @@ pub(super) struct Line {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Checks {
-    /// Checks that are as they should be.
+    /// Checks that passed.
     ok: usize,
     /// Checks that an operator should look at.
     warn: usize,

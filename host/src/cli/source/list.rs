@@ -51,7 +51,7 @@ struct Source {
     plugin: Option<Plugin>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes: Option<Nodes>,
-    /// HyperNodes of the result that is in force.
+    /// HyperNodes of the topology in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     groups: Option<i64>,
     /// When a round last succeeded, RFC 3339. Refreshed every ten minutes at least.

@@ -12,7 +12,7 @@ use super::advice::Configuration;
 pub(in crate::cli) struct Waiting {
     /// What, and for whom.
     pub(super) what: String,
-    /// What to do, a command where there is one; empty: it goes on by itself, or what is wrong is elsewhere.
+    /// What to do, a command if there is one; empty if it continues by itself, or if the cause is elsewhere.
     pub(super) command: String,
 }
 

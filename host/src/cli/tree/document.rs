@@ -32,7 +32,7 @@ pub(super) struct Tree {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<&'static str>,
     pub(super) hyper_nodes: Vec<Stored>,
-    /// Conditions that are not as they should be.
+    /// Conditions that need attention.
     pub(super) complaints: Vec<Complaint>,
     /// What a round found now; absent where there was none, or where it has no result.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ impl Stored {
     }
 }
 
-/// A condition that is not as it should be.
+/// A condition that needs attention.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Complaint {

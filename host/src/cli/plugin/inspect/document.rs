@@ -16,7 +16,7 @@ pub(in crate::cli) struct Inspected {
     pub(super) digest: String,
     /// Bytes of the component.
     pub(super) size: usize,
-    /// Bytes of the file, where it is packed.
+    /// Bytes of the file, if it is compressed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) packed_size: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,10 +36,10 @@ pub(in crate::cli) struct Inspected {
     /// Interfaces that it imports, each with the functions that it uses.
     pub(super) imports: BTreeMap<String, Vec<String>>,
     pub(super) exports: Vec<String>,
-    /// What an instance starts with.
+    /// The resources with which an instance starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) start: Option<Start>,
-    /// The tools that made it, as they say themselves.
+    /// The tools that made it, by their own names.
     pub(super) producers: Vec<Producer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) requires: Option<Requires>,
@@ -48,7 +48,7 @@ pub(in crate::cli) struct Inspected {
     pub(super) permissions: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) signature: Option<SignatureFile>,
-    /// Why a host would not take it; the exit code is 1 where there is a reason.
+    /// Why a host would refuse it; the exit code is 1 if there is a reason.
     pub(super) refused: Vec<RefusedFor>,
 }
 
@@ -56,7 +56,7 @@ impl Document for Inspected {
     const KIND: &'static str = "PluginInspection";
 }
 
-/// What an instance starts with.
+/// The resources with which an instance starts.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Start {
@@ -95,7 +95,7 @@ pub(super) struct Requires {
     pub(super) triggers: Option<Vec<String>>,
 }
 
-/// An endpoint that it wants to ask.
+/// An endpoint that it asks for.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AskedEndpoint {
@@ -108,12 +108,12 @@ pub(super) struct AskedEndpoint {
     pub(super) location: String,
 }
 
-/// The signature that lies beside it.
+/// The signature beside it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SignatureFile {
     pub(super) file: String,
-    /// What it is signed as; absent where the file cannot be read.
+    /// The name and version that are signed; absent if the file cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,12 +125,12 @@ pub(super) struct SignatureFile {
     pub(super) key: Option<String>,
     /// Whether a key that was given made it.
     pub(super) verified: bool,
-    /// Why a host that asks for a signature would not take this one.
+    /// Why a host that requires a signature would refuse this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) problem: Option<String>,
 }
 
-/// Why a host would not take it.
+/// Why a host would refuse it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RefusedFor {
