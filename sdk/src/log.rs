@@ -30,3 +30,18 @@ pub fn write(level: Level, message: &str) {
     #[cfg(not(target_arch = "wasm32"))]
     crate::testing::record_log(level, message);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::take_log;
+
+    #[test]
+    fn natively_a_test_reads_the_lines_of_its_thread_once() {
+        warn("two ports without a peer");
+        write(Level::Debug, "page 1");
+        let lines = [(Level::Warn, "two ports without a peer".to_owned()), (Level::Debug, "page 1".to_owned())];
+        assert_eq!(take_log(), lines);
+        assert_eq!(take_log(), []);
+    }
+}

@@ -18,7 +18,7 @@ pub struct TopologyBuilder {
 }
 
 impl TopologyBuilder {
-    /// An empty answer with complete coverage: a group that it does not mention is gone.
+    /// An empty answer with complete coverage: a node that it does not mention loses its place.
     #[must_use]
     pub fn new() -> Self {
         Self {

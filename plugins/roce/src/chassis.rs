@@ -30,7 +30,7 @@ const DEFAULTS: [&str; 16] = [
 
 /// A switch as one end of a cable, or a document, describes it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct SwitchClaim {
     /// Cleaned; `None`: there is none, or one that many switches have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) chassis: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Seen {
     pub(crate) name: Option<String>,
 }
 
-impl Seen {
+impl SwitchClaim {
     /// Cleans a description. An error says what is wrong with it. A chassis id with a [`fault`] counts as absent.
     pub(crate) fn new(chassis: Option<&str>, name: Option<&str>) -> Result<Self, String> {
         let name = name.map(|name| text("a switch name", name)).transpose()?;
@@ -167,9 +167,9 @@ mod tests {
             "7c:8c:09:aa:bb",
             "7c:8c:09:aa:bb:0g",
         ] {
-            let why = Seen::new(Some(text), None).unwrap_err();
+            let why = SwitchClaim::new(Some(text), None).unwrap_err();
             assert!(why.contains(text) && why.contains("\"mac:7c:8c:09:aa:bb:01\""), "{why}");
-            let named = Seen::new(Some(text), Some("leaf")).unwrap();
+            let named = SwitchClaim::new(Some(text), Some("leaf")).unwrap();
             assert_eq!((named.chassis, named.name.as_deref()), (None, Some("leaf")), "{text}");
         }
     }
@@ -217,9 +217,9 @@ mod tests {
 
     #[test]
     fn texts_are_bounded_and_printable() {
-        assert!(Seen::new(Some("mac:7c:8c:09:aa:bb:01"), Some("a\u{7}b")).is_err());
-        assert!(Seen::new(None, Some(&"x".repeat(256))).is_err());
-        assert!(Seen::new(Some(""), Some("  ")).is_err());
-        assert_eq!(Seen::new(Some(""), Some(" leaf ")).unwrap().name.as_deref(), Some("leaf"));
+        assert!(SwitchClaim::new(Some("mac:7c:8c:09:aa:bb:01"), Some("a\u{7}b")).is_err());
+        assert!(SwitchClaim::new(None, Some(&"x".repeat(256))).is_err());
+        assert!(SwitchClaim::new(Some(""), Some("  ")).is_err());
+        assert_eq!(SwitchClaim::new(Some(""), Some(" leaf ")).unwrap().name.as_deref(), Some("leaf"));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use body::{Page, page};
 pub(crate) use entry::{Entry, Speaker};
 pub(crate) use left_out::LeftOut;
 
-use crate::chassis::Seen;
+use crate::chassis::SwitchClaim;
 use crate::lldp::Protocols;
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
@@ -93,7 +93,7 @@ pub(crate) struct Sheet {
     #[serde(skip)]
     pub(crate) by: Author,
     /// The descriptions of switches by cables and documents, each once.
-    pub(crate) seen: Vec<Seen>,
+    pub(crate) seen: Vec<SwitchClaim>,
     /// Names of ports, each once.
     pub(crate) ports: Vec<String>,
     /// The nodes.
@@ -110,7 +110,7 @@ pub(crate) struct Sheet {
     #[serde(default)]
     pub(crate) left_out: LeftOut,
     #[serde(skip)]
-    index: HashMap<Seen, u32>,
+    index: HashMap<SwitchClaim, u32>,
     #[serde(skip)]
     port_index: HashMap<String, u32>,
 }
@@ -231,7 +231,7 @@ impl Sheet {
         self.notes.push(Note { code: code.to_owned(), subject, detail });
     }
 
-    fn number(&mut self, seen: Seen) -> u32 {
+    fn number(&mut self, seen: SwitchClaim) -> u32 {
         let next = u32::try_from(self.seen.len()).unwrap_or(u32::MAX);
         *self.index.entry(seen).or_insert_with_key(|seen| {
             self.seen.push(seen.clone());

@@ -4,7 +4,7 @@
 //! and turns names into keys. One reader serves both: a single value counts as a list of one, and a text is a string or an
 //! object with a `value`.
 
-use crate::chassis::{self, Seen};
+use crate::chassis::{self, SwitchClaim};
 use topoloom_sdk::json::Value;
 
 /// Output with more neighbours is not of lldpcli.
@@ -18,7 +18,7 @@ pub(crate) struct Neighbour {
     /// The protocol of its frames.
     pub(crate) via: Via,
     /// The identity that it sends, or why it has none.
-    pub(crate) switch: Result<Seen, String>,
+    pub(crate) switch: Result<SwitchClaim, String>,
     /// The fault of its chassis id, where its name is enough.
     pub(crate) fault: Option<String>,
     /// Its port; may be empty.
@@ -64,7 +64,7 @@ pub(crate) enum Peer {
     /// One switch, and its port where that is known.
     Switch {
         /// The switch.
-        switch: Seen,
+        switch: SwitchClaim,
         /// Its port; may be empty.
         port: String,
     },
@@ -74,7 +74,7 @@ pub(crate) enum Peer {
 
 impl Peer {
     /// The switch, where there is one.
-    pub(crate) fn switch(&self) -> Option<&Seen> {
+    pub(crate) fn switch(&self) -> Option<&SwitchClaim> {
         match self {
             Self::Switch { switch, .. } => Some(switch),
             Self::Unusable(..) => None,
@@ -146,7 +146,7 @@ fn one(neighbours: Vec<Neighbour>, protocols: Protocols) -> Peer {
     }
     left.retain(|neighbour| neighbour.duty != Duty::Station);
     let usable = |neighbour: &&Neighbour| Some((neighbour.switch.as_ref().ok()?.clone(), neighbour.port.clone()));
-    let mut switches: Vec<(Seen, String)> = left.iter().filter_map(usable).collect();
+    let mut switches: Vec<(SwitchClaim, String)> = left.iter().filter_map(usable).collect();
     switches.sort();
     switches.dedup_by(|a, b| a.0 == b.0);
     match (switches.as_slice(), left.first()) {
@@ -168,7 +168,7 @@ fn one(neighbours: Vec<Neighbour>, protocols: Protocols) -> Peer {
 }
 
 /// A switch as messages name it.
-pub(crate) fn show(seen: &Seen) -> String {
+pub(crate) fn show(seen: &SwitchClaim) -> String {
     match (&seen.name, &seen.chassis) {
         (Some(name), Some(chassis)) => format!("{name:?} ({chassis})"),
         (Some(one), None) | (None, Some(one)) => format!("{one:?}"),
@@ -222,7 +222,7 @@ fn is_chassis(value: &Value) -> bool {
 }
 
 /// The identity of a chassis, and the fault of its id where its name is enough.
-fn switch(name: Option<&str>, value: &Value) -> (Result<Seen, String>, Option<String>) {
+fn switch(name: Option<&str>, value: &Value) -> (Result<SwitchClaim, String>, Option<String>) {
     if !matches!(value, Value::Object(_)) {
         return (Err(format!("chassis is {}, an object is expected", value.kind())), None);
     }
@@ -231,7 +231,7 @@ fn switch(name: Option<&str>, value: &Value) -> (Result<Seen, String>, Option<St
         let kind = get(id, "type").and_then(text).unwrap_or_default();
         Some(format!("{kind}:{}", get(id, "value").and_then(text)?))
     });
-    let switch = Seen::new(id.as_deref(), name);
+    let switch = SwitchClaim::new(id.as_deref(), name);
     let fault = id.as_deref().and_then(chassis::fault).filter(|_| switch.is_ok());
     (switch, fault)
 }

@@ -59,8 +59,9 @@ pub(crate) fn merge<'a>(sheets: &[&'a Sheet], names: &Names<'a>, time: u64, max_
     for (sheet, entries) in sheets.iter().enumerate() {
         let leads = names.leads(entries);
         for host in &entries.hosts {
-            let found =
-                names.node(entries.by, &host.node).filter(|(_, node)| leads.get(node) == Some(&Lead::By(&host.node)));
+            let found = names
+                .node(entries.by, &host.node)
+                .filter(|(_, node)| leads.get(node) == Some(&LeadingName::By(&host.node)));
             let node = found.map_or(host.node.as_str(), |(_, node)| node);
             let (age, changes) = age(host.observed, time, max_age);
             until = until.min(changes);
@@ -119,7 +120,7 @@ pub(crate) enum Way {
 
 /// The name that leads to a Node in one carrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lead<'a> {
+enum LeadingName<'a> {
     /// This name.
     By(&'a str),
     /// Several names by equal rules: none of them.
@@ -175,18 +176,18 @@ impl<'a> Names<'a> {
     }
 
     /// The name that leads to each Node in one carrier.
-    fn leads<'s>(&self, sheet: &'s Sheet) -> HashMap<&'a str, Lead<'s>> {
-        let mut leads: HashMap<&'a str, (Way, Lead<'s>)> = HashMap::with_capacity(sheet.hosts.len());
+    fn leads<'s>(&self, sheet: &'s Sheet) -> HashMap<&'a str, LeadingName<'s>> {
+        let mut leads: HashMap<&'a str, (Way, LeadingName<'s>)> = HashMap::with_capacity(sheet.hosts.len());
         for host in &sheet.hosts {
             let Some((way, node)) = self.node(sheet.by, &host.node) else { continue };
             match leads.entry(node) {
-                Slot::Vacant(slot) => drop(slot.insert((way, Lead::By(&host.node)))),
+                Slot::Vacant(slot) => drop(slot.insert((way, LeadingName::By(&host.node)))),
                 Slot::Occupied(mut slot) => {
                     let (known, lead) = slot.get_mut();
                     if way < *known {
-                        (*known, *lead) = (way, Lead::By(&host.node));
-                    } else if way == *known && *lead != Lead::By(&host.node) {
-                        *lead = Lead::Several;
+                        (*known, *lead) = (way, LeadingName::By(&host.node));
+                    } else if way == *known && *lead != LeadingName::By(&host.node) {
+                        *lead = LeadingName::Several;
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! One round: read the carriers, merge their entries, give the grouping the switch of each cable.
 
 use crate::carriers::{self, Document};
-use crate::chassis::Seen;
+use crate::chassis::SwitchClaim;
 use crate::config::Config;
 use crate::document::{Author, Cable, Ends, Sheet, State as Traffic, Switch};
 use crate::kept::{self, Documents, Header};
@@ -185,7 +185,7 @@ fn wire(config: &Config, sheets: &[&Sheet], merged: &Merged<'_>, names: &Names<'
     let declared = sheets.iter().flat_map(|sheet| &sheet.switches);
     let per_port = PerPort::find(port_ends(sheets, merged));
     per_port.reports(config.identity).for_each(|(switch, why)| reports.add("chassis-per-port", switch, &why));
-    let is_identified_by_name = |seen: &Seen| per_port.is_identified_by_name(seen, config.identity);
+    let is_identified_by_name = |seen: &SwitchClaim| per_port.is_identified_by_name(seen, config.identity);
     let switches = Switches::new(seen, declared.clone(), &config.exclude_switches, is_identified_by_name);
     for (number, why) in &switches.unproven {
         if let Some(chosen) = merged.chosen.get(*number as usize) {

@@ -12,7 +12,7 @@ mod statements;
 pub(crate) use per_port::{PerPort, PortEnd};
 pub(crate) use statements::Voice;
 
-use crate::chassis::{self, Seen};
+use crate::chassis::{self, SwitchClaim};
 use crate::document::Switch;
 use regex_lite::Regex;
 use statements::{AllStatements, Statements};
@@ -58,7 +58,7 @@ pub(crate) struct Switches {
     pub(crate) unproven: Vec<(u32, String)>,
     excluded: Vec<bool>,
     /// Where every record leads.
-    ends: BTreeMap<Seen, Lead>,
+    ends: BTreeMap<SwitchClaim, Lead>,
     positions: BTreeMap<String, usize>,
     /// Folded name to identities, and which nodes say so.
     names: BTreeMap<String, BTreeMap<String, Voice>>,
@@ -73,10 +73,10 @@ pub(crate) struct Switches {
 impl Switches {
     /// Finds the switches of all records. The chassis id of switches identified by name does not count.
     pub(crate) fn new<'a>(
-        seen: impl Iterator<Item = (&'a Seen, Voice)> + Clone,
+        seen: impl Iterator<Item = (&'a SwitchClaim, Voice)> + Clone,
         declared: impl Iterator<Item = &'a Switch> + Clone,
         exclude: &[Regex],
-        is_identified_by_name: impl Fn(&Seen) -> bool,
+        is_identified_by_name: impl Fn(&SwitchClaim) -> bool,
     ) -> Self {
         let declared_ids: BTreeSet<&str> = declared.clone().map(|switch| switch.id.as_str()).collect();
         let stands_alone = |chassis: &str| chassis::is_unique(chassis) || declared_ids.contains(chassis);
@@ -128,7 +128,12 @@ impl Switches {
     }
 
     /// Finds the switches of these records, and adds those that no other record has.
-    fn learn(&mut self, seen: &[(&Seen, Voice)], chassis: impl Fn(&Seen) -> Option<&str>, all: &mut AllStatements) {
+    fn learn(
+        &mut self,
+        seen: &[(&SwitchClaim, Voice)],
+        chassis: impl Fn(&SwitchClaim) -> Option<&str>,
+        all: &mut AllStatements,
+    ) {
         for &(seen, voice) in seen {
             let lead = match self.identity(seen.name.as_deref(), chassis(seen)) {
                 Ok(id) => {
@@ -144,7 +149,7 @@ impl Switches {
 
     /// Of switches known by name only, finds the long names that mean the same as a short one: no other long name begins
     /// with it. A long name of a single node does not affect one that several nodes use.
-    fn shorten(&mut self, named: &[(&Seen, Voice)]) {
+    fn shorten(&mut self, named: &[(&SwitchClaim, Voice)]) {
         let mut names: BTreeMap<String, Voice> = BTreeMap::new();
         for (seen, voice) in named {
             let Some(name) = &seen.name else { continue };
@@ -175,7 +180,7 @@ impl Switches {
     }
 
     /// The switch of one of the records that were given to [`Switches::new`].
-    pub(crate) fn end(&self, seen: &Seen) -> End {
+    pub(crate) fn end(&self, seen: &SwitchClaim) -> End {
         match self.ends.get(seen) {
             Some(Lead::To(id)) => self.position(id).unwrap_or_else(|| End::Nameless("it is not known".to_owned())),
             Some(Lead::Nowhere(why)) => End::Nameless(why.clone()),

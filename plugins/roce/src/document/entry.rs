@@ -2,7 +2,7 @@
 
 use super::left_out::{LeftOut, Unused};
 use super::{MAX_ENTRY, MAX_LINKS, Role, Rules, SCHEMA, State};
-use crate::chassis::{self, Seen};
+use crate::chassis::{self, SwitchClaim};
 use crate::lldp::{self, Duty, Peer};
 use crate::time;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub(crate) struct Link {
     /// The node's port.
     pub(crate) interface: String,
     /// The switch at the other end.
-    pub(crate) switch: Seen,
+    pub(crate) switch: SwitchClaim,
     /// The switch's port; may be empty.
     pub(crate) port: String,
     /// Whether it carries traffic.
@@ -178,7 +178,7 @@ impl Cables<'_> {
             Some(Value::Object(fields)) => {
                 let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
                 let chassis = text_of("switch.chassis", field("chassis"))?;
-                let seen = Seen::new(chassis, text_of("switch.name", field("name"))?)?;
+                let seen = SwitchClaim::new(chassis, text_of("switch.name", field("name"))?)?;
                 if let Some(fault) = chassis.and_then(chassis::fault) {
                     self.note("bad-link", by_name(interface, &fault));
                 }
@@ -263,7 +263,7 @@ impl Cables<'_> {
         }
         let mut links = Vec::new();
         for (interface, peers) in interfaces {
-            let mut switches: Vec<&Seen> = peers.iter().filter_map(|(_, peer)| peer.switch()).collect();
+            let mut switches: Vec<&SwitchClaim> = peers.iter().filter_map(|(_, peer)| peer.switch()).collect();
             switches.sort();
             switches.dedup();
             if let [first, second, ..] = switches.as_slice() {

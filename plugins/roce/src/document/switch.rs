@@ -1,7 +1,7 @@
 //! One switch of a body: its identity, and the cables to switches above or beside it.
 
 use super::Switch;
-use crate::chassis::{self, Seen};
+use crate::chassis::{self, SwitchClaim};
 use topoloom_sdk::json::Value;
 
 /// Cables from one switch to others: chassis of the largest kind have some hundred ports.
@@ -67,7 +67,7 @@ fn uplink(value: &Value) -> Result<(String, u32), String> {
 fn identity(what: &str, value: Option<&Value>) -> Result<String, String> {
     let Some(Value::String(text)) = value else { return Err(format!("{what} is missing or no string")) };
     let none = || "that is no identity".to_owned();
-    let seen = Seen::new(Some(text), None)
+    let seen = SwitchClaim::new(Some(text), None)
         .map_err(|_| format!("{what} is {text:?}: {}", chassis::fault(text).unwrap_or_else(none)))?;
     Ok(seen.chassis.unwrap_or_default())
 }

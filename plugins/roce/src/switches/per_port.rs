@@ -12,14 +12,14 @@ use crate::config::Identity;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::folded;
-use crate::chassis::Seen;
+use crate::chassis::SwitchClaim;
 
 /// The switch end of a cable, as the node at the other end reports it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortEnd<'a> {
     /// A number of its own for each node.
     pub(crate) node: u32,
-    pub(crate) seen: &'a Seen,
+    pub(crate) seen: &'a SwitchClaim,
     /// The port of the switch; may be empty.
     pub(crate) port: &'a str,
 }
@@ -52,7 +52,7 @@ impl PerPort {
     }
 
     /// Whether the name of a switch identifies it, with any chassis id.
-    pub(crate) fn is_identified_by_name(&self, seen: &Seen, identity: Identity) -> bool {
+    pub(crate) fn is_identified_by_name(&self, seen: &SwitchClaim, identity: Identity) -> bool {
         seen.name.as_ref().is_some_and(|name| match identity {
             Identity::Chassis => false,
             Identity::Name => !chassis::is_default(name),
@@ -109,8 +109,8 @@ mod tests {
 
     /// Nodes with the chassis id and port of each of their cables to one name; the number of ports, where it counts.
     fn ports(nodes: &[&[(u32, &str)]]) -> Option<usize> {
-        let seen = |id: u32| Seen::new(Some(&format!("mac:02:00:00:00:00:{id:02x}")), Some("n9k-1")).unwrap();
-        let ends: Vec<(u32, Seen, &str)> = (0..)
+        let seen = |id: u32| SwitchClaim::new(Some(&format!("mac:02:00:00:00:00:{id:02x}")), Some("n9k-1")).unwrap();
+        let ends: Vec<(u32, SwitchClaim, &str)> = (0..)
             .zip(nodes)
             .flat_map(|(node, ends)| ends.iter().map(move |&(id, port)| (node, seen(id), port)))
             .collect();

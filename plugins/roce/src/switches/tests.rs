@@ -6,7 +6,7 @@ const A: &str = "mac:7c:8c:09:aa:bb:01";
 const B: &str = "mac:7c:8c:09:aa:bb:02";
 
 /// No switch goes by its name where it has a chassis id.
-fn by_chassis(_: &Seen) -> bool {
+fn by_chassis(_: &SwitchClaim) -> bool {
     false
 }
 
@@ -17,10 +17,10 @@ fn declared(id: &str, name: Option<&str>) -> Switch {
 /// The identity that each record (chassis, name) leads to; `!` for none, `-` for one that is left out.
 fn ends(records: &[(&'static str, &'static str)], documents: &[Switch], exclude: &[&str]) -> Vec<String> {
     let said = |text: &'static str| Some(text).filter(|text| !text.is_empty());
-    let records: Vec<Seen> =
-        records.iter().map(|(chassis, name)| Seen::new(said(chassis), said(name)).unwrap()).collect();
+    let records: Vec<SwitchClaim> =
+        records.iter().map(|(chassis, name)| SwitchClaim::new(said(chassis), said(name)).unwrap()).collect();
     let exclude: Vec<Regex> = exclude.iter().map(|text| Regex::new(text).unwrap()).collect();
-    let records: Vec<(Seen, Voice)> = records.into_iter().map(|seen| (seen, Voice::Confirmed)).collect();
+    let records: Vec<(SwitchClaim, Voice)> = records.into_iter().map(|seen| (seen, Voice::Confirmed)).collect();
     led(&records, documents, &exclude)
 }
 
@@ -32,19 +32,19 @@ fn ends_by_author(
 ) -> Vec<String> {
     let said = |text: &'static str| Some(text).filter(|text| !text.is_empty());
     let voice = |who: &str| if who == "*" { Voice::Confirmed } else { Voice::OneNode(u32::from(who.as_bytes()[0])) };
-    let record = |&(who, chassis, name): &(_, _, _)| (Seen::new(said(chassis), said(name)).unwrap(), voice(who));
-    let records: Vec<(Seen, Voice)> = records.iter().map(record).collect();
+    let record = |&(who, chassis, name): &(_, _, _)| (SwitchClaim::new(said(chassis), said(name)).unwrap(), voice(who));
+    let records: Vec<(SwitchClaim, Voice)> = records.iter().map(record).collect();
     let exclude: Vec<Regex> = exclude.iter().map(|text| Regex::new(text).unwrap()).collect();
     led(&records, documents, &exclude)
 }
 
-fn spoken(records: &[(Seen, Voice)]) -> impl Iterator<Item = (&Seen, Voice)> + Clone {
+fn spoken(records: &[(SwitchClaim, Voice)]) -> impl Iterator<Item = (&SwitchClaim, Voice)> + Clone {
     records.iter().map(|(seen, voice)| (seen, *voice))
 }
 
-fn led(records: &[(Seen, Voice)], documents: &[Switch], exclude: &[Regex]) -> Vec<String> {
+fn led(records: &[(SwitchClaim, Voice)], documents: &[Switch], exclude: &[Regex]) -> Vec<String> {
     let shown = |switches: &Switches| -> Vec<String> {
-        let end = |(seen, _): &(Seen, Voice)| match switches.end(seen) {
+        let end = |(seen, _): &(SwitchClaim, Voice)| match switches.end(seen) {
             End::Switch(at) => switches.all[at].id.clone(),
             End::Excluded => "-".to_owned(),
             End::Nameless(_) => "!".to_owned(),
@@ -52,7 +52,7 @@ fn led(records: &[(Seen, Voice)], documents: &[Switch], exclude: &[Regex]) -> Ve
         records.iter().map(end).collect()
     };
     let result = shown(&Switches::new(spoken(records), documents.iter(), exclude, by_chassis));
-    let backwards: Vec<(Seen, Voice)> = records.iter().rev().cloned().collect();
+    let backwards: Vec<(SwitchClaim, Voice)> = records.iter().rev().cloned().collect();
     assert_eq!(
         shown(&Switches::new(spoken(&backwards), documents.iter(), exclude, by_chassis)),
         result,
@@ -125,7 +125,7 @@ fn a_document_may_call_switches_by_chassis_name_or_anything() {
 #[test]
 fn an_identity_of_a_document_finds_the_chassis_that_cables_name() {
     let documents = [declared("leaf1", None), declared("x", Some("leaf2.example"))];
-    let seen = |chassis, name| (Seen::new(Some(chassis), Some(name)).unwrap(), Voice::Confirmed);
+    let seen = |chassis, name| (SwitchClaim::new(Some(chassis), Some(name)).unwrap(), Voice::Confirmed);
     let records = [seen(A, "leaf1"), seen(B, "leaf2")];
     let switches = Switches::new(spoken(&records), documents.iter(), &[], by_chassis);
     let id = |id: &str| switches.all[switches.declared(id).unwrap()].id.clone();
@@ -142,7 +142,7 @@ fn a_switch_is_left_out_by_any_of_its_names() {
 
 #[test]
 fn the_readable_name_is_the_one_that_says_most() {
-    let seen = |name, voice| (Seen::new(Some(A), Some(name)).unwrap(), voice);
+    let seen = |name, voice| (SwitchClaim::new(Some(A), Some(name)).unwrap(), voice);
     let records =
         [seen("sonic", Voice::Confirmed), seen("leaf1.dc.example", Voice::Confirmed), seen("x", Voice::OneNode(1))];
     assert_eq!(Switches::new(spoken(&records), [].iter(), &[], by_chassis).all[0].name, "leaf1.dc.example");
@@ -212,9 +212,9 @@ fn a_document_finds_the_chassis_of_a_leaf_with_one_node() {
     let found = |records: &[(&'static str, &'static str, u32)], id: &str| {
         let seen = |&(chassis, name, who): &(_, _, _)| {
             let said = |text: &'static str| Some(text).filter(|text| !text.is_empty());
-            (Seen::new(said(chassis), said(name)).unwrap(), Voice::OneNode(who))
+            (SwitchClaim::new(said(chassis), said(name)).unwrap(), Voice::OneNode(who))
         };
-        let records: Vec<(Seen, Voice)> = records.iter().map(seen).collect();
+        let records: Vec<(SwitchClaim, Voice)> = records.iter().map(seen).collect();
         let documents = [declared("leaf1", None), declared("spine1", None)];
         let switches = Switches::new(spoken(&records), documents.iter(), &[], by_chassis);
         switches.all[switches.declared(id).unwrap()].id.clone()
@@ -228,9 +228,10 @@ fn a_document_finds_the_chassis_of_a_leaf_with_one_node() {
 
 #[test]
 fn a_name_that_one_node_alone_claims_is_reported_where_others_need_it() {
-    let seen = |chassis, name, who| (Seen::new(chassis, Some(name)).unwrap(), Voice::OneNode(who));
+    let seen = |chassis, name, who| (SwitchClaim::new(chassis, Some(name)).unwrap(), Voice::OneNode(who));
     let claim = seen(Some(A), "Leaf1", 7);
-    let unproven = |records: &[(Seen, Voice)]| Switches::new(spoken(records), [].iter(), &[], by_chassis).unproven;
+    let unproven =
+        |records: &[(SwitchClaim, Voice)]| Switches::new(spoken(records), [].iter(), &[], by_chassis).unproven;
     assert!(unproven(std::slice::from_ref(&claim)).is_empty());
     let found = unproven(&[claim.clone(), seen(None, "leaf1.dc", 8)]);
     assert!(
@@ -242,12 +243,12 @@ fn a_name_that_one_node_alone_claims_is_reported_where_others_need_it() {
 
 #[test]
 fn switches_identified_by_name_are_found_with_any_chassis_id() {
-    let seen = |chassis, name| (Seen::new(Some(chassis), Some(name)).unwrap(), Voice::Confirmed);
+    let seen = |chassis, name| (SwitchClaim::new(Some(chassis), Some(name)).unwrap(), Voice::Confirmed);
     let records = [seen(A, "n9k-1"), seen(B, "N9K-1."), seen("local:7", "n9k-1"), seen(X, "other")];
-    let by_name = |seen: &Seen| seen.name.as_deref() != Some("other");
+    let by_name = |seen: &SwitchClaim| seen.name.as_deref() != Some("other");
     let ends = |documents: &[Switch]| -> Vec<String> {
         let switches = Switches::new(spoken(&records), documents.iter(), &[], by_name);
-        let id = |(seen, _): &(Seen, Voice)| match switches.end(seen) {
+        let id = |(seen, _): &(SwitchClaim, Voice)| match switches.end(seen) {
             End::Switch(at) => switches.all[at].id.clone(),
             other => panic!("{other:?}"),
         };

@@ -1,6 +1,6 @@
 //! Every edge case that a fabric is known for, one test each.
 
-use super::net::{CONFIG, Net, Seen, guid, set, upstream};
+use super::net::{CONFIG, Net, RoundResult, guid, set, upstream};
 use crate::Ufm;
 use serde_json::json;
 use topoloom_sdk::Outcome;
@@ -53,9 +53,9 @@ fn a_dark_host_keeps_its_place_until_its_grace_is_over() {
     let first = lit.cluster(NODES).at(hour).discover::<Ufm>(config).unwrap();
     let kept = dark.cluster(NODES).at(24 * hour).state(first.state).discover::<Ufm>(config).unwrap();
     let state = kept.state.clone();
-    assert_eq!(Seen::of(kept, &NODES).groups(), set(["a-0 a-1 a-2", "b-0 b-1 b-2"]));
+    assert_eq!(RoundResult::of(kept, &NODES).groups(), set(["a-0 a-1 a-2", "b-0 b-1 b-2"]));
     let gone = dark.cluster(NODES).at(26 * hour).state(state).discover::<Ufm>(config).unwrap();
-    let gone = Seen::of(gone, &NODES);
+    let gone = RoundResult::of(gone, &NODES);
     assert_eq!(gone.groups(), set(["a-1 a-2", "b-0 b-1 b-2"]));
     let named = gone.topology().diagnostics.iter().any(|report| report.subject == topoloom_sdk::Subject::Rows(vec![0]));
     assert!(named, "{:?}", gone.topology().diagnostics);
@@ -114,7 +114,7 @@ fn adapters_without_name_count_when_a_node_lists_their_guid() {
     let cluster = net.cluster([]).node("a-0", []).node("a-1", []).annotation("ex.io/guids", &guids);
     let cluster = NODES[2..].iter().fold(cluster, |cluster, node| cluster.node(node, []));
     let answer = cluster.discover::<Ufm>(r#"{"endpoint": "ufm", "guidAnnotation": "ex.io/guids"}"#).unwrap();
-    assert_eq!(Seen::of(answer, &NODES).groups(), set(["a-0 a-1 a-2", "b-0 b-2"]));
+    assert_eq!(RoundResult::of(answer, &NODES).groups(), set(["a-0 a-1 a-2", "b-0 b-2"]));
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn an_empty_list_is_an_answer_that_others_judge() {
     let empty = Net::default().cluster(NODES).at(2).state(first.state).discover::<Ufm>(CONFIG).unwrap();
     // Within the grace dark hosts stay; after a restart they are unknown, and the guard of the host holds the result.
     assert!(matches!(empty.outcome, Outcome::Topology(_)));
-    assert_eq!(Seen::of(empty, &NODES).groups(), set(["a-0 a-1 a-2", "b-0 b-1 b-2"]));
+    assert_eq!(RoundResult::of(empty, &NODES).groups(), set(["a-0 a-1 a-2", "b-0 b-1 b-2"]));
     assert_eq!(Net::default().round(&NODES).groups(), set([]));
 }
 
@@ -314,7 +314,7 @@ fn ports_that_are_down_count_where_that_is_asked_for() {
     assert_eq!(net.round(&NODES).groups(), set([]));
     let cluster: Cluster = net.cluster(NODES);
     let answer = cluster.discover::<Ufm>(r#"{"endpoint": "ufm", "includeDown": true}"#).unwrap();
-    assert_eq!(Seen::of(answer, &NODES).groups(), set(["a-0 a-1 a-2", "b-0 b-1 b-2"]));
+    assert_eq!(RoundResult::of(answer, &NODES).groups(), set(["a-0 a-1 a-2", "b-0 b-1 b-2"]));
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn where_filters_or_an_empty_list_leave_nothing_it_is_said() {
                     port.retain(|key, _| key != "guid" && key != "name");
                 });
             }
-            let seen = Seen::of(net.cluster(NODES).discover::<Ufm>(config).unwrap(), &NODES);
+            let seen = RoundResult::of(net.cluster(NODES).discover::<Ufm>(config).unwrap(), &NODES);
             assert_eq!(seen.groups(), [].into());
             assert_eq!(seen.report("no-links").unwrap(), format!("no Node has a link that counts: {why}"));
         }

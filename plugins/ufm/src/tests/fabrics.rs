@@ -1,6 +1,6 @@
 //! Several independent UFMs: one per plane, rail or site.
 
-use super::net::{Net, Seen, set};
+use super::net::{Net, RoundResult, set};
 use crate::Ufm;
 use serde_json::json;
 use std::cell::{Cell, RefCell};
@@ -61,7 +61,7 @@ fn two_rails() -> [Net; 2] {
 #[test]
 fn the_cables_of_independent_fabrics_are_united() {
     let planes = planes(two_rails());
-    let seen = Seen::of(planes.cluster.discover::<Ufm>(CONFIG).unwrap(), &NODES);
+    let seen = RoundResult::of(planes.cluster.discover::<Ufm>(CONFIG).unwrap(), &NODES);
     assert_eq!((seen.groups(), seen.tiers()), (set(["a-0 a-1", "b-0 b-1"]), vec![2]));
     assert_eq!(planes.asked.borrow().len(), 6);
 }
@@ -100,6 +100,6 @@ fn switches_that_have_only_a_name_are_others_in_another_fabric() {
             port["peer_node_name"] = json!("switch");
         }
     }
-    let seen = Seen::of(planes(nets).cluster.discover::<Ufm>(CONFIG).unwrap(), &NODES);
+    let seen = RoundResult::of(planes(nets).cluster.discover::<Ufm>(CONFIG).unwrap(), &NODES);
     assert_eq!(seen.groups(), set(["a-0 a-1", "b-0 b-1"]));
 }

@@ -93,8 +93,8 @@ impl Net {
     }
 
     /// One round over all hosts that the ports name.
-    pub(super) fn round(&self, nodes: &[&str]) -> Seen {
-        Seen::of(self.cluster(nodes.iter().copied()).discover::<Ufm>(CONFIG).unwrap(), nodes)
+    pub(super) fn round(&self, nodes: &[&str]) -> RoundResult {
+        RoundResult::of(self.cluster(nodes.iter().copied()).discover::<Ufm>(CONFIG).unwrap(), nodes)
     }
 }
 
@@ -127,12 +127,12 @@ pub(super) fn recorded(
 
 /// An answer in the words of a test.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct RoundResult {
     pub(super) answer: Answer,
     nodes: Vec<String>,
 }
 
-impl Seen {
+impl RoundResult {
     pub(super) fn of(answer: Answer, nodes: &[&str]) -> Self {
         Self { answer, nodes: nodes.iter().map(ToString::to_string).collect() }
     }

@@ -1,6 +1,6 @@
 //! Lists that come in pages: read to the last one, or refused.
 
-use super::net::{CONFIG, Net, Seen, recorded, set, upstream};
+use super::net::{CONFIG, Net, RoundResult, recorded, set, upstream};
 use crate::Ufm;
 use serde_json::{Value, json};
 use topoloom_sdk::Credential;
@@ -31,8 +31,8 @@ fn paged(list: &[Value], (number, rows): (usize, usize), total: usize) -> String
     .to_string()
 }
 
-fn groups(cluster: &Cluster, config: &str) -> Seen {
-    Seen::of(cluster.discover::<Ufm>(config).unwrap(), &NODES)
+fn groups(cluster: &Cluster, config: &str) -> RoundResult {
+    RoundResult::of(cluster.discover::<Ufm>(config).unwrap(), &NODES)
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a UFM, or a proxy before it, does oddly without being wrong: the answer is that of a plain one.
 
-use super::net::{CONFIG, Net, Seen, beside, set};
+use super::net::{CONFIG, Net, RoundResult, beside, set};
 use crate::Ufm;
 use serde_json::{Value, json};
 use topoloom_sdk::testing::Reply;
@@ -17,17 +17,17 @@ fn net() -> Net {
 }
 
 /// A round over what a function makes of every list.
-fn round(config: &str, answer: impl Fn(&[Value]) -> Reply + 'static) -> Seen {
+fn round(config: &str, answer: impl Fn(&[Value]) -> Reply + 'static) -> RoundResult {
     let net = net();
     let cluster = beside(NODES, move |path| match path {
         "app/versioning" => Reply::new(404, ""),
         path if path.contains("ports") => answer(&net.ports),
         _ => answer(&net.links),
     });
-    Seen::of(cluster.discover::<Ufm>(config).unwrap(), &NODES)
+    RoundResult::of(cluster.discover::<Ufm>(config).unwrap(), &NODES)
 }
 
-fn is_whole(seen: &Seen) {
+fn is_whole(seen: &RoundResult) {
     assert_eq!((seen.groups(), seen.tiers()), (set(["a-0 a-1", "b-0 b-1"]), vec![2, 1]));
 }
 

@@ -1,6 +1,6 @@
 //! What is asked, in which order, and what is made of the forms of the answers.
 
-use super::net::{CONFIG, Net, Seen, recorded, set, upstream};
+use super::net::{CONFIG, Net, RoundResult, recorded, set, upstream};
 use crate::Ufm;
 use serde_json::{Value, json};
 use topoloom_sdk::http::{Error, Request};
@@ -13,8 +13,8 @@ fn net() -> Net {
     Net::units(&["a", "b"], 2, 8)
 }
 
-fn groups(cluster: &Cluster, config: &str) -> Seen {
-    Seen::of(cluster.discover::<Ufm>(config).unwrap(), &NODES)
+fn groups(cluster: &Cluster, config: &str) -> RoundResult {
+    RoundResult::of(cluster.discover::<Ufm>(config).unwrap(), &NODES)
 }
 
 #[test]

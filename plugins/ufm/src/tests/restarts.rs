@@ -1,6 +1,6 @@
 //! A host that starts anew beside a UFM that has lost half of what it knew: only the objects in the cluster say what was.
 
-use super::net::{CONFIG, Net, Seen};
+use super::net::{CONFIG, Net, RoundResult};
 use crate::Ufm;
 use serde_json::Value;
 use topoloom_sdk::applied::AppliedGroup;
@@ -80,7 +80,7 @@ fn after_a_restart_an_empty_or_a_half_list_leaves_all_seven_groups() {
             let recovered = round(&net, 2 * HOUR, &after.state);
             if recovered.outcome != topoloom_sdk::Outcome::Unchanged {
                 assert_eq!(tree(&recovered), tree(&before.answer), "ports {ports}, links {links}");
-                assert_eq!(Seen::of(recovered, &NODES).codes(), before.codes(), "ports {ports}, links {links}");
+                assert_eq!(RoundResult::of(recovered, &NODES).codes(), before.codes(), "ports {ports}, links {links}");
             }
         }
     }
@@ -93,7 +93,7 @@ fn what_is_kept_is_named_and_not_for_ever() {
     let bare = Net::default();
     let round = |time: u64, state: &[u8]| {
         let cluster = bare.cluster(NODES).objects(objects(before.topology())).at(time).state(state.to_vec());
-        Seen::of(cluster.discover::<Ufm>(CONFIG).unwrap(), &NODES)
+        RoundResult::of(cluster.discover::<Ufm>(CONFIG).unwrap(), &NODES)
     };
     let first = round(HOUR, &[]);
     assert_eq!(first.codes(), ["kept-uplinks", "kept-while-down", "no-links"].into());
@@ -110,7 +110,7 @@ fn tiers_that_the_operator_does_not_want_are_not_kept() {
     let before = net.round(&NODES);
     let cluster = net.cluster(NODES).objects(objects(before.topology()));
     let off = cluster.discover::<Ufm>(r#"{"endpoint": "ufm", "uplinks": "off"}"#).unwrap();
-    assert_eq!(Seen::of(off, &NODES).tiers(), [4]);
+    assert_eq!(RoundResult::of(off, &NODES).tiers(), [4]);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn ports_of_hosts_that_the_operator_ignores_are_not_reported() {
     net.cable("login-1", 0, "leaf-a-0");
     net.cable("localhost", 0, "leaf-a-0");
     let config = r#"{"endpoint": "ufm", "ignoreHosts": ["^login-"]}"#;
-    let seen = Seen::of(net.cluster(NODES).discover::<Ufm>(config).unwrap(), &NODES);
+    let seen = RoundResult::of(net.cluster(NODES).discover::<Ufm>(config).unwrap(), &NODES);
     assert!(seen.report("unnamed-host").unwrap().starts_with("1 port of machines without a name"));
     assert_eq!(seen.codes(), ["unnamed-host"].into());
 }

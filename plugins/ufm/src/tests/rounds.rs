@@ -1,6 +1,6 @@
 //! What a round takes from the one before.
 
-use super::net::{CONFIG, Net, Seen, recorded, set, upstream};
+use super::net::{CONFIG, Net, RoundResult, recorded, set, upstream};
 use crate::Ufm;
 use serde_json::json;
 use std::cell::RefCell;
@@ -88,7 +88,7 @@ fn a_counter_that_moved_fetches_everything() {
     // The stranger changes no group, so the answer may even be the same.
     let (third, asked) = ufm.round(&["a-0", "a-1", "b-0", "b-1", "c-0"], CONFIG, 3, &second.state);
     assert_eq!(asked, 1);
-    assert_eq!(Seen::of(third, &["a-0", "a-1", "b-0", "b-1", "c-0"]).groups(), set(["a-0 a-1 c-0", "b-0 b-1"]));
+    assert_eq!(RoundResult::of(third, &["a-0", "a-1", "b-0", "b-1", "c-0"]).groups(), set(["a-0 a-1 c-0", "b-0 b-1"]));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn other_nodes_beside_the_same_fabric_are_placed_without_fetching() {
     let (first, _) = ufm.round(&NODES[..3], CONFIG, 1, &[]);
     let (second, asked) = ufm.round(&NODES, CONFIG, 2, &first.state);
     assert_eq!(asked, 1);
-    assert_eq!(Seen::of(second, &NODES).groups(), set(["a-0 a-1", "b-0 b-1"]));
+    assert_eq!(RoundResult::of(second, &NODES).groups(), set(["a-0 a-1", "b-0 b-1"]));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn another_list_of_guids_is_seen_without_fetching() {
     ufm.asked.borrow_mut().clear();
     let second = cluster(&listed).at(2).state(first.state).discover::<Ufm>(GUIDS).unwrap();
     assert_eq!(*ufm.asked.borrow(), [VERSIONING]);
-    assert_eq!(Seen::of(second, &nodes).groups(), set(["a-0 a-1 a-2", "b-0"]));
+    assert_eq!(RoundResult::of(second, &nodes).groups(), set(["a-0 a-1 a-2", "b-0"]));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_state_of_another_plugin_costs_a_full_round_and_nothing_more() {
     let (first, _) = ufm.round(&NODES, CONFIG, 1, &[]);
     for state in [vec![0], vec![255; 1000], first.state[..first.state.len() / 2].to_vec()] {
         let (answer, asked) = ufm.round(&NODES, CONFIG, 2, &state);
-        assert_eq!((Seen::of(answer, &NODES).groups(), asked), (set(["a-0 a-1", "b-0 b-1"]), 3));
+        assert_eq!((RoundResult::of(answer, &NODES).groups(), asked), (set(["a-0 a-1", "b-0 b-1"]), 3));
     }
 }
 
@@ -177,14 +177,14 @@ fn a_fabric_that_never_moves_is_placed_anew_from_time_to_time() {
     ufm.net.borrow_mut().ports.retain(|port| port["system_name"] != "a-0" && port["peer_node_name"] != "a-0");
     ufm.count(2);
     let (mut last, _) = ufm.round(&NODES, CONFIG, hour, &first.state);
-    assert_eq!(Seen::of(last.clone(), &NODES).groups(), set(["a-0 a-1", "b-0 b-1"]));
+    assert_eq!(RoundResult::of(last.clone(), &NODES).groups(), set(["a-0 a-1", "b-0 b-1"]));
     // Its counters stand still while the grace of the dark host runs out.
     let mut groups = None;
     for half in 3..60 {
         let (next, asked) = ufm.round(&NODES, CONFIG, half * hour / 2, &last.state);
         assert_eq!(asked, 1);
         if matches!(next.outcome, Outcome::Topology(_)) {
-            groups = Some((half, Seen::of(next.clone(), &NODES).groups()));
+            groups = Some((half, RoundResult::of(next.clone(), &NODES).groups()));
         }
         last = next;
     }
@@ -209,7 +209,7 @@ fn upper_tiers_come_from_links_and_else_from_the_ports_of_switches() {
     let by_links = net.round(&nodes);
     assert_eq!(by_links.groups(), set(["a-0 a-1", "b-0 b-1", "c-0 c-1"]));
     assert_eq!(by_links.tiers(), [3, 2, 1]);
-    let shown = |seen: &Seen| net.cluster(nodes).show(&seen.answer);
+    let shown = |seen: &RoundResult| net.cluster(nodes).show(&seen.answer);
     // Without the list, and with a list that only knows the cables of hosts.
     let mut by_ports = net.clone();
     by_ports.links.clear();
@@ -229,14 +229,14 @@ fn upper_tiers_come_from_links_and_else_from_the_ports_of_switches() {
     }));
     assert_eq!(shown(&twice.round(&nodes)), shown(&by_links));
     let off = net.cluster(nodes).discover::<Ufm>(r#"{"endpoint": "ufm", "uplinks": "off"}"#).unwrap();
-    assert_eq!(Seen::of(off, &nodes).tiers(), [3]);
+    assert_eq!(RoundResult::of(off, &nodes).tiers(), [3]);
 }
 
 #[test]
 fn what_works_but_may_surprise_is_reported_every_round() {
     let net = Net::units(&["a"], 2, 2);
     let answer = net.cluster(NODES).discover::<Ufm>(r#"{"endpoint": "ufm", "insecureSkipVerifi": true}"#).unwrap();
-    let seen = Seen::of(answer, &NODES);
+    let seen = RoundResult::of(answer, &NODES);
     assert_eq!(seen.report("unknown-key"), Some("\"insecureSkipVerifi\" is not a known key and is ignored"));
 }
 
@@ -273,7 +273,7 @@ fn ports_that_are_excluded_do_not_count_but_their_switch_stays_a_leaf() {
     let cluster = net.cluster(NODES);
     for filter in [r#""exclude": "^mlx5_[78]$""#, r#""include": ["HCA-1/1"]"#, r#""exclude": ["^storage"]"#] {
         let config = format!(r#"{{"endpoint": "ufm", "ports": {{{filter}}}}}"#);
-        let seen = Seen::of(cluster.discover::<Ufm>(&config).unwrap(), &NODES);
+        let seen = RoundResult::of(cluster.discover::<Ufm>(&config).unwrap(), &NODES);
         assert_eq!((seen.groups(), seen.tiers()), (set(["a-0 a-1", "b-0 b-1"]), vec![2]), "{filter}");
     }
 }

@@ -1,6 +1,6 @@
 //! What is plugged in above the leaves, and takes no tier away.
 
-use super::net::{CONFIG, Net, Seen, guid};
+use super::net::{CONFIG, Net, RoundResult, guid};
 use crate::Ufm;
 use topoloom_sdk::Outcome;
 use topoloom_sdk::testing::Cluster;
@@ -41,7 +41,7 @@ fn a_border_leaf_and_a_host_of_ufm_on_each_spine_take_no_tier_away() {
         assert_eq!(busy(hosts).round(&NODES).tiers(), [4, 2, 1], "{hosts} hosts on the border leaf");
         // Nor later, while the host runs.
         let cluster = busy(hosts).cluster(NODES).state(plain.answer.state.clone()).at(30 * HOUR);
-        let seen = Seen::of(cluster.discover::<Ufm>(CONFIG).unwrap(), &NODES);
+        let seen = RoundResult::of(cluster.discover::<Ufm>(CONFIG).unwrap(), &NODES);
         assert_eq!((seen.tiers(), seen.codes().contains("lost-tier")), (vec![4, 2, 1], false));
     }
 }
@@ -59,7 +59,7 @@ fn a_lost_tier_is_held_and_found_until_levels_or_the_highest_tier_are_declared()
     }
     let round = |config: &str, hours: u64, state: &[u8]| {
         let cluster: Cluster = net.cluster(all.iter().copied()).state(state.to_vec()).at(hours * HOUR);
-        Seen::of(cluster.discover::<Ufm>(config).unwrap(), &all)
+        RoundResult::of(cluster.discover::<Ufm>(config).unwrap(), &all)
     };
     let held = round(CONFIG, 1, &before.answer.state);
     assert_eq!(held.tiers()[1..], [2, 1]);
