@@ -16,9 +16,9 @@
 //!
 //! # Rooms
 //!
-//! `wire` is what stands on objects, `pods` what is read of them, `requests` every request, `view` what is watched, `queue`
-//! who is next, `crowd` how many may wait, `carry` carries out what the pure part orders, `lock` is the front that binds pods, `plugin` that of a device
-//! plugin, and `sweeper` finds what somebody left behind.
+//! `wire` is what stands on objects, `pods` what is read of them, `requests` every request, `view` watches and
+//! notifies, `queue` says which attempt is next, `crowd` how many may wait, `carry` carries out what the pure part orders,
+//! `lock` is the front that binds pods, `plugin` that of a device plugin, and `sweeper` finds orphaned locks.
 //!
 //! # By itself
 //!
@@ -51,7 +51,7 @@
 //! let report = lock.bind(pod, "gpu-1".into(), Duration::from_secs(28)).await;
 //! match report.result {
 //!     Ok(Bound::Now | Bound::Before) => println!("bound after {:?}", report.waited),
-//!     // Somebody else held the node until the end: try again, here or on another node.
+//!     // Another pod held the node until the end: try again, here or on another node.
 //!     Err(failure) if failure.is_contention() => println!("{failure}"),
 //!     // The pod is another one, gone, or bound elsewhere: it is not to be tried again.
 //!     Err(Failure::PodGone | Failure::PodReplaced(_) | Failure::PodElsewhere(_)) => {}
@@ -73,7 +73,7 @@ pub mod sweeper;
 pub mod view;
 pub mod wire;
 
-/// A number that nobody can guess.
+/// A number that cannot be guessed.
 #[must_use]
 pub fn number() -> u32 {
     let mut bytes = [0; 4];

@@ -1,7 +1,7 @@
-//! Whose a node is between a Binding and the device plugin's answer (`node-lock-and-bind.md` part A, decisions N1 to N9).
+//! Which pod holds a node between a Binding and the device plugin's answer (`node-lock-and-bind.md` part A, decisions N1 to N9).
 //!
 //! A kubelet asks a device plugin for devices without saying for which pod. So only one pod at a time may be on its way to
-//! a node, and an annotation on the Node names it: a lock, and the way to tell the plugin whom it serves.
+//! a node, and an annotation on the Node names it: a lock, and the plugin's source for the pod that it serves.
 
 pub mod attempt;
 mod decide;
@@ -12,11 +12,13 @@ mod model;
 pub mod needs;
 mod record;
 mod retry;
+pub mod sightings;
 pub mod sweep;
 pub mod table;
 #[cfg(test)]
 mod tests;
 mod value;
+pub mod watchlist;
 
 pub use decide::{Decision, Release, decide, release, unconfirmed};
 pub use holder::{
@@ -25,4 +27,5 @@ pub use holder::{
 };
 pub use record::{Lock, Named, Note, PodKey};
 pub use retry::Retry;
+pub use sightings::Sightings;
 pub use value::{Value, ValueError, bare};

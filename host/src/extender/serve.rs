@@ -17,15 +17,16 @@ use serde::Serialize;
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
 use topoloom_core::nodelock::PodKey;
 use topoloom_core::nodelock::attempt::{Bound, Failure};
+use topoloom_core::nodelock::sightings::Blocks;
 use topoloom_core::seldom::Seldom;
 
 use super::announce::Announcer;
 use super::bodies::{self, Bodies};
 use super::options::{ExtenderOptions, Filter};
 use super::wire::{BindArgs, BindResult, FilterArgs, FilterResult, name_of, plain};
-use crate::nodelock::lock::{NodeLock, Report};
+use crate::nodelock::lock::{NodeLock, Observer, Report};
 use crate::nodelock::metrics::BindMetrics;
-use crate::nodelock::pods::Seen;
+use crate::nodelock::pods;
 use crate::nodelock::view::View;
 
 /// Longest UID that is passed on.
@@ -152,27 +153,40 @@ fn why(failure: &Failure, report: &Report, pod: &PodKey, node: &str) -> String {
     format!("pod {pod} is not bound to node {node}: {failure}{kept}")
 }
 
+/// A Bind under way.
+struct Observed {
+    extender: Arc<Extender>,
+    pod: PodKey,
+    node: Arc<str>,
+}
+
+impl Observer for Observed {
+    fn ended(&mut self, report: &Report) {
+        self.extender.ended(report);
+    }
+
+    fn answered(self, report: &Report) {
+        self.extender.report(report, &self.pod, &self.node);
+    }
+}
+
 impl Extender {
     async fn bind(self: &Arc<Self>, pod: PodKey, node: Arc<str>) -> Result<(), String> {
         self.metrics.under_way(self.lock.under_way() + 1);
-        let (extender, about, at) = (Arc::clone(self), pod.clone(), Arc::clone(&node));
-        let ended = move |report: &Report| {
-            extender.ended(report);
-            move |report: &Report| extender.tell(report, &about, &at)
-        };
-        let report = self.lock.bind_and(pod.clone(), Arc::clone(&node), self.options.patience(), ended).await;
+        let bind = Observed { extender: Arc::clone(self), pod: pod.clone(), node: Arc::clone(&node) };
+        let report = self.lock.bind_observed(pod.clone(), Arc::clone(&node), self.options.patience(), bind).await;
         report.result.as_ref().map(drop).map_err(|failure| why(failure, &report, &pod, &node))
     }
 
-    /// A Bind has ended, whether or not anybody waited for it.
+    /// A Bind has ended, whether or not its caller waited for it.
     fn ended(&self, report: &Report) {
         // This one still counts.
         self.metrics.under_way(self.lock.under_way().saturating_sub(1));
         self.metrics.bound(report);
     }
 
-    /// Writes down how a Bind ended, for people.
-    fn tell(&self, report: &Report, pod: &PodKey, node: &str) {
+    /// Logs how a Bind ended, and writes an Event.
+    fn report(&self, report: &Report, pod: &PodKey, node: &str) {
         let uid = pod.uid.as_deref().unwrap_or_default();
         for reason in &report.took {
             tracing::warn!(%pod, uid, node, reason = reason.word(), "took over an orphaned lock: {reason}");
@@ -221,13 +235,14 @@ impl Extender {
         if args.nodes.is_none() && args.names.is_none() {
             return Err("one of Nodes and NodeNames is required".to_owned());
         }
-        let needs = Seen::of(pod, self.view.backends()).map(|seen| (seen.pod.key, seen.keys));
+        let needs = pods::of(pod, self.view.backends()).map(|seen| (seen.pod.key, seen.keys));
         let (Some((asker, keys)), true) = (needs, self.options.filter != Filter::Off) else {
             return Ok(FilterResult { nodes: args.nodes, node_names: args.names, ..FilterResult::default() });
         };
         let mut failed = BTreeMap::new();
+        let by = if self.options.filter == Filter::Stuck { Blocks::Stuck } else { Blocks::Held };
         let mut fits =
-            |name: &str| match self.view.blocked(name, &keys, &self.terms, self.options.filter == Filter::Stuck) {
+            |name: &str| match self.view.blocked(name, &keys, &self.terms, by) {
                 None => true,
                 // What the pod holds itself it takes over with its next attempt (decision N4).
                 Some(held) if held.holder.as_ref().is_some_and(|holder| holder.may_be(&asker)) => true,

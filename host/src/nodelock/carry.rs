@@ -1,6 +1,6 @@
 //! An attempt, or a sweep, carried out: each of its orders becomes one request or one wait.
 //!
-//! Every request has a deadline of its own, and none is made twice without a word from whoever decides.
+//! Every request has a deadline of its own, and none is made twice unless the attempt orders it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,20 +10,20 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use topoloom_core::nodelock::attempt::{Answer, Attempt, Failure, Node, Order, Outcome};
 use topoloom_core::nodelock::needs::Key;
-use topoloom_core::nodelock::sweep::Sweep;
+use topoloom_core::nodelock::sightings::{LiveReads, PodSighting};
+use topoloom_core::nodelock::sweep::{self, Sweep};
 use topoloom_core::nodelock::{Note, Pod, PodKey, Value, bare};
 
 use super::crowd::Place;
-use super::pods::Seen;
 use super::requests::Requests;
-use super::view::{Listener, Live, View};
+use super::view::{Listener, View};
 use super::wire::{self, Change};
 use crate::cluster::Refusal;
 
 /// How often a lock is removed from a node that changes meanwhile.
 const REMOVALS: usize = 10;
 
-/// Whoever carries them out.
+/// Carries them out.
 pub struct Carrier {
     view: Arc<View>,
     requests: Requests,
@@ -95,7 +95,7 @@ impl Carrier {
         let Flight { mut attempt, pod, node, keys, token, until, deadline, mut place, closing } = flight;
         let names: Vec<Key> = keys.iter().map(|(key, _)| *key).collect();
         let mut listener = self.view.listen(&node);
-        let (mut live, mut waited) = (Live::default(), Duration::ZERO);
+        let (mut live, mut waited) = (LiveReads::default(), Duration::ZERO);
         loop {
             if gone.is_cancelled() {
                 attempt.give_up();
@@ -122,7 +122,7 @@ impl Carrier {
                 }
                 Order::AskWaiting => match requests.bound(&node).await {
                     Ok(pods) => {
-                        live.bound(pods);
+                        live.listed(pods);
                         attempt.holder_asked();
                     }
                     Err(refusal) => attempt.unread(refusal.message.into()),
@@ -150,7 +150,7 @@ impl Carrier {
                     live.clear();
                     attempt.woken();
                 }
-                // Whoever undoes something is not hurried by a caller that is gone.
+                // Cancellation does not shorten the back-off of a rollback.
                 Order::Pause(pause) => tokio::time::sleep(pause).await,
                 Order::Revoke { pod: from, value } => {
                     attempt.answered(self.revoke_within(&requests, &from, &value).await)
@@ -194,30 +194,28 @@ impl Carrier {
     /// # Errors
     /// When a read failed, or a write was not answered as it should.
     pub async fn sweep(&self, node: &Arc<str>, sweep: &mut Sweep) -> Result<(), Refusal> {
-        let mut live = Live::default();
+        let mut live = LiveReads::default();
         let requests = &self.requests;
         while let Some(order) = sweep.next() {
             match order {
-                Order::Look { live: must } => {
-                    let seen = self.look(requests, node, &Key::ALL, must, &live).await?;
+                sweep::Order::Look => {
+                    let seen = self.look(requests, node, &Key::ALL, false, &live).await?;
                     sweep.looked(self.view.clock(), seen);
                 }
-                Order::AskHolder { pod, value } => {
+                sweep::Order::AskHolder { pod, value } => {
                     self.ask_holder(requests, node, &pod, &value, &mut live).await?;
                     sweep.holder_asked();
                 }
-                Order::AskWaiting => {
-                    live.bound(requests.bound(node).await?);
+                sweep::Order::AskWaiting => {
+                    live.listed(requests.bound(node).await?);
                     sweep.holder_asked();
                 }
-                Order::Revoke { pod, value } => sweep.answered(&self.revoke_within(requests, &pod, &value).await),
-                Order::Release { version, keys } => {
+                sweep::Order::Revoke { pod, value } => sweep.answered(&self.revoke_within(requests, &pod, &value).await),
+                sweep::Order::Release { version, keys } => {
                     let changes: Vec<_> =
                         keys.iter().filter_map(|at| Key::ALL.get(*at)).map(|key| (*key, Change::Release)).collect();
                     sweep.answered(&self.patch_node(requests, node, &version, &changes).await);
                 }
-                // A sweep neither waits nor claims nor binds.
-                _ => break,
             }
         }
         Ok(())
@@ -229,13 +227,13 @@ impl Carrier {
         node: &str,
         keys: &[Key],
         must: bool,
-        live: &Live,
+        live: &LiveReads,
     ) -> Result<Option<Node>, Refusal> {
         let cached = if must { None } else { self.view.node(node, keys, live) };
         if cached.is_some() {
             return Ok(cached);
         }
-        Ok(requests.node(node).await?.map(|meta| self.view.node_read(&meta, keys, live)))
+        Ok(requests.node(node).await?.and_then(|meta| self.view.node_read(&meta, keys, live)))
     }
 
     async fn ask_holder(
@@ -244,7 +242,7 @@ impl Carrier {
         node: &str,
         named: &PodKey,
         value: &Arc<str>,
-        live: &mut Live,
+        live: &mut LiveReads,
     ) -> Result<(), Refusal> {
         let read = self.read(requests, named).await?;
         self.view.confirmed(node, named, value, read.map(|seen| seen.pod), live);
@@ -254,8 +252,8 @@ impl Carrier {
     /// Changes keys of a node in the version that was decided on, and enters what became of it.
     async fn patch_node(&self, requests: &Requests, name: &str, version: &str, changes: &[(Key, Change)]) -> Answer {
         // Notes of other keys are kept, so they have to be known in that version.
-        let Some(annotations) = self.view.annotations(name, version) else { return Answer::Conflict };
-        let (answer, meta) = requests.patch_node(name, &wire::node_patch(version, &annotations, changes)).await;
+        let Some(locks) = self.view.known(|known| known.locks_in(name, version).cloned()) else { return Answer::Conflict };
+        let (answer, meta) = requests.patch_node(name, &wire::node_patch(version, &locks, changes)).await;
         if let Some(meta) = meta {
             self.view.node_written(&meta);
         }
@@ -298,7 +296,7 @@ impl Carrier {
     }
 
     /// Reads a pod, and enters what it is.
-    async fn read(&self, requests: &Requests, pod: &PodKey) -> Result<Option<Seen>, Refusal> {
+    async fn read(&self, requests: &Requests, pod: &PodKey) -> Result<Option<PodSighting>, Refusal> {
         let seen = requests.pod(pod).await?;
         if let Some(seen) = &seen {
             self.view.pod_read(seen);
@@ -314,7 +312,8 @@ impl Carrier {
         let mut answer = Answer::Conflict;
         for _ in 0..REMOVALS {
             let Some(meta) = self.requests.node(node).await? else { return Ok(Some(Answer::Absent)) };
-            let seen = self.view.node_read(&meta, &[key], &Live::default());
+            let seen = self.view.node_read(&meta, &[key], &LiveReads::default());
+            let Some(seen) = seen else { return Ok(Some(Answer::Absent)) };
             if seen.keys.first().and_then(|sight| sight.lock.as_ref()).is_none_or(|lock| *lock.value != *value) {
                 return Ok(None);
             }
@@ -326,11 +325,11 @@ impl Carrier {
         Ok(Some(answer))
     }
 
-    /// The pod with what it needs: as the watch told last, or as it is now.
+    /// The pod with what it needs: as the watch showed it last, or as it is now.
     ///
     /// # Errors
     /// When it has to be read, and cannot be.
-    pub async fn find(&self, pod: &PodKey) -> Result<Option<Seen>, Refusal> {
+    pub async fn find(&self, pod: &PodKey) -> Result<Option<PodSighting>, Refusal> {
         match self.view.pod(pod) {
             Some(seen) => Ok(Some(seen)),
             None => self.requests.pod(pod).await,
@@ -358,7 +357,7 @@ pub(super) fn value_of(key: Key, time: Timestamp, pod: &PodKey) -> Arc<str> {
     }
 }
 
-/// A time with this token in its fraction of a second: whoever parses it reads the second, and no two attempts are equal.
+/// A time with this token in its fraction of a second: a parser reads the second, and no two attempts are equal.
 pub(super) fn stamp(wall: Timestamp, token: u32) -> Timestamp {
     let nanoseconds = i32::try_from(token % 1_000_000_000).unwrap_or_default();
     Timestamp::new(wall.as_second(), nanoseconds).unwrap_or(wall)

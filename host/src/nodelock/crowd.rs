@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn those_under_way_are_bounded_also_where_nobody_waits() {
+    fn those_under_way_are_bounded_also_where_none_waits() {
         let crowd = Crowd::new(BOUNDS);
         let mut places: Vec<Place> = (0..10).filter_map(|_| crowd.enter(&"a".into()).ok()).collect();
         assert_eq!((places.len(), crowd.enter(&"b".into()).err()), (10, Some(Full::UnderWay(10))));

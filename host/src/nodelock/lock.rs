@@ -1,4 +1,4 @@
-//! The node lock, for whoever binds pods: the extender of this process, or a scheduler in Rust.
+//! The node lock, for a program that binds pods: the extender of this process, or a scheduler in Rust.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use topoloom_core::nodelock::attempt::{Attempt, Bound, Failure, Outcome, Request, What};
 use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::sightings::{Blocks, PodSighting};
 use topoloom_core::nodelock::{PodKey, Reason, Retry, Takeover};
 use topoloom_core::text;
 
 use super::carry::{Carrier, Flight, Landed, stamp, value_of};
 use super::crowd::{Bounds, Crowd, Place};
-use super::pods::Seen;
 use super::queue::{Queues, Turns};
 use crate::cluster::gate::{Closed, ReadOnly, Switch};
 
@@ -25,15 +25,15 @@ use crate::cluster::gate::{Closed, ReadOnly, Switch};
 pub const EXPIRE_VARIABLE: &str = "HAMI_NODELOCK_EXPIRE";
 /// How long a Bind has at most: half of the longest time after which locks may expire (decision N3).
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
-/// What that time is when nobody says it.
+/// What that time is by default.
 pub const EXPIRE_DEFAULT: Duration = Duration::from_secs(300);
 
 /// How the lock is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// When locks expire whose state does not tell (10 s to 24 h, and at least twice the time of a Bind; decision N3).
+    /// When locks expire whose state does not decide (10 s to 24 h, and at least twice the time of a Bind; decision N3).
     pub ttl: Duration,
-    /// Whom age alone robs.
+    /// Whose locks are taken over for their age alone.
     pub takeover: Takeover,
     /// How API errors and conflicts are tried again.
     pub retry: Retry,
@@ -59,6 +59,22 @@ impl Report {
     fn broke() -> Self {
         Self { result: Err(Failure::Broke), keys: Vec::new(), kept: true, waited: Duration::ZERO, took: Vec::new() }
     }
+}
+
+/// Observes one Bind, also one whose caller is gone. Both methods are called exactly once, in this order.
+pub trait Observer: Send + 'static {
+    /// The Bind has ended, and its caller does not have the report yet.
+    fn ended(&mut self, report: &Report);
+
+    /// The caller has the report, or is gone. What takes time belongs here.
+    fn answered(self, report: &Report);
+}
+
+/// Observes nothing.
+impl Observer for () {
+    fn ended(&mut self, _: &Report) {}
+
+    fn answered(self, _: &Report) {}
 }
 
 /// The node lock of a process.
@@ -96,27 +112,26 @@ impl NodeLock {
         Arc::new(Self { carrier, options, queues, flights, crowd, switch, closing, tasks })
     }
 
-    /// Binds a pod to a node, within this time (12 h at most). The pod is told by its UID.
+    /// Binds a pod to a node, within this time (12 h at most). The pod is identified by its UID.
     ///
     /// Dropping this before it ends is giving up: what was begun is brought to its end by itself, and takes back what it
     /// wrote. [`NodeLock::finish`] waits for that.
     pub async fn bind(self: &Arc<Self>, pod: PodKey, node: Arc<str>, within: Duration) -> Report {
-        self.bind_and(pod, node, within, |_| |_: &Report| ()).await
+        self.bind_observed(pod, node, within, ()).await
     }
 
-    /// The same; `ended` hears of the end, also of one that nobody waits for, and says what is to be done when whoever waits
-    /// has been told.
-    pub async fn bind_and<After: FnOnce(&Report) + Send + 'static>(
+    /// Like [`NodeLock::bind`], and `observer` is notified of the end, also if the caller is gone.
+    pub async fn bind_observed(
         self: &Arc<Self>,
         pod: PodKey,
         node: Arc<str>,
         within: Duration,
-        ended: impl FnOnce(&Report) -> After + Send + 'static,
+        mut observer: impl Observer,
     ) -> Report {
         let gone = CancellationToken::new();
         let _dropped = gone.clone().drop_guard();
         let lock = Arc::clone(self);
-        let (tell, told) = oneshot::channel();
+        let (send, receive) = oneshot::channel();
         self.tasks.spawn(async move {
             let flight = lock.fly(pod.clone(), Arc::clone(&node), within, gone);
             // What is seen after a panic is what other attempts share too, and each locks it for a change that is whole.
@@ -124,13 +139,14 @@ impl NodeLock {
                 tracing::error!(%pod, node = &*node, panic = text::of_panic(&*panic), "a Bind broke");
                 Report::broke()
             });
-            let after = ended(&report);
-            let _ = tell.send(report.clone());
-            // Whoever waits goes first.
+            observer.ended(&report);
+            // The caller may be gone.
+            let _ = send.send(report.clone());
+            // The caller goes first.
             tokio::task::yield_now().await;
-            after(&report);
+            observer.answered(&report);
         });
-        told.await.unwrap_or_else(|_| Report::broke())
+        receive.await.unwrap_or_else(|_| Report::broke())
     }
 
     /// How many attempts are under way, those included whose callers gave up.
@@ -186,7 +202,7 @@ impl NodeLock {
             Ok(found) => found,
             Err(failure) => Err(failure),
         };
-        let Seen { pod: found, keys } = match found {
+        let PodSighting { pod: found, keys } = match found {
             Ok(found) => found,
             Err(failure) => return Report { result: Err(failure), ..report },
         };
@@ -220,7 +236,7 @@ impl NodeLock {
     }
 
     /// The pod, if it is the one that was asked for.
-    async fn find(&self, pod: &PodKey) -> Result<Seen, Failure> {
+    async fn find(&self, pod: &PodKey) -> Result<PodSighting, Failure> {
         let retry = self.options.retry;
         let mut failed = 0;
         loop {
@@ -265,7 +281,7 @@ impl NodeLock {
             return Ok(turn);
         }
         let view = self.carrier.view();
-        let held = || view.blocked(node, keys, &self.options, false);
+        let held = || view.blocked(node, keys, &self.options, Blocks::Held);
         if let Err(full) = place.wait() {
             return Err(Failure::Crowded { node: Arc::clone(node), full, held: held() });
         }
@@ -390,48 +406,67 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut more).await.is_err(), "it need not wait");
     }
 
-    type Heard = Arc<Mutex<Vec<&'static str>>>;
+    /// Which of its methods were called, and in which order.
+    #[derive(Clone, Default)]
+    struct Calls(Arc<Mutex<Vec<&'static str>>>);
 
-    /// What is heard of an end, and when.
-    fn listens(heard: &Heard) -> impl FnOnce(&Report) -> Box<dyn FnOnce(&Report) + Send> + Send + use<> {
-        let heard = Arc::clone(heard);
-        move |_| {
-            heard.lock().unwrap().push("ended");
-            Box::new(move |_| heard.lock().unwrap().push("after"))
+    impl Calls {
+        fn all(&self) -> Vec<&'static str> {
+            self.0.lock().unwrap().clone()
         }
     }
 
-    #[tokio::test]
-    async fn whoever_waits_is_told_before_the_rest_is_done_and_the_rest_is_done_also_if_nobody_waits() {
-        let (lock, heard) = (lock(), Heard::default());
-        let report = lock.bind_and(pod(), "n".into(), Duration::ZERO, listens(&heard)).await;
-        assert_eq!(report.result, Err(Failure::TooLate));
-        assert_eq!(*heard.lock().unwrap(), ["ended"]);
-        let left = lock.bind_and(pod(), "n".into(), EXPIRE_DEFAULT, listens(&heard)).now_or_never();
-        assert_eq!((left, lock.under_way()), (None, 2));
-        lock.finish().await;
-        let mut heard = heard.lock().unwrap().clone();
-        heard.sort_unstable();
-        assert_eq!(heard, ["after", "after", "ended", "ended"]);
+    impl Observer for Calls {
+        fn ended(&mut self, _: &Report) {
+            self.0.lock().unwrap().push("ended");
+        }
+
+        fn answered(self, _: &Report) {
+            self.0.lock().unwrap().push("answered");
+        }
+    }
+
+    /// Breaks when the Bind ends.
+    struct Breaks;
+
+    impl Observer for Breaks {
+        fn ended(&mut self, _: &Report) {
+            panic!("a defect")
+        }
+
+        fn answered(self, _: &Report) {}
     }
 
     #[tokio::test]
-    async fn an_attempt_that_breaks_is_heard_of_as_any_other_and_what_it_said_is_for_the_log_only() {
-        let (lock, heard) = (lock_that(async || -> Answered { panic!("a secret") }), Heard::default());
+    async fn the_caller_has_the_report_before_the_observer_goes_on_which_it_does_also_if_the_caller_is_gone() {
+        let (lock, calls) = (lock(), Calls::default());
+        let report = lock.bind_observed(pod(), "n".into(), Duration::ZERO, calls.clone()).await;
+        assert_eq!(report.result, Err(Failure::TooLate));
+        assert_eq!(calls.all(), ["ended"]);
+        let left = lock.bind_observed(pod(), "n".into(), EXPIRE_DEFAULT, calls.clone()).now_or_never();
+        assert_eq!((left, lock.under_way()), (None, 2));
+        lock.finish().await;
+        let mut all = calls.all();
+        all.sort_unstable();
+        assert_eq!(all, ["answered", "answered", "ended", "ended"]);
+    }
+
+    #[tokio::test]
+    async fn an_attempt_that_breaks_is_observed_as_any_other_and_its_panic_is_for_the_log_only() {
+        let (lock, calls) = (lock_that(async || -> Answered { panic!("a secret") }), Calls::default());
         // Twice: the turn of the pod is let go.
         for _ in 0..2 {
-            let report = lock.bind_and(pod(), "n".into(), EXPIRE_DEFAULT, listens(&heard)).await;
+            let report = lock.bind_observed(pod(), "n".into(), EXPIRE_DEFAULT, calls.clone()).await;
             assert_eq!(report, Report::broke());
             assert!(report.kept && !format!("{report:?}").contains("secret"));
         }
         lock.finish().await;
-        assert_eq!(*heard.lock().unwrap(), ["ended", "after", "ended", "after"]);
+        assert_eq!(calls.all(), ["ended", "answered", "ended", "answered"]);
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_answered_also_where_hearing_of_the_end_breaks() {
-        let ended = |_: &Report| -> fn(&Report) { panic!("a defect") };
-        assert_eq!(lock().bind_and(pod(), "n".into(), Duration::ZERO, ended).await, Report::broke());
+    async fn the_caller_is_answered_also_where_the_observer_breaks() {
+        assert_eq!(lock().bind_observed(pod(), "n".into(), Duration::ZERO, Breaks).await, Report::broke());
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use topoloom_core::nodelock::attempt::{Bound, Failure};
+use topoloom_core::nodelock::sweep::LEAKED;
 use topoloom_core::nodelock::{Reason, Why};
 
 use super::lock::Report;
@@ -211,9 +212,6 @@ impl Done {
         }
     }
 }
-
-/// The state of a lock that nobody holds.
-pub const LEAKED: &str = "leaked";
 
 impl SweepMetrics {
     /// Registers them.

@@ -34,13 +34,13 @@ pub struct Ticket {
     pub value: Option<Arc<str>>,
 }
 
-/// Why nobody can be served. Nothing was changed; a kubelet that is told an error fails the pod, or asks again.
+/// Why no pod can be served. Nothing was changed; a kubelet that gets an error fails the pod, or asks again.
 #[derive(Debug, thiserror::Error)]
 pub enum NotServed {
     /// There is no such node.
     #[error("there is no node {0:?}")]
     NoNode(String),
-    /// Somebody wrote something else into the annotation.
+    /// Another program wrote something else into the annotation.
     #[error("the lock {key} of node {node} cannot be read: {why}", key = .key.annotation())]
     Unreadable {
         /// The node.
@@ -98,7 +98,7 @@ pub enum GivenBack {
     Removed,
     /// It was gone, or is another one by now, which was left alone.
     NotOurs,
-    /// It stays: devices are still to be given, by this annotation of the pod. Whoever gives the last of them gives it back.
+    /// It stays: devices are still to be given, by this annotation of the pod. The plugin that gives the last of them gives it back.
     WorkLeft(String),
 }
 
@@ -140,8 +140,8 @@ impl Requests {
 
     /// Gives the lock back, if it still is that one, byte for byte, and no vendor that shares it has work left for the pod.
     ///
-    /// The work list of whoever calls this must be written before. A lock that could not be given back is no harm: once the pod
-    /// has started it counts for nobody, and the sweeper removes it.
+    /// The caller must have written its work list before. A lock that could not be given back is no harm: once the pod
+    /// has started no pod holds it, and the sweeper removes it.
     ///
     /// # Errors
     /// When the API server refuses, or the node changed at every try.
@@ -160,7 +160,7 @@ impl Requests {
                 return Ok(GivenBack::NotOurs);
             }
             let version = meta.metadata.resource_version.unwrap_or_default();
-            let patch = wire::node_patch(&version, &annotations, &[(ticket.key, Change::Release)]);
+            let patch = wire::node_patch(&version, &wire::locks(&annotations), &[(ticket.key, Change::Release)]);
             let refusal = match self.write_node(&ticket.node, &patch).await {
                 Ok(_) => return Ok(GivenBack::Removed),
                 Err(refusal) => refusal,

@@ -12,7 +12,8 @@ use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::Deserialize;
 use topoloom_api::names::LOCK_REVOKED_ANNOTATION;
-use topoloom_core::nodelock::needs::{Asks, Backend, Key, keys};
+use topoloom_core::nodelock::needs::{Asks, Backend, keys};
+use topoloom_core::nodelock::sightings::PodSighting;
 use topoloom_core::nodelock::{Pod, PodKey};
 
 /// A pod, as it is read.
@@ -91,52 +92,42 @@ impl kube::Resource for Slice {
     }
 }
 
-/// What is kept of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// Its state.
-    pub pod: Pod,
-    /// The keys that it needs, in their order.
-    pub keys: Vec<Key>,
-}
-
-impl Seen {
-    /// Nothing where it has no name or UID, which no stored pod lacks.
-    #[must_use]
-    pub fn of(slice: &Slice, backends: &[Backend]) -> Option<Self> {
-        let Slice { metadata, spec, status } = slice;
-        let key = PodKey {
-            namespace: metadata.namespace.as_deref()?.into(),
-            name: metadata.name.as_deref()?.into(),
-            uid: Some(metadata.uid.as_deref()?.into()),
-        };
-        let revoked = metadata.annotations.as_ref().and_then(|all| all.get(LOCK_REVOKED_ANNOTATION));
-        let pod = Pod {
-            key,
-            version: metadata.resource_version.as_deref().unwrap_or_default().into(),
-            created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |created| created.0),
-            node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
-            finished: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
-            started: status.start_time.is_some(),
-            deleting: metadata.deletion_timestamp.is_some(),
-            revoked: revoked.map(|value| Arc::from(value.as_str())),
-        };
-        let containers = spec.init_containers.iter().chain(&spec.containers);
-        Some(Self { pod, keys: keys(containers, backends).into_iter().collect() })
-    }
+/// What is kept of a pod; `None` where it has no name or UID, which no stored pod lacks.
+#[must_use]
+pub fn of(slice: &Slice, backends: &[Backend]) -> Option<PodSighting> {
+    let Slice { metadata, spec, status } = slice;
+    let key = PodKey {
+        namespace: metadata.namespace.as_deref()?.into(),
+        name: metadata.name.as_deref()?.into(),
+        uid: Some(metadata.uid.as_deref()?.into()),
+    };
+    let revoked = metadata.annotations.as_ref().and_then(|all| all.get(LOCK_REVOKED_ANNOTATION));
+    let pod = Pod {
+        key,
+        version: metadata.resource_version.as_deref().unwrap_or_default().into(),
+        created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |created| created.0),
+        node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
+        finished: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
+        started: status.start_time.is_some(),
+        deleting: metadata.deletion_timestamp.is_some(),
+        revoked: revoked.map(|value| Arc::from(value.as_str())),
+    };
+    let containers = spec.init_containers.iter().chain(&spec.containers);
+    Some(PodSighting { pod, keys: keys(containers, backends).into_iter().collect() })
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use topoloom_core::nodelock::needs::Key;
 
     use super::*;
 
-    fn seen(pod: Value) -> Seen {
+    fn seen(pod: Value) -> PodSighting {
         // As it comes: all of a real pod's fields are there.
         let whole: core_v1::Pod = serde_json::from_value(pod).unwrap();
         let slice: Slice = serde_json::from_value(serde_json::to_value(whole).unwrap()).unwrap();
-        Seen::of(&slice, &Backend::known()).unwrap()
+        of(&slice, &Backend::known()).unwrap()
     }
 
     fn pod(spec: Value, status: Value) -> Value {

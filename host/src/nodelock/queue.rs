@@ -1,7 +1,7 @@
-//! Who of this process is next on a node: in the order in which they came, for each key.
+//! Which attempt of this process is next on a node: in the order in which they came, for each key.
 //!
 //! Only an optimisation, and a courtesy: what keeps two pods apart is the write on the node, between processes too. Without
-//! it, everybody who waits would wake at once, and all but one would have written for nothing (requirement R19).
+//! it, all that wait would wake at once, and all but one would have written for nothing (requirement R19).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +48,7 @@ impl Queues {
         self.lock().len()
     }
 
-    /// Whether nobody waits or works.
+    /// Whether none waits or works.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -64,7 +64,7 @@ impl Drop for Turns<'_> {
         let mut turns = self.queues.lock();
         for (place, guard) in self.held.drain(..) {
             drop(guard);
-            // Nobody else waits or works: those who do have it in their hands.
+            // No other waits or works: those that do have it in their hands.
             if turns.get(&place).is_some_and(|turn| Arc::strong_count(turn) == 1) {
                 turns.remove(&place);
             }
@@ -101,7 +101,7 @@ mod tests {
         futures::future::join_all(waiting).await;
         let wanted: Vec<i32> = (0..64).filter(|number| *number != 10).collect();
         assert_eq!(*order.lock().unwrap(), wanted);
-        assert!(queues.is_empty(), "nothing is kept of a node that nobody waits for");
+        assert!(queues.is_empty(), "nothing is kept of a node without waiters");
     }
 
     #[tokio::test]

@@ -14,18 +14,19 @@ use serde_json::Value;
 use topoloom_core::nodelock::PodKey;
 use topoloom_core::nodelock::attempt::Answer;
 use topoloom_core::nodelock::needs::Backend;
+use topoloom_core::nodelock::sightings::PodSighting;
 
-use super::pods::{Seen, Slice};
+use super::pods::{self, Slice};
 use super::wire;
 use crate::cluster::{Reason, Refusal};
 
 /// How long one request may take.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Nobody is hurried more than this: a request that is cut off earlier is not worth sending.
+/// The shortest deadline: a request that is cut off earlier is not worth sending.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Whoever asks the API server. Its reads are live: a cache never stands in for them.
+/// Requests to the API server. Its reads are live: a cache never stands in for them.
 #[derive(Clone)]
 pub struct Requests {
     client: kube::Client,
@@ -40,7 +41,7 @@ impl Requests {
         Self { client, backends, patience: PATIENCE }
     }
 
-    /// The same, none of which takes longer than what is left of somebody's time.
+    /// A copy whose requests time out after `left`.
     #[must_use]
     pub fn within(&self, left: Duration) -> Self {
         Self { patience: left.clamp(LEAST, PATIENCE), ..self.clone() }
@@ -59,21 +60,21 @@ impl Requests {
     ///
     /// # Errors
     /// What the API server said, or that it did not.
-    pub async fn pod(&self, key: &PodKey) -> Result<Option<Seen>, Refusal> {
+    pub async fn pod(&self, key: &PodKey) -> Result<Option<PodSighting>, Refusal> {
         let api: Api<Slice> = Api::namespaced(self.client.clone(), &key.namespace);
         let slice = self.answered(api.get_opt(&key.name)).await?;
-        Ok(slice.and_then(|slice| Seen::of(&slice, &self.backends)))
+        Ok(slice.and_then(|slice| pods::of(&slice, &self.backends)))
     }
 
     /// The pods that are bound to a node and have not ended, as they are now.
     ///
     /// # Errors
     /// What the API server said, or that it did not.
-    pub async fn bound(&self, node: &str) -> Result<Vec<Seen>, Refusal> {
+    pub async fn bound(&self, node: &str) -> Result<Vec<PodSighting>, Refusal> {
         let api: Api<Slice> = Api::all(self.client.clone());
         let of_node = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
         let list = self.answered(api.list(&ListParams::default().fields(&of_node))).await?;
-        Ok(list.items.iter().filter_map(|slice| Seen::of(slice, &self.backends)).collect())
+        Ok(list.items.iter().filter_map(|slice| pods::of(slice, &self.backends)).collect())
     }
 
     /// Changes a node; also gives what it is then.
@@ -105,11 +106,11 @@ impl Requests {
     }
 
     /// Marks a pod; also gives what it is then.
-    pub async fn patch_pod(&self, key: &PodKey, patch: &Value) -> (Answer, Option<Seen>) {
+    pub async fn patch_pod(&self, key: &PodKey, patch: &Value) -> (Answer, Option<PodSighting>) {
         let api: Api<Slice> = Api::namespaced(self.client.clone(), &key.namespace);
         match self.answered(api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))).await {
             Ok(slice) => {
-                let seen = Seen::of(&slice, &self.backends);
+                let seen = pods::of(&slice, &self.backends);
                 (Answer::Done(seen.as_ref().map(|seen| Arc::clone(&seen.pod.version)).unwrap_or_default()), seen)
             }
             // A merge patch with another pod's UID changes what cannot be changed: 422, and not 409.
@@ -158,7 +159,7 @@ pub(super) fn proves(refusal: Refusal) -> Answer {
         | Reason::NoSuchResource
         | Reason::NotLeader
         | Reason::ReadOnly => Answer::Refused(why),
-        // Also 429: whether it was the API server that said so, or something in between, nobody knows.
+        // Also 429: whether it was the API server that said so, or something in between, is not known.
         Reason::TooManyRequests | Reason::Expired | Reason::ServerError | Reason::Unreachable => Answer::Unknown(why),
     }
 }

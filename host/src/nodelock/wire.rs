@@ -1,7 +1,7 @@
 //! What stands on Nodes and Pods, and what is sent to change it: the two lock keys, our notes beside them, and the marks on
 //! pods (`node-lock-and-bind.md` A2, A4, A18; decisions N4 and N5).
 //!
-//! The lock keys are of the protocol, and everybody writes them. The notes are ours: one annotation, which holds the note of
+//! The lock keys are of the protocol, and every claimant writes them. The notes are ours: one annotation, which holds the note of
 //! each key whose lock one of us wrote. A note says for which value it is, and is nothing where the lock is another.
 
 use std::collections::BTreeMap;
@@ -12,16 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use topoloom_api::names::{BIND_PHASE_ANNOTATION, BIND_TIME_ANNOTATION, LOCK_REVOKED_ANNOTATION, NODE_LOCK_ANNOTATION};
 use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::sightings::Locks;
 use topoloom_core::nodelock::{Lock, Note};
 
 /// Annotations, as objects have them.
 pub type Annotations = BTreeMap<String, String>;
-
-/// Whether an annotation of a Node is about locks.
-#[must_use]
-pub fn is_about_locks(annotation: &str) -> bool {
-    annotation == NODE_LOCK_ANNOTATION || Key::ALL.iter().any(|key| key.annotation() == annotation)
-}
 
 /// A longer note is not ours: two notes with the longest names are a tenth of it.
 const NOTES: usize = 8 << 10;
@@ -81,7 +76,7 @@ impl Written {
     }
 }
 
-/// Our notes on a node. What is no note of ours is none: it counts for nobody, and the next claim replaces it.
+/// Our notes on a node. What is no note of ours is none: it is ignored, and the next claim replaces it.
 fn notes(annotations: &Annotations) -> Vec<Note> {
     let text = annotations.get(NODE_LOCK_ANNOTATION).filter(|text| text.len() <= NOTES);
     let written = match text.and_then(|text| serde_json::from_str(text).ok()) {
@@ -100,6 +95,37 @@ pub fn lock(annotations: &Annotations, key: Key) -> Option<Lock> {
     Some(Lock::read(value, note))
 }
 
+/// All locks of a node.
+#[must_use]
+pub fn locks(annotations: &Annotations) -> Locks {
+    let mut locks = Locks::new();
+    for key in Key::ALL {
+        if let Some(lock) = lock(annotations, key) {
+            locks.reserve_exact(1);
+            locks.push((key, lock));
+        }
+    }
+    locks
+}
+
+/// Locks as the annotations of a node.
+#[must_use]
+pub fn annotations(locks: &Locks) -> Annotations {
+    let values = locks.iter().map(|(key, lock)| (key.annotation().to_owned(), lock.value.to_string()));
+    let notes = written(locks.iter().filter_map(|(_, lock)| lock.note()).map(Written::from).collect());
+    values.chain(notes.map(|notes| (NODE_LOCK_ANNOTATION.to_owned(), notes))).collect()
+}
+
+/// Notes as one annotation; `None` where there are none.
+fn written(mut notes: Vec<Written>) -> Option<String> {
+    let notes = match notes.len() {
+        0 | 1 => Notes::One(notes.pop()?),
+        _ => Notes::Several(notes),
+    };
+    // Plain strings: they cannot fail to be written.
+    serde_json::to_string(&notes).ok()
+}
+
 /// What one key becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -111,7 +137,7 @@ pub enum Change {
 
 /// The patch of a node, in the version that was decided on: these keys change, all at once, and the notes of the others stay.
 #[must_use]
-pub fn node_patch(version: &str, seen: &Annotations, changes: &[(Key, Change)]) -> Value {
+pub fn node_patch(version: &str, seen: &Locks, changes: &[(Key, Change)]) -> Value {
     let mut annotations = serde_json::Map::new();
     let mut kept: Vec<Written> = Vec::new();
     for key in Key::ALL {
@@ -124,20 +150,12 @@ pub fn node_patch(version: &str, seen: &Annotations, changes: &[(Key, Change)]) 
                 annotations.insert(key.annotation().to_owned(), Value::Null);
             }
             None => {
-                let value = seen.get(key.annotation());
-                let counts = |note: &Note| value.is_some_and(|value| *note.value == **value);
-                kept.extend(notes(seen).iter().filter(|note| counts(note)).map(Written::from));
+                let lock = seen.iter().find(|(of, _)| *of == key).map(|(_, lock)| lock);
+                kept.extend(lock.and_then(Lock::note).map(Written::from));
             }
         }
     }
-    let written = match kept.len() {
-        0 => None,
-        1 => kept.pop().map(Notes::One),
-        _ => Some(Notes::Several(kept)),
-    };
-    // Plain strings: they cannot fail to be written.
-    let written = written.and_then(|notes| serde_json::to_string(&notes).ok());
-    annotations.insert(NODE_LOCK_ANNOTATION.to_owned(), written.map_or(Value::Null, Value::String));
+    annotations.insert(NODE_LOCK_ANNOTATION.to_owned(), written(kept).map_or(Value::Null, Value::String));
     json!({"metadata": {"resourceVersion": version, "annotations": annotations}})
 }
 
@@ -147,7 +165,7 @@ pub fn revoke_patch(uid: &str, version: &str, value: &str) -> Value {
     json!({"metadata": {"uid": uid, "resourceVersion": version, "annotations": {LOCK_REVOKED_ANNOTATION: value}}})
 }
 
-/// The patch of a pod whose attempt failed: revoked, and `failed` for whoever reads phases.
+/// The patch of a pod whose attempt failed: revoked, and `failed` for readers of phases.
 #[must_use]
 pub fn fence_patch(uid: &str, version: &str, value: &str) -> Value {
     let annotations = json!({LOCK_REVOKED_ANNOTATION: value, BIND_PHASE_ANNOTATION: "failed"});
@@ -210,7 +228,7 @@ mod tests {
     fn r3_a_claim_is_one_patch_of_that_version_and_reads_back_with_its_note() {
         let seen = Annotations::new();
         let change = Change::Claim(SHARED.into(), note(SHARED, None));
-        let patch = node_patch("81244", &seen, &[(Key::Shared, change)]);
+        let patch = node_patch("81244", &locks(&seen), &[(Key::Shared, change)]);
         assert_eq!(patch["metadata"]["resourceVersion"], "81244");
         assert_eq!(patch["metadata"]["annotations"]["hami.io/mutex.lock"], SHARED);
         let read = lock(&applied(&seen, &patch), Key::Shared).unwrap();
@@ -227,29 +245,30 @@ mod tests {
             (Key::Shared, Change::Claim(SHARED.into(), note(SHARED, None))),
             (Key::Cambricon, Change::Claim(BARE.into(), note(BARE, Some(("default", "p1"))))),
         ];
-        let both = applied(&seen, &node_patch("1", &seen, &claims));
+        let both = applied(&seen, &node_patch("1", &locks(&seen), &claims));
         let names = |annotations: &Annotations, key| lock(annotations, key).and_then(|lock| lock.pod().cloned());
         assert_eq!(names(&both, Key::Shared), names(&both, Key::Cambricon));
         assert_eq!(names(&both, Key::Cambricon).unwrap().to_string(), "default/p1");
+        assert_eq!(annotations(&locks(&both)), both, "locks are written as they were read");
 
-        let one = applied(&both, &node_patch("2", &both, &[(Key::Shared, Change::Release)]));
+        let one = applied(&both, &node_patch("2", &locks(&both), &[(Key::Shared, Change::Release)]));
         assert_eq!(names(&one, Key::Shared), None);
         assert_eq!(names(&one, Key::Cambricon), names(&both, Key::Cambricon));
-        let none = applied(&one, &node_patch("3", &one, &[(Key::Cambricon, Change::Release)]));
+        let none = applied(&one, &node_patch("3", &locks(&one), &[(Key::Cambricon, Change::Release)]));
         assert_eq!(none, Annotations::new());
     }
 
     #[test]
-    fn a_note_counts_for_its_value_only_and_garbage_for_nobody() {
+    fn a_note_counts_for_its_value_only_and_garbage_is_ignored() {
         let change = Change::Claim(SHARED.into(), note(SHARED, None));
-        let ours = applied(&Annotations::new(), &node_patch("1", &Annotations::new(), &[(Key::Shared, change)]));
+        let ours = applied(&Annotations::new(), &node_patch("1", &Locks::new(), &[(Key::Shared, change)]));
         let mut replaced = ours.clone();
         replaced.insert(Key::Shared.annotation().into(), "2026-08-01T06:11:00Z,default,p1".into());
         let uid = |annotations: &Annotations| {
             lock(annotations, Key::Shared).and_then(|lock| lock.pod().cloned()).unwrap().uid
         };
         assert_eq!(uid(&ours).as_deref(), Some("b3f0"));
-        assert_eq!(uid(&replaced), None, "the same pod by name, by somebody who knows no notes");
+        assert_eq!(uid(&replaced), None, "the same pod by name, by a writer that knows no notes");
 
         let text = ours[NODE_LOCK_ANNOTATION].clone();
         let long = format!("{text}{}", " ".repeat(NOTES));
@@ -260,7 +279,7 @@ mod tests {
             annotations.insert(NODE_LOCK_ANNOTATION.into(), garbage.into());
             assert_eq!(uid(&annotations), None, "{garbage:?}");
             // It is replaced with the next write.
-            let released = applied(&annotations, &node_patch("2", &annotations, &[(Key::Shared, Change::Release)]));
+            let released = applied(&annotations, &node_patch("2", &locks(&annotations), &[(Key::Shared, Change::Release)]));
             assert_eq!(released, Annotations::new());
         }
     }

@@ -150,7 +150,7 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
     let grown = most()?.saturating_sub(before);
     assert!(grown < 200, "{grown} MiB more");
     assert!(caller.error("/filter", r#"{"NodeNames":["a"]}"#).await?.contains("Pod: is missing"));
-    assert!(caller.error("/filter", json!({"Pod": gpu}).to_string()).await?.contains("Nodes, NodeNames"));
+    assert!(caller.error("/filter", json!({"Pod": gpu}).to_string()).await?.contains("one of Nodes and NodeNames"));
     stage.stop().await
 }
 

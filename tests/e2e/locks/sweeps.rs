@@ -55,9 +55,9 @@ async fn r11_what_nobody_holds_is_removed_and_told() -> Result<()> {
         ("started", "its pod has started"),
         ("elsewhere", "its pod is bound to another node"),
         ("finished", "its pod is gone"),
-        ("unbound", "its pod is bound nowhere, and its time is over"),
-        ("garbage", "it cannot be read, and its time is over"),
-        ("bare", "it names no pod, and its time is over"),
+        ("unbound", "its pod is not bound, and it has expired"),
+        ("garbage", "its value cannot be read, and it has expired"),
+        ("bare", "it names no pod, and has expired"),
         ("mlu", "cambricon.com/dsmlu.lock was removed"),
     ];
     for (node, why) in whys {

@@ -1,8 +1,8 @@
 //! One attempt to bind a pod, from the first look to the answer: what to ask, what to write, and what to believe.
 //!
-//! Talks to nobody. It gives one [`Order`] at a time and is told what became of it. Whoever carries orders out may be
-//! slow, may be frozen in between, and may not know whether a write was applied ([`Answer::Unknown`]); the attempt never
-//! takes silence for a no.
+//! It does no I/O. It gives one [`Order`] at a time and is given its answer. The carrier of the orders may be slow, may be
+//! frozen in between, and may not know whether a write was applied ([`Answer::Unknown`]); the attempt never takes silence
+//! for a no.
 //!
 //! ```text
 //!            look ──held──► wait                       ┌── conflict, unknown: pod, then node, read live ──┐
@@ -14,237 +14,50 @@
 //!                                                                  └─unconfirmed─────────────────► failed, lock kept
 //! ```
 //!
-//! # Why nobody is bound under a lock that is somebody else's
+//! Everything to the left of the fence is `Phase::Doing`, everything from it on is `Phase::Undoing`. What has to be
+//! undone follows from what was sent: `Claimed` says what of the lock may stand, `Binding` whether the pod may be bound.
 //!
-//! * Whoever takes the value of this attempt away without the pod being dead has marked the pod with it first (revoke,
-//!   fence), and a Binding carries a version of the pod that was read without that mark. A mark that came later than that
-//!   read has changed the version, so the Binding is refused, and the next read, which finds that mark or another that
-//!   was not there before, ends the attempt.
+//! # Why no pod is bound under the lock of another one
+//!
+//! * A process that takes the value of this attempt away, while its pod is alive, has marked the pod with that value first
+//!   (revoke, fence), and a Binding carries a version of the pod that was read without that mark. A mark that came later
+//!   than that read has changed the version, so the Binding is refused, and the next read, which finds that mark or another
+//!   that was not there before, ends the attempt.
 //! * That holds for several attempts of one pod, too: the later one replaces the value before it can fence.
 
 mod failure;
+mod order;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use failure::{Failure, Full, What};
+pub use order::{Answer, Bound, Node, Order, Outcome, Request, Sight};
 
 use super::decide::{Decision, Release, decide, release, unconfirmed};
-use super::holder::{
-    Clock, Facts, GRACE, Held, Holder, Pod, Reason, Standing, Takeover, Why, is_owner, judge, judge_absent,
-};
+use super::holder::{Clock, GRACE, Held, Holder, Pod, Reason, Why, is_owner};
 use super::record::{Lock, Named, PodKey};
-use super::retry::Retry;
-
-/// How one key stands, as it was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sight {
-    /// What stands there.
-    pub lock: Option<Lock>,
-    /// The pod that it names.
-    pub holder: Holder,
-    /// Whether the API server was asked for that pod.
-    pub confirmed: bool,
-    /// Pods bound here that need this key and wait for their device plugin.
-    pub waiting: Vec<Pod>,
-    /// Whether the API server was asked for those.
-    pub listed: bool,
-    /// The lock that stood there last, where none does and nobody has told yet what became of the pod that it names.
-    pub left: Option<Lock>,
-    /// When exactly this value was first seen.
-    pub first_seen: Duration,
-}
-
-impl Sight {
-    /// What a judgement of it rests on.
-    #[must_use]
-    pub fn facts<'a>(&'a self, node: &'a str, clock: Clock, ttl: Duration, takeover: Takeover) -> Facts<'a> {
-        Facts {
-            node,
-            holder: &self.holder,
-            confirmed: self.confirmed,
-            waiting: &self.waiting,
-            listed: self.listed,
-            left: self.left.as_ref().and_then(Lock::pod),
-            first_seen: self.first_seen,
-            clock,
-            ttl,
-            takeover,
-        }
-    }
-
-    /// How it stands; `None` where it is free.
-    #[must_use]
-    pub fn standing(&self, node: &str, clock: Clock, ttl: Duration, takeover: Takeover) -> Option<Standing> {
-        let facts = self.facts(node, clock, ttl, takeover);
-        match &self.lock {
-            Some(lock) => Some(judge(lock, &facts)),
-            None => judge_absent(&facts).map(Standing::Held),
-        }
-    }
-}
-
-/// A node, as it was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
-    /// The version that this was read from.
-    pub version: Arc<str>,
-    /// The keys of the attempt, in their order.
-    pub keys: Vec<Sight>,
-}
-
-/// What to do next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
-    /// Look at the node: at the API server if `live`, otherwise at what a watch told last.
-    Look {
-        /// Whether it has to be the present.
-        live: bool,
-    },
-    /// Ask the API server for the pod of this attempt.
-    AskPod,
-    /// Ask the API server for the pod that a lock names. That it was found counts for the looks until the next wait or the
-    /// end; that it was not found, and since when, counts for as long as that value stands.
-    AskHolder {
-        /// The pod.
-        pod: PodKey,
-        /// The value that names it.
-        value: Arc<str>,
-    },
-    /// Ask the API server for the pods that are bound to the node. It counts for the looks until the next wait or the end.
-    AskWaiting,
-    /// Wait until the node or the holder changes, and no longer than this.
-    Wait {
-        /// Who holds it.
-        held: Held,
-        /// By the steady clock.
-        until: Duration,
-    },
-    /// Take the lock from a pod that is not bound: it can then no longer be bound under that value.
-    Revoke {
-        /// The pod, in the version that this was decided on.
-        pod: Pod,
-        /// The value.
-        value: Arc<str>,
-    },
-    /// Ask the API server for a pod that a cache has bound there without a lock.
-    AskUnrecorded {
-        /// The pod.
-        pod: PodKey,
-    },
-    /// Write a lock for a pod that is bound there and has none, if the node still is that version.
-    Restore {
-        /// The version.
-        version: Arc<str>,
-        /// The position of the key.
-        key: usize,
-        /// The pod.
-        pod: PodKey,
-    },
-    /// Write the values of this attempt onto the node, if it still is that version.
-    Claim {
-        /// The version.
-        version: Arc<str>,
-    },
-    /// Bind the pod, if it still is that version.
-    Bind {
-        /// The version.
-        version: Arc<str>,
-    },
-    /// Mark the pod so that this attempt can no longer bind it, if it still is that version.
-    Fence {
-        /// The version.
-        version: Arc<str>,
-    },
-    /// Remove these keys from the node, if it still is that version.
-    Release {
-        /// The version.
-        version: Arc<str>,
-        /// Positions in the keys of the attempt.
-        keys: Vec<usize>,
-    },
-    /// Wait this long before the next try.
-    Pause(Duration),
-    /// It is over.
-    End(Outcome),
-}
-
-/// What became of a write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// It was applied; with the new version of what was written.
-    Done(Arc<str>),
-    /// It was refused, because what it names is not that version, or not in that state.
-    Conflict,
-    /// It was refused, because what it names is not there.
-    Absent,
-    /// It was refused for another reason, which trying again does not change.
-    Refused(Arc<str>),
-    /// Nobody knows. It may be applied later, too.
-    Unknown(Arc<str>),
-}
-
-/// How an attempt ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// Whether the pod is bound to the node.
-    pub result: Result<Bound, Failure>,
-    /// A lock of this attempt may be left on the node: it could not be proved that the pod will not be bound under it, or
-    /// it could not be removed. The sweeper resolves it.
-    pub kept: bool,
-}
-
-/// How a pod came to be bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
-    /// By this attempt, or by another one meanwhile.
-    Now,
-    /// It was bound to this node before.
-    Before,
-}
-
-/// What an attempt is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    /// The pod, with its UID.
-    pub pod: PodKey,
-    /// The node.
-    pub node: Arc<str>,
-    /// The values of this attempt, one for each key; none where the pod needs no lock.
-    pub values: Vec<Arc<str>>,
-    /// When it gives up, by the steady clock.
-    pub deadline: Duration,
-    /// When locks of others expire.
-    pub ttl: Duration,
-    /// Whom age alone robs.
-    pub takeover: Takeover,
-    /// How API errors are tried again.
-    pub retry: Retry,
-}
 
 /// One attempt.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     request: Request,
-    /// The claimant's pod, as it was judged last.
+    /// The pod of this attempt, as it was judged last.
     pod: Option<Pod>,
-    step: Step,
-    /// Why it is undone.
-    failure: Option<Failure>,
-    /// The values may stand on the node.
-    written: bool,
-    /// A Binding was sent.
-    bound: bool,
-    /// One was not answered, so that the pod may have been bound by this attempt before it vanished.
-    unsure: bool,
-    /// The lock was that of an earlier attempt, which may have bound the pod before it vanished.
-    adopts: bool,
-    /// The version of a claim that may be applied late.
-    late: Option<Arc<str>>,
+    phase: Phase,
+    /// The order that is under way, last, and before it those that follow without another decision.
+    plan: Vec<Order>,
+    claimed: Claimed,
+    binding: Binding,
+    caller: Caller,
+    /// What the claim that is under way takes over.
+    taking: Taking,
+    /// Why locks of others were taken over by claims that are confirmed.
+    took: Vec<Reason>,
     /// Tries of the present kind that did not succeed.
     tries: u32,
+    /// The next try comes after a pause.
     pause: bool,
-    given_up: Option<Failure>,
     /// Values of foreign schedulers that have the name of this attempt's pod, one for each key at most, and whether the API
     /// server was asked for the pod after they were seen: only then is it this pod that they mean, and not a younger one of
     /// that name.
@@ -254,56 +67,57 @@ pub struct Attempt {
     /// Who held the node at the last look, until this attempt has tried to write its lock: a time that ends before is
     /// contention, also where it ends between the look that finds the node free and that write.
     held: Option<Held>,
-    /// Why locks of others are taken by the claim that is under way.
-    taking: Vec<Reason>,
-    /// Why they were taken by claims that are confirmed.
-    took: Vec<Reason>,
 }
 
+/// Which way the attempt goes.
 #[derive(Debug, Clone)]
-enum Step {
-    AskPod,
-    Look {
-        live: bool,
+enum Phase {
+    /// Towards a bound pod.
+    Doing,
+    /// Back, because of this.
+    Undoing {
+        /// Why.
+        failure: Failure,
     },
-    AskHolder {
-        pod: PodKey,
-        value: Arc<str>,
-    },
-    AskWaiting,
-    Wait {
-        held: Held,
-        until: Duration,
-    },
-    /// From the last to the first; then the node is written in the version that this was decided on.
-    Revoke {
-        from: Vec<(Pod, Arc<str>)>,
-        then: Box<Step>,
-    },
-    /// Then its lock is restored.
-    AskUnrecorded {
-        pod: PodKey,
-        then: Box<Step>,
-    },
-    Restore {
-        version: Arc<str>,
-        key: usize,
-        pod: PodKey,
-    },
-    Claim {
+}
+
+/// What of this attempt's values may stand on the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Claimed {
+    /// Nothing.
+    No,
+    /// A claim was not answered: it is applied, or may be for as long as the node is this version.
+    Unanswered {
+        /// The version that it was decided on.
         version: Arc<str>,
     },
-    Bind {
-        version: Arc<str>,
-    },
-    Fence {
-        version: Arc<str>,
-    },
-    Release {
-        version: Arc<str>,
-        keys: Vec<usize>,
-    },
-    End(Outcome),
+    /// They do.
+    Yes,
+}
+
+/// Whether this attempt may have bound the pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Binding {
+    /// No Binding was sent.
+    No,
+    /// One was sent, and each was answered.
+    Sent,
+    /// One was not answered: the pod may have been bound by it before it vanished.
+    Unanswered,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Waits,
+    Gone,
+}
+
+/// What a claim takes over.
+#[derive(Debug, Clone, Default)]
+struct Taking {
+    reasons: Vec<Reason>,
+    /// A lock of an earlier attempt, which may have bound the pod before it vanished.
+    own: bool,
 }
 
 impl Attempt {
@@ -313,21 +127,18 @@ impl Attempt {
         let mut attempt = Self {
             request,
             pod: None,
-            step: Step::AskPod,
-            failure: None,
-            written: false,
-            bound: false,
-            unsure: false,
-            adopts: false,
-            late: None,
+            phase: Phase::Doing,
+            plan: vec![Order::AskPod],
+            claimed: Claimed::No,
+            binding: Binding::No,
+            caller: Caller::Waits,
+            taking: Taking::default(),
+            took: Vec::new(),
             tries: 0,
             pause: false,
-            given_up: None,
             vouched: Vec::new(),
             unrecorded: None,
             held: None,
-            taking: Vec::new(),
-            took: Vec::new(),
         };
         // A cache without it, or with another pod of that name, may be behind: that is asked. What it says of the end of
         // the right one is for good.
@@ -344,36 +155,22 @@ impl Attempt {
         {
             return Order::Pause(pause);
         }
-        let over = self.given_up.clone().or_else(|| (now >= self.request.deadline).then_some(Failure::TooLate));
-        if let (Some(over), None) = (over, &self.failure) {
-            self.stop(over);
+        match self.caller {
+            Caller::Gone => self.stop(Failure::GaveUp(None)),
+            Caller::Waits if now >= self.request.deadline => self.stop(Failure::TooLate),
+            Caller::Waits => {}
         }
-        match self.step.clone() {
-            Step::AskPod => Order::AskPod,
-            Step::Look { live } => Order::Look { live },
-            Step::AskHolder { pod, value } => Order::AskHolder { pod, value },
-            Step::AskWaiting => Order::AskWaiting,
-            Step::Wait { held, until } => Order::Wait { held, until: until.min(self.request.deadline) },
-            Step::Revoke { mut from, then } => match from.pop() {
-                Some((pod, value)) => Order::Revoke { pod, value },
-                None => {
-                    self.step = *then;
-                    self.next(now, random)
-                }
-            },
-            Step::AskUnrecorded { pod, .. } => Order::AskUnrecorded { pod },
-            Step::Restore { version, key, pod } => Order::Restore { version, key, pod },
-            Step::Claim { version } => Order::Claim { version },
-            Step::Bind { version } => Order::Bind { version },
-            Step::Fence { version } => Order::Fence { version },
-            Step::Release { version, keys } => Order::Release { version, keys },
-            Step::End(outcome) => Order::End(outcome),
+        match self.plan.last().cloned() {
+            Some(Order::Wait { held, until }) => Order::Wait { held, until: until.min(self.request.deadline) },
+            Some(order) => order,
+            // A plan always ends with what decides on the next one.
+            None => Order::AskPod,
         }
     }
 
     /// The caller does not wait any more. What is under way is brought to its end.
     pub fn give_up(&mut self) {
-        self.given_up.get_or_insert(Failure::GaveUp(None));
+        self.caller = Caller::Gone;
     }
 
     /// What it is about.
@@ -382,7 +179,7 @@ impl Attempt {
         &self.request
     }
 
-    /// Why locks of others were taken.
+    /// Why locks of others were taken over.
     #[must_use]
     pub fn took(&self) -> &[Reason] {
         &self.took
@@ -390,28 +187,33 @@ impl Attempt {
 
     /// The answer to [`Order::AskPod`].
     pub fn asked(&mut self, pod: Option<Pod>) {
-        let judged = judge_own(&self.request, pod.as_ref());
-        match (judged, &self.failure) {
+        let own = judge_own(&self.request, pod.as_ref());
+        if matches!(own, Own::Here) {
             // It is bound here, whatever was to be undone: the device plugin needs the lock.
-            (Own::Here, _) => self.end(Ok(if self.bound { Bound::Now } else { Bound::Before })),
+            let how = if self.binding == Binding::No { Bound::Before } else { Bound::Now };
+            return self.end(Ok(how));
+        }
+        if let Own::Over(failure @ (Failure::PodGone | Failure::PodReplaced(_))) = &own
+            && (self.binding == Binding::Unanswered || self.taking.own)
+        {
             // A kubelet may know it as bound, and ask for its devices for some time yet: the lock stays.
-            (Own::Over(failure @ (Failure::PodGone | Failure::PodReplaced(_))), _) if self.unsure || self.adopts => {
-                let failure = self.failure.take().unwrap_or(failure);
-                self.end(Err(failure));
-            }
-            (Own::Over(failure), None) => self.undo(failure, false),
-            (Own::Over(_) | Own::Free, Some(_)) if self.is_keyless() => self.fail(),
-            (Own::Over(_), Some(_)) => self.release_after(),
-            (Own::Free, None) if self.is_marked_anew(pod.as_ref()) => {
+            let failure = self.failure().unwrap_or(failure).clone();
+            return self.end(Err(failure));
+        }
+        match (&self.phase, own) {
+            (Phase::Doing, Own::Over(failure)) => self.undo_unfenced(failure),
+            (Phase::Doing, _) if self.is_marked_anew(pod.as_ref()) => {
                 self.pod = pod;
-                self.undo(Failure::Lost, true);
+                self.undo(Failure::Lost);
             }
-            (Own::Free, None) => {
+            (Phase::Doing, _) => {
                 self.pod = pod;
                 self.vouched.iter_mut().for_each(|(_, asked)| *asked = true);
-                self.step = Step::Look { live: self.written };
+                self.plan = vec![Order::Look { live: self.claimed != Claimed::No }];
             }
-            (Own::Free, Some(_)) => {
+            (Phase::Undoing { .. }, _) if self.is_keyless() => self.fail(),
+            (Phase::Undoing { .. }, Own::Over(_)) => self.look_and_release(),
+            (Phase::Undoing { .. }, _) => {
                 self.pod = pod;
                 self.fence();
             }
@@ -420,95 +222,87 @@ impl Attempt {
 
     /// The answer to [`Order::Look`]; `pod` is this attempt's, where a cache has a later version of it.
     pub fn looked(&mut self, clock: Clock, node: Option<Node>, pod: Option<Pod>) {
-        let Some(node) = node else {
-            self.written = false;
-            return match self.failure.take() {
-                Some(failure) => self.end(Err(failure)),
-                None if self.bound => self.undo(Failure::NodeGone, true),
-                None => self.end(Err(Failure::NodeGone)),
-            };
-        };
-        let values = self.request.values.iter();
-        let mine: Vec<bool> = node
-            .keys
-            .iter()
-            .zip(values)
-            .map(|(key, value)| release(key.lock.as_ref(), value) == Release::Remove)
-            .collect();
-        if self.failure.is_some() {
-            let keys: Vec<usize> = mine.iter().enumerate().filter_map(|(at, mine)| mine.then_some(at)).collect();
-            if keys.is_empty() {
-                // A claim that was decided on this very version may still be applied.
-                self.written &= self.late.as_ref() == Some(&node.version);
-                self.fail();
-            } else {
-                self.step = Step::Release { version: node.version, keys };
-            }
-            return;
+        let Some(node) = node else { return self.node_gone() };
+        let values = node.keys.iter().zip(&self.request.values);
+        let mine: Vec<bool> =
+            values.map(|(key, value)| release(key.lock.as_ref(), value) == Release::Remove).collect();
+        if matches!(self.phase, Phase::Undoing { .. }) {
+            return self.release(node.version, &mine);
         }
         // A pod that needs no key is bound without one.
         if mine.iter().all(|mine| *mine) {
-            self.written = !self.is_keyless();
+            if !self.is_keyless() {
+                self.claimed = Claimed::Yes;
+            }
             // A claim without an answer was applied after all.
-            self.took.append(&mut self.taking);
+            self.took.append(&mut self.taking.reasons);
             self.held = None;
             return self.bind();
         }
-        if self.bound {
-            return self.undo(Failure::Lost, true);
+        if self.binding != Binding::No {
+            return self.undo(Failure::Lost);
         }
         // The lock is not ours yet, so a later version of the pod is as good as the one before.
         if let Some(pod) = pod.filter(|pod| pod.key == self.request.pod) {
             match judge_own(&self.request, Some(&pod)) {
                 Own::Free => self.pod = Some(pod),
                 Own::Here => return self.end(Ok(Bound::Before)),
-                Own::Over(failure) => return self.undo(failure, false),
+                Own::Over(failure) => return self.undo_unfenced(failure),
             }
         }
         self.claim(clock, node);
     }
 
+    fn node_gone(&mut self) {
+        self.claimed = Claimed::No;
+        match self.phase {
+            Phase::Undoing { .. } => self.fail(),
+            Phase::Doing => self.undo(Failure::NodeGone),
+        }
+    }
+
     fn claim(&mut self, clock: Clock, node: Node) {
         let Some(claimant) = self.pod.clone() else {
-            self.step = Step::AskPod;
+            self.plan = vec![Order::AskPod];
             return;
         };
-        let mut adopts = false;
-        let mut revokes = Vec::new();
-        let mut reasons = Vec::new();
+        let mut taking = Taking::default();
+        let mut plan = vec![Order::Claim { version: Arc::clone(&node.version) }];
         for (at, sight) in node.keys.iter().enumerate() {
             let facts = sight.facts(&self.request.node, clock, self.request.ttl, self.request.takeover);
             match decide(sight.lock.as_ref(), &claimant, &facts) {
                 Decision::Acquire => {}
                 Decision::AlreadyMine { noted: false } if !self.vouches(sight.lock.as_ref()) => {
-                    return self.step = Step::AskPod;
+                    return self.plan = vec![Order::AskPod];
                 }
-                Decision::AlreadyMine { .. } => adopts = true,
-                Decision::HeldBy(Held { why: Why::Unlisted, .. }) => return self.step = Step::AskWaiting,
+                Decision::AlreadyMine { .. } => taking.own = true,
+                Decision::HeldBy(Held { why: Why::Unlisted, .. }) => return self.plan = vec![Order::AskWaiting],
                 Decision::HeldBy(held) => {
                     self.held = Some(held.clone());
-                    self.step = match unconfirmed(&held).zip(sight.lock.as_ref().or(sight.left.as_ref())) {
-                        Some((pod, lock)) => Step::AskHolder { pod: pod.clone(), value: Arc::clone(&lock.value) },
+                    let lock = sight.lock.as_ref().or(sight.left.as_ref());
+                    self.plan = match unconfirmed(&held).zip(lock) {
+                        Some((pod, lock)) => {
+                            vec![Order::AskHolder { pod: pod.clone(), value: Arc::clone(&lock.value) }]
+                        }
                         None => self.held(clock, held, at, sight, &claimant, node.version.clone()),
                     };
                     return;
                 }
-                Decision::TakeOver { reason, revoke: from } => {
-                    reasons.push(reason);
-                    if let (Some(_), Holder::Seen(pod), Some(lock)) = (from, &sight.holder, &sight.lock) {
-                        revokes.push((pod.clone(), Arc::clone(&lock.value)));
+                Decision::TakeOver { reason, revoke } => {
+                    taking.reasons.push(reason);
+                    if let (Some(_), Holder::Seen(pod), Some(lock)) = (revoke, &sight.holder, &sight.lock) {
+                        plan.push(Order::Revoke { pod: pod.clone(), value: Arc::clone(&lock.value) });
                     }
                 }
             }
         }
-        self.taking = reasons;
-        self.adopts = adopts;
-        self.step = revoked(revokes, Step::Claim { version: node.version });
+        self.taking = taking;
+        self.plan = plan;
     }
 
     /// Whether a value without a note means this pod; if that is not known yet, it is to be asked for.
     fn vouches(&mut self, lock: Option<&Lock>) -> bool {
-        let value = lock.map(|lock| Arc::clone(&lock.value)).unwrap_or_default();
+        let Some(value) = lock.map(|lock| Arc::clone(&lock.value)) else { return false };
         match self.vouched.iter().find(|(known, _)| *known == value) {
             Some((_, asked)) => *asked,
             None => {
@@ -519,57 +313,71 @@ impl Attempt {
         }
     }
 
-    /// Waits for whoever holds a key. A pod that is bound there without a lock has its own restored, so that everybody else
-    /// sees it, too (decision N6); not at once, since a device plugin that has just answered gives the lock back a moment
-    /// before the kubelet says so.
+    /// Waits for the holder of a key. A pod that is bound there without a lock has its own restored, so that every other
+    /// process sees it, too (decision N6); not at once, since a device plugin that has just answered gives the lock back a
+    /// moment before the kubelet says so.
     /// The cache that says so may be behind, so that pod is asked for first; and where the lock of a pod stands that may still
     /// be bound under it, that is taken from it first.
-    fn held(&mut self, clock: Clock, held: Held, at: usize, sight: &Sight, claimant: &Pod, version: Arc<str>) -> Step {
+    fn held(
+        &mut self,
+        clock: Clock,
+        held: Held,
+        at: usize,
+        sight: &Sight,
+        claimant: &Pod,
+        version: Arc<str>,
+    ) -> Vec<Order> {
         let until = held.left.map_or(Duration::MAX, |left| clock.steady.saturating_add(left));
         self.tries = 0;
         let (Why::Unrecorded, Some(pod)) = (held.why, held.holder.clone()) else {
             self.unrecorded = None;
-            return Step::Wait { held, until };
+            return vec![Order::Wait { held, until }];
         };
         let since = match self.unrecorded.take() {
             Some((known, key, since)) if known == pod && key == at => since,
             _ => clock.steady,
         };
-        if clock.steady.saturating_sub(since) >= GRACE {
-            let lock = sight.lock.as_ref();
-            let bindable = lock.and_then(|lock| bindable(lock, &sight.holder, claimant).map(|pod| (lock, pod)));
-            let from = bindable.map(|(lock, pod)| (pod.clone(), Arc::clone(&lock.value))).into_iter().collect();
-            let restore = Step::Restore { version, key: at, pod: pod.clone() };
-            return Step::AskUnrecorded { pod, then: Box::new(revoked(from, restore)) };
+        if clock.steady.saturating_sub(since) < GRACE {
+            self.unrecorded = Some((pod, at, since));
+            return vec![Order::Wait { held, until: until.min(since + GRACE) }];
         }
-        self.unrecorded = Some((pod, at, since));
-        Step::Wait { held, until: until.min(since + GRACE) }
+        let mut plan = vec![Order::Restore { version, key: at, pod: pod.clone() }];
+        if let Some(lock) = &sight.lock
+            && let Some(bindable) = bindable(lock, &sight.holder, claimant)
+        {
+            plan.push(Order::Revoke { pod: bindable.clone(), value: Arc::clone(&lock.value) });
+        }
+        plan.push(Order::AskUnrecorded { pod });
+        plan
     }
 
     /// The pod that a lock names, or the pods of the node, were asked for: the next look knows.
     pub fn holder_asked(&mut self) {
-        self.step = Step::Look { live: false };
+        self.plan = vec![Order::Look { live: false }];
     }
 
     /// The answer to [`Order::AskUnrecorded`].
     pub fn unrecorded_asked(&mut self, read: Option<&Pod>) {
-        let Step::AskUnrecorded { pod, then } = self.step.clone() else { return };
-        let waits = read.is_some_and(|read| read.key == pod && read.waits_on(&self.request.node));
-        // Where it does not, the watch is behind and will say so. Whoever waits for that asks again after as long a time.
-        self.step = if waits { *then } else { Step::Look { live: false } };
+        let Some(Order::AskUnrecorded { pod }) = self.plan.last() else { return };
+        if read.is_some_and(|read| read.key == *pod && read.waits_on(&self.request.node)) {
+            self.plan.pop();
+        } else {
+            // The watch is behind and will show it. If this attempt has to wait for that, it asks again after as long a time.
+            self.plan = vec![Order::Look { live: false }];
+        }
     }
 
     /// Something changed, or the time to wait is over.
     pub fn woken(&mut self) {
-        if matches!(self.step, Step::Wait { .. }) {
-            self.step = Step::Look { live: false };
+        if matches!(self.plan.last(), Some(Order::Wait { .. })) {
+            self.plan = vec![Order::Look { live: false }];
         }
     }
 
     /// It may not wait: that is its end.
     pub fn turned_away(&mut self, failure: Failure) {
-        if matches!(self.step, Step::Wait { .. }) && self.failure.is_none() {
-            self.undo(failure, true);
+        if matches!((self.plan.last(), &self.phase), (Some(Order::Wait { .. }), Phase::Doing)) {
+            self.undo(failure);
         }
     }
 
@@ -580,121 +388,145 @@ impl Attempt {
 
     /// The answer to a write.
     pub fn answered(&mut self, answer: Answer) {
-        if matches!(self.step, Step::Claim { .. }) {
-            self.held = None;
+        let Some(order) = self.plan.last().cloned() else { return };
+        match order {
+            Order::Claim { version } => self.claim_answered(version, answer),
+            Order::Revoke { pod, value } => self.revoke_answered(pod, value, answer),
+            Order::Restore { .. } => self.restore_answered(answer),
+            Order::Bind { .. } => self.bind_answered(answer),
+            Order::Fence { .. } => self.fence_answered(answer),
+            Order::Release { .. } => self.release_answered(answer),
+            // These are no writes: nothing was asked.
+            Order::Look { .. }
+            | Order::AskPod
+            | Order::AskHolder { .. }
+            | Order::AskWaiting
+            | Order::AskUnrecorded { .. }
+            | Order::Wait { .. }
+            | Order::Pause(_)
+            | Order::End(_) => {}
         }
-        match (self.step.clone(), answer) {
-            (Step::Claim { .. }, Answer::Done(_)) => {
-                self.written = true;
-                self.late = None;
+    }
+
+    fn claim_answered(&mut self, version: Arc<str>, answer: Answer) {
+        self.held = None;
+        match answer {
+            Answer::Done(_) => {
+                self.claimed = Claimed::Yes;
                 self.tries = 0;
-                self.took.append(&mut self.taking);
+                self.took.append(&mut self.taking.reasons);
                 self.bind();
             }
-            (Step::Claim { .. }, Answer::Conflict) => {
-                self.again(What::Claim, "the node changed".into(), Some(Step::Look { live: true }))
+            Answer::Conflict => self.again(What::Claim, NODE_CHANGED.into(), Some(Order::Look { live: true })),
+            Answer::Absent => self.end(Err(Failure::NodeGone)),
+            // No Binding was sent, so there is no pod to fence.
+            Answer::Refused(why) => self.undo_unfenced(Failure::Refused(What::Claim, why)),
+            Answer::Unknown(why) => {
+                self.claimed = Claimed::Unanswered { version };
+                self.again(What::Claim, why, Some(Order::Look { live: true }));
             }
-            (Step::Claim { .. }, Answer::Absent) => self.end(Err(Failure::NodeGone)),
-            (Step::Claim { .. }, Answer::Refused(why)) => self.undo(Failure::Refused(What::Claim, why), false),
-            (Step::Claim { version }, Answer::Unknown(why)) => {
-                self.written = true;
-                self.late = Some(version);
-                self.again(What::Claim, why, Some(Step::Look { live: true }));
-            }
+        }
+    }
 
-            // The node is still to be that version, on which all of this was decided.
-            (Step::Revoke { mut from, then }, Answer::Done(_)) => {
+    fn revoke_answered(&mut self, pod: Pod, value: Arc<str>, answer: Answer) {
+        let why = match answer {
+            // The node still has to be the version on which all of this was decided.
+            Answer::Done(_) => {
                 // An earlier attempt of this very pod may lose its lock, too.
-                if from.pop().is_some_and(|(pod, _)| pod.key == self.request.pod) {
+                if pod.key == self.request.pod {
                     self.pod = None;
                 }
-                self.step = revoked(from, *then);
+                self.plan.pop();
+                return;
             }
-            (Step::Revoke { .. }, Answer::Refused(why)) => self.undo(Failure::Refused(What::Revoke, why), false),
-            (Step::Revoke { mut from, .. }, answer) => {
-                let why = match answer {
-                    Answer::Unknown(why) => why,
-                    _ => "the pod changed".into(),
-                };
-                self.again(What::Revoke, why, from.pop().map(|(pod, value)| Step::AskHolder { pod: pod.key, value }));
-            }
+            Answer::Refused(why) => return self.undo_unfenced(Failure::Refused(What::Revoke, why)),
+            Answer::Conflict | Answer::Absent => POD_CHANGED.into(),
+            Answer::Unknown(why) => why,
+        };
+        self.again(What::Revoke, why, Some(Order::AskHolder { pod: pod.key, value }));
+    }
 
-            // Whatever became of it: the next look shows it.
-            (Step::Restore { .. }, Answer::Done(_)) => self.step = Step::Look { live: true },
-            (Step::Restore { .. }, Answer::Refused(why)) => self.undo(Failure::Refused(What::Restore, why), false),
-            (Step::Restore { .. }, answer) => {
-                let why = match answer {
-                    Answer::Unknown(why) => why,
-                    _ => "the node changed".into(),
-                };
-                self.again(What::Restore, why, Some(Step::Look { live: true }));
-            }
+    fn restore_answered(&mut self, answer: Answer) {
+        let why = match answer {
+            Answer::Done(_) => return self.plan = vec![Order::Look { live: true }],
+            Answer::Refused(why) => return self.undo_unfenced(Failure::Refused(What::Restore, why)),
+            Answer::Conflict | Answer::Absent => NODE_CHANGED.into(),
+            Answer::Unknown(why) => why,
+        };
+        // Whatever became of it: the next look shows it.
+        self.again(What::Restore, why, Some(Order::Look { live: true }));
+    }
 
-            (Step::Bind { .. }, Answer::Done(_)) => self.end(Ok(Bound::Now)),
-            (Step::Bind { .. }, Answer::Conflict) => {
-                self.again(What::Bind, "the pod changed".into(), Some(Step::AskPod))
+    fn bind_answered(&mut self, answer: Answer) {
+        match answer {
+            Answer::Done(_) => self.end(Ok(Bound::Now)),
+            Answer::Conflict => self.again(What::Bind, POD_CHANGED.into(), Some(Order::AskPod)),
+            Answer::Absent => self.asked(None),
+            // An earlier Binding of this attempt may still be on its way.
+            Answer::Refused(why) => self.undo(Failure::Refused(What::Bind, why)),
+            Answer::Unknown(why) => {
+                self.binding = Binding::Unanswered;
+                self.again(What::Bind, why, Some(Order::AskPod));
             }
-            (Step::Bind { .. }, Answer::Absent) => self.asked(None),
-            (Step::Bind { .. }, Answer::Refused(why)) => self.undo(Failure::Refused(What::Bind, why), true),
-            (Step::Bind { .. }, Answer::Unknown(why)) => {
-                self.unsure = true;
-                self.again(What::Bind, why, Some(Step::AskPod));
-            }
+        }
+    }
 
-            (Step::Fence { .. }, Answer::Done(_)) => self.release_after(),
-            (Step::Fence { .. }, Answer::Absent) => self.asked(None),
-            (Step::Fence { .. }, Answer::Conflict) => {
-                self.again(What::Fence, "the pod changed".into(), Some(Step::AskPod))
-            }
-            (Step::Fence { .. }, Answer::Unknown(why)) => self.again(What::Fence, why, Some(Step::AskPod)),
-            (Step::Fence { .. }, Answer::Refused(_)) => self.fail(),
+    fn fence_answered(&mut self, answer: Answer) {
+        match answer {
+            Answer::Done(_) => self.look_and_release(),
+            Answer::Absent => self.asked(None),
+            Answer::Conflict => self.again(What::Fence, POD_CHANGED.into(), Some(Order::AskPod)),
+            Answer::Unknown(why) => self.again(What::Fence, why, Some(Order::AskPod)),
+            // It is not proved that the pod will not be bound, so the lock is kept.
+            Answer::Refused(_) => self.fail(),
+        }
+    }
 
-            (Step::Release { .. }, Answer::Done(_) | Answer::Absent) => {
-                self.written = false;
+    fn release_answered(&mut self, answer: Answer) {
+        match answer {
+            Answer::Done(_) | Answer::Absent => {
+                self.claimed = Claimed::No;
                 self.fail();
             }
-            (Step::Release { .. }, Answer::Conflict) => {
-                self.again(What::Release, "the node changed".into(), Some(Step::Look { live: true }))
-            }
-            (Step::Release { .. }, Answer::Unknown(why)) => {
-                self.again(What::Release, why, Some(Step::Look { live: true }))
-            }
-            (Step::Release { .. }, Answer::Refused(_)) => self.fail(),
-
-            // Nothing was asked.
-            (_, _) => {}
+            Answer::Conflict => self.again(What::Release, NODE_CHANGED.into(), Some(Order::Look { live: true })),
+            Answer::Unknown(why) => self.again(What::Release, why, Some(Order::Look { live: true })),
+            // The lock is kept; the sweeper removes it.
+            Answer::Refused(_) => self.fail(),
         }
     }
 
     /// The next try, or the end of trying.
-    fn again(&mut self, what: What, why: Arc<str>, step: Option<Step>) {
+    fn again(&mut self, what: What, why: Arc<str>, order: Option<Order>) {
         self.tries += 1;
         if self.tries < self.request.retry.tries {
             self.pause = true;
-            if let Some(step) = step {
-                self.step = step;
+            if let Some(order) = order {
+                self.plan = vec![order];
             }
-        } else if self.failure.is_some() {
-            self.fail();
-        } else {
-            self.undo(Failure::Unanswered(what, self.tries, why), true);
+            return;
+        }
+        match self.phase {
+            Phase::Doing => self.undo(Failure::Unanswered(what, self.tries, why)),
+            Phase::Undoing { .. } => self.fail(),
         }
     }
 
     /// The lock is ours: bind what was judged before.
     fn bind(&mut self) {
-        self.step = match (&self.pod, &self.given_up) {
-            (Some(pod), None) => {
-                self.bound = true;
-                Step::Bind { version: Arc::clone(&pod.version) }
+        self.plan = match (&self.pod, self.caller) {
+            (Some(pod), Caller::Waits) => {
+                if self.binding == Binding::No {
+                    self.binding = Binding::Sent;
+                }
+                vec![Order::Bind { version: Arc::clone(&pod.version) }]
             }
-            _ => Step::AskPod,
+            _ => vec![Order::AskPod],
         };
     }
 
     /// It is over before its time: what was written is undone.
     fn stop(&mut self, over: Failure) {
-        if matches!(self.step, Step::End(_)) {
+        if matches!(self.plan.last(), Some(Order::End(_))) || matches!(self.phase, Phase::Undoing { .. }) {
             return;
         }
         let failure = match (self.held.take(), over) {
@@ -704,42 +536,73 @@ impl Attempt {
             (held @ Some(_), Failure::GaveUp(_)) => Failure::GaveUp(held),
             (_, over) => over,
         };
-        self.undo(failure, true);
+        self.undo(failure);
     }
 
-    /// `fence`: the pod might still be bound by this attempt.
-    fn undo(&mut self, failure: Failure, fence: bool) {
-        let keyless = self.is_keyless();
-        if !self.written && !self.bound || keyless && !self.unsure {
-            return self.end(Err(failure));
+    /// Undoes what was done, where the pod may still be bound by this attempt: it is fenced first.
+    fn undo(&mut self, failure: Failure) {
+        if self.begin_undoing(failure) {
+            self.fence();
         }
-        self.failure = Some(failure);
+    }
+
+    /// Undoes what was done, where the pod can no longer be bound by this attempt, or was not sent a Binding.
+    fn undo_unfenced(&mut self, failure: Failure) {
+        if self.begin_undoing(failure) {
+            self.look_and_release();
+        }
+    }
+
+    /// Whether there is a lock to take back. Where there is none, it ends, or looks once more at whether the pod is bound.
+    fn begin_undoing(&mut self, failure: Failure) -> bool {
+        let nothing = match (&self.claimed, self.binding) {
+            _ if self.is_keyless() => self.binding != Binding::Unanswered,
+            (Claimed::No, Binding::No) => true,
+            (Claimed::No | Claimed::Unanswered { .. } | Claimed::Yes, _) => false,
+        };
+        if nothing {
+            self.end(Err(failure));
+            return false;
+        }
+        self.phase = Phase::Undoing { failure };
         self.tries = 0;
         self.pause = false;
-        match (keyless, fence) {
-            // Nothing to take back; one more look at whether it is bound after all.
-            (true, _) => self.step = Step::AskPod,
-            (false, true) => self.fence(),
-            (false, false) => self.release_after(),
+        if self.is_keyless() {
+            self.plan = vec![Order::AskPod];
         }
+        !self.is_keyless()
     }
 
     fn fence(&mut self) {
-        self.step = match self.pod.take() {
-            Some(pod) => Step::Fence { version: pod.version },
-            None => Step::AskPod,
+        self.plan = match self.pod.take() {
+            Some(pod) => vec![Order::Fence { version: pod.version }],
+            None => vec![Order::AskPod],
         };
     }
 
-    fn release_after(&mut self) {
+    fn look_and_release(&mut self) {
         self.tries = 0;
-        self.step = Step::Look { live: true };
+        self.plan = vec![Order::Look { live: true }];
     }
 
-    /// Somebody has marked the pod while this attempt had the lock. There is room for one mark, so one with the value of this
-    /// attempt may have stood there in between.
+    /// Removes those keys that have this attempt's value.
+    fn release(&mut self, version: Arc<str>, mine: &[bool]) {
+        let keys: Vec<usize> = mine.iter().enumerate().filter_map(|(at, mine)| mine.then_some(at)).collect();
+        if !keys.is_empty() {
+            self.plan = vec![Order::Release { version, keys }];
+            return;
+        }
+        // A claim that was decided on this very version may still be applied.
+        if self.claimed != (Claimed::Unanswered { version }) {
+            self.claimed = Claimed::No;
+        }
+        self.fail();
+    }
+
+    /// Another process has marked the pod while this attempt had the lock. There is room for one mark, so one with the value
+    /// of this attempt may have stood there in between.
     fn is_marked_anew(&self, now: Option<&Pod>) -> bool {
-        let before = self.pod.as_ref().filter(|_| self.written);
+        let before = self.pod.as_ref().filter(|_| self.claimed != Claimed::No);
         before.zip(now).is_some_and(|(before, now)| before.revoked != now.revoked)
     }
 
@@ -747,22 +610,28 @@ impl Attempt {
         self.request.values.is_empty()
     }
 
+    fn failure(&self) -> Option<&Failure> {
+        match &self.phase {
+            Phase::Doing => None,
+            Phase::Undoing { failure } => Some(failure),
+        }
+    }
+
+    /// Undoing is over.
     fn fail(&mut self) {
-        if let Some(failure) = self.failure.take() {
+        if let Some(failure) = self.failure().cloned() {
             self.end(Err(failure));
         }
     }
 
     fn end(&mut self, result: Result<Bound, Failure>) {
-        let kept = result.is_err() && self.written;
-        self.step = Step::End(Outcome { result, kept });
+        let kept = result.is_err() && self.claimed != Claimed::No;
+        self.plan = vec![Order::End(Outcome { result, kept })];
     }
 }
 
-/// Writes the node after locks were taken from these.
-fn revoked(from: Vec<(Pod, Arc<str>)>, then: Step) -> Step {
-    if from.is_empty() { then } else { Step::Revoke { from, then: Box::new(then) } }
-}
+const NODE_CHANGED: &str = "the node changed";
+const POD_CHANGED: &str = "the pod changed";
 
 /// The pod that may still be bound under a lock by an attempt that is under way, this pod's own earlier one included.
 fn bindable<'a>(lock: &Lock, holder: &'a Holder, claimant: &'a Pod) -> Option<&'a Pod> {
@@ -793,7 +662,7 @@ fn judge_own(request: &Request, pod: Option<&Pod>) -> Own {
         Some(node) => Own::Over(Failure::PodElsewhere(Arc::clone(node))),
         None if pod.deleting => Own::Over(Failure::PodTerminating),
         None if pod.finished => Own::Over(Failure::PodFinished),
-        // By this attempt or by whoever took the lock: no Binding in a later version than the mark is ever sent.
+        // By this attempt or by the process that took the lock: no Binding in a later version than the mark is ever sent.
         None if pod.revoked.as_ref().is_some_and(|revoked| request.values.contains(revoked)) => {
             Own::Over(Failure::Lost)
         }

@@ -6,18 +6,18 @@ use super::record::{Lock, Named, PodKey};
 /// What a claimant does about one key of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Nobody holds it: it is written.
+    /// It is free: it is written.
     Acquire,
     /// It names the claimant already, by an earlier attempt: it is replaced by the value of this one.
     AlreadyMine {
         /// By its UID. A name alone may be that of a younger pod, which only the API server knows yet.
         noted: bool,
     },
-    /// Somebody else holds it.
+    /// Another pod holds it.
     HeldBy(Held),
-    /// Nobody holds what stands there: it is replaced, in one write that names exactly that.
+    /// No pod holds the lock that stands there: it is replaced, in one write that names exactly that.
     TakeOver {
-        /// Why nobody does.
+        /// Why none does.
         reason: Reason,
         /// From whom it is taken first, so that it can no longer be bound under it.
         revoke: Option<PodKey>,
@@ -28,8 +28,8 @@ pub enum Decision {
 #[must_use]
 pub fn decide(lock: Option<&Lock>, claimant: &Pod, facts: &Facts<'_>) -> Decision {
     let Some(lock) = lock else {
-        // Whose lock went may be bound here and wait for the device plugin of another vendor, and a watch that is behind does
-        // not know it.
+        // The pod of the last lock may be bound here and wait for the device plugin of another vendor, and a watch that is
+        // behind does not know it.
         let left = facts.left.filter(|pod| !pod.may_be(&claimant.key));
         let left = left.map(|pod| Held { holder: Some(pod.clone()), left: None, why: Why::Unconfirmed });
         return judge_absent(facts).or(left).map_or(Decision::Acquire, Decision::HeldBy);
@@ -49,12 +49,12 @@ pub fn decide(lock: Option<&Lock>, claimant: &Pod, facts: &Facts<'_>) -> Decisio
     }
 }
 
-/// What whoever may only give back does about a key.
+/// What a process that may only give back does about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     /// It is exactly the value that was written: it is removed.
     Remove,
-    /// It is another one's, or was replaced by a later attempt: nothing is left to do.
+    /// It is the lock of another pod, or was replaced by a later attempt: nothing is left to do.
     NotMine,
     /// It is not there: nothing is left to do.
     Absent,

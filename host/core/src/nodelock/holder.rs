@@ -1,5 +1,5 @@
 //! Whether the pod that a lock names still holds it: by its state, never by its phase annotation, and by age only where
-//! nothing else can tell (decision N6).
+//! its state does not decide (decision N6).
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use jiff::Timestamp;
 
 use super::record::{Lock, Named, Note, PodKey};
 
-/// How long a pod that vanished keeps its lock: a kubelet may be in the middle of asking for its devices. That it was being
-/// deleted says nothing, since whoever deletes it by force after that does not wait for its kubelet either.
+/// How long a pod that disappeared keeps its lock: a kubelet may be in the middle of asking for its devices. That it was
+/// being deleted proves nothing, since a client that deletes it by force after that does not wait for its kubelet either.
 pub const GRACE: Duration = Duration::from_secs(5);
 
 /// How far two clocks may be apart: as much later than the lock a pod may be created and still be the one that a foreign value names,
@@ -82,7 +82,7 @@ pub struct Facts<'a> {
     pub waiting: &'a [Pod],
     /// Whether the API server was asked for those, after the lock was seen.
     pub listed: bool,
-    /// Whose lock stood there last, where none does and nobody has told yet what became of that pod.
+    /// The pod named by the last lock, while none stands there and the watch of pods has not shown its outcome.
     pub left: Option<&'a PodKey>,
     /// When this process first saw exactly this value.
     pub first_seen: Duration,
@@ -90,30 +90,30 @@ pub struct Facts<'a> {
     pub clock: Clock,
     /// When a lock expires.
     pub ttl: Duration,
-    /// Whom age alone robs.
+    /// Whose locks are taken over for their age alone.
     pub takeover: Takeover,
 }
 
-/// Whom age alone robs of a lock.
+/// Whose locks are taken over for their age alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Takeover {
-    /// Nobody who is bound: a device plugin would serve the wrong pod.
+    /// Only those of pods that are not bound: otherwise a device plugin would serve the wrong pod.
     #[default]
     State,
-    /// Everybody, as the original protocol does.
+    /// Those of every pod, as the original protocol does.
     Age,
 }
 
 /// How a lock stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// Somebody holds it.
+    /// A pod holds it, or an unknown holder may.
     Held(Held),
-    /// Nobody does, although it stands there.
+    /// It stands there, and no pod holds it.
     Over(Reason),
 }
 
-/// Who holds a lock, and until when.
+/// The holder of a lock, and until when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     /// The pod; `None` where the lock names none.
@@ -131,23 +131,23 @@ pub enum Why {
     Binding,
     /// Its pod is bound here and its device plugin has not answered.
     Allocating,
-    /// The same, and for longer than a lock lasts. It is not robbed; somebody should look at the device plugin.
+    /// The same, and for longer than the timeout. It keeps its lock; an operator should look at the device plugin.
     Stuck,
-    /// Its pod vanished a moment ago, and a kubelet may be in the middle of asking for its devices.
+    /// Its pod disappeared a moment ago, and a kubelet may be in the middle of asking for its devices.
     Vanished,
     /// It names no pod, and its time is not over.
     Nameless,
     /// It is not understood, and its time is not over.
     Unparsable,
-    /// The lock names nobody who holds it, but this pod is bound here and its device plugin has not answered.
+    /// The lock names no holder, but this pod is bound here and its device plugin has not answered.
     Unrecorded,
-    /// Its pod has to be asked for first.
+    /// Its pod has to be read first.
     Unconfirmed,
-    /// It names no pod and its time is over; the pods that are bound here have to be asked for first.
+    /// It names no pod and has expired; the pods that are bound here have to be listed first.
     Unlisted,
 }
 
-/// Why a lock that stands there is nobody's.
+/// Why no pod holds a lock that stands there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
     /// Its pod is gone.
@@ -160,7 +160,7 @@ pub enum Reason {
     Started,
     /// Its pod ends and was never bound.
     Terminating,
-    /// It was taken from its pod, which has not been bound under it.
+    /// It was revoked from its pod, which has not been bound under it.
     Revoked,
     /// Its pod was not bound in time. It may still be, so the lock is taken from the pod first.
     Expired,
@@ -171,7 +171,7 @@ pub enum Reason {
     Nameless,
     /// It is not understood, and its time is over.
     Unparsable,
-    /// Its bound pod is robbed for age, because the operator wants that.
+    /// It is taken over from its bound pod for its age, because the operator wants that.
     Age,
 }
 
@@ -189,9 +189,9 @@ impl Reason {
 pub fn judge(lock: &Lock, facts: &Facts<'_>) -> Standing {
     let standing = named(lock, facts);
     let waiting = facts.waiting.iter().find(|pod| pod.waits_on(facts.node));
-    let robbed = facts.takeover == Takeover::Age && expired(lock, facts).is_none();
+    let for_age = facts.takeover == Takeover::Age && expired(lock, facts).is_none();
     match (&standing, waiting) {
-        (Standing::Over(_), Some(_)) if robbed => standing,
+        (Standing::Over(_), Some(_)) if for_age => standing,
         (Standing::Over(_) | Standing::Held(Held { why: Why::Unlisted, .. }), Some(pod)) => unrecorded(pod),
         _ => standing,
     }
@@ -226,7 +226,7 @@ fn named(lock: &Lock, facts: &Facts<'_>) -> Standing {
 fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
     let nameless = |why, reason| match left {
         Some(left) => Standing::Held(Held { holder: None, left: Some(left), why }),
-        // Whom it was written for may be bound here, and a watch that was not listened to for a while does not know it.
+        // The pod that it was written for may be bound here, and a process that stood still for a while does not know it.
         None if !facts.listed && facts.takeover == Takeover::State => {
             Standing::Held(Held { holder: None, left: None, why: Why::Unlisted })
         }
@@ -244,7 +244,7 @@ fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
             let left = (*since + GRACE).saturating_sub(facts.clock.steady);
             if left.is_zero() { Standing::Over(Reason::Gone) } else { held(Some(left), Why::Vanished) }
         }
-        // Whoever read it did not look at who it is; what a lock says of one pod is never judged by another.
+        // Another pod was read; what a lock says of one pod is never judged by another.
         Holder::Seen(seen) if !is_owner(pod, time, note.is_some(), seen) => held(None, Why::Unconfirmed),
         Holder::Seen(seen) => match seen.node.as_deref() {
             _ if seen.finished => Standing::Over(Reason::Finished),
@@ -266,7 +266,7 @@ fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
     }
 }
 
-/// What a live read of the pod that a value names tells. Since when it is gone is kept from what was known before.
+/// What a live read of the pod that a value names shows. Since when it is gone is kept from what was known before.
 #[must_use]
 pub fn confirm(named: &PodKey, value: &str, read: Option<Pod>, before: Option<&Holder>, now: Duration) -> Holder {
     let time = Lock::read(value, None).time().unwrap_or(Timestamp::MAX);
@@ -277,7 +277,7 @@ pub fn confirm(named: &PodKey, value: &str, read: Option<Pod>, before: Option<&H
     }
 }
 
-/// Whether a pod that was read is the one that a value names: by UID where a note tells it, otherwise by name, unless it
+/// Whether a pod that was read is the one that a value names: by UID where a note has it, otherwise by name, unless it
 /// is younger than the value.
 #[must_use]
 pub fn is_owner(named: &PodKey, time: Timestamp, noted: bool, seen: &Pod) -> bool {
@@ -299,9 +299,9 @@ fn expired(lock: &Lock, facts: &Facts<'_>) -> Option<Duration> {
 /// already, so no attempt counts as over before its value was seen here for a moment.
 fn under_way(note: &Note, facts: &Facts<'_>) -> Duration {
     let skew = jiff::SignedDuration::try_from(SKEW).unwrap_or_default();
-    let told = note.deadline.duration_since(facts.clock.wall).saturating_add(skew);
+    let left = note.deadline.duration_since(facts.clock.wall).saturating_add(skew);
     let seen = facts.clock.steady.saturating_sub(facts.first_seen);
-    Duration::try_from(told).unwrap_or_default().max(GRACE.saturating_sub(seen))
+    Duration::try_from(left).unwrap_or_default().max(GRACE.saturating_sub(seen))
 }
 
 impl fmt::Display for Why {
@@ -309,15 +309,15 @@ impl fmt::Display for Why {
         f.write_str(match self {
             Self::Binding => "its pod is being bound",
             Self::Allocating => "its pod is bound here and waits for its device plugin",
-            Self::Stuck => "its pod is bound here and has waited for its device plugin for longer than a lock lasts",
-            Self::Vanished => "its pod vanished a moment ago, and its devices may still be asked for",
-            Self::Nameless => "it names no pod, and its time is not over",
-            Self::Unparsable => "it cannot be read, and its time is not over",
+            Self::Stuck => "its pod is bound here and has waited for its device plugin for longer than the timeout of locks",
+            Self::Vanished => "its pod disappeared a moment ago, and a kubelet may still ask for its devices",
+            Self::Nameless => "it names no pod, and has not expired",
+            Self::Unparsable => "its value cannot be read, and it has not expired",
             Self::Unrecorded => {
                 "this pod is bound here and waits for its device plugin, although the lock does not name it"
             }
-            Self::Unconfirmed => "its pod has to be asked for first",
-            Self::Unlisted => "it names no pod, and the pods of this node have to be asked for first",
+            Self::Unconfirmed => "its pod has to be read first",
+            Self::Unlisted => "it names no pod, and the pods of this node have to be listed first",
         })
     }
 }
@@ -360,13 +360,13 @@ impl fmt::Display for Reason {
             Self::Finished => "its pod has finished",
             Self::Elsewhere => "its pod is bound to another node",
             Self::Started => "its pod has started, so its device plugin has answered",
-            Self::Terminating => "its pod is being deleted and is bound nowhere",
-            Self::Revoked => "it was taken from its pod, which is bound nowhere",
-            Self::Expired => "its pod is bound nowhere, and its time is over",
-            Self::Abandoned => "its pod is bound nowhere, and the attempt that wrote it should have ended",
-            Self::Nameless => "it names no pod, and its time is over",
-            Self::Unparsable => "it cannot be read, and its time is over",
-            Self::Age => "its time is over",
+            Self::Terminating => "its pod is being deleted and is not bound",
+            Self::Revoked => "it was revoked from its pod, which is not bound",
+            Self::Expired => "its pod is not bound, and it has expired",
+            Self::Abandoned => "its pod is not bound, and the attempt that wrote it should have ended",
+            Self::Nameless => "it names no pod, and has expired",
+            Self::Unparsable => "its value cannot be read, and it has expired",
+            Self::Age => "it has expired",
         })
     }
 }

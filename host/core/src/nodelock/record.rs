@@ -34,7 +34,7 @@ impl fmt::Display for PodKey {
 }
 
 /// What one of ours wrote beside the value (decision N4). It counts only while its `value` is the lock's, byte for byte:
-/// whoever replaces the lock without knowing of notes makes it void.
+/// a writer that does not know of notes makes it void.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The value that it is about.
@@ -72,7 +72,7 @@ pub enum Named {
         /// Our note, where it counts.
         note: Option<Note>,
     },
-    /// Nobody: a bare time.
+    /// None: a bare time.
     Nobody {
         /// When the value was written.
         time: Timestamp,
@@ -115,7 +115,16 @@ impl Lock {
         }
     }
 
-    /// When it was written, by the clock of whoever wrote it.
+    /// Our note about it, where one counts.
+    #[must_use]
+    pub fn note(&self) -> Option<&Note> {
+        match &self.named {
+            Named::Pod { note, .. } => note.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// When it was written, by the clock of its writer.
     #[must_use]
     pub fn time(&self) -> Option<Timestamp> {
         match &self.named {

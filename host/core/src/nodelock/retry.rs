@@ -1,5 +1,5 @@
 //! How often something is tried again after an API error or a conflict, and after how long (`node-lock-and-bind.md` A6).
-//! The wait for a lock that somebody holds is not bounded by this.
+//! The wait for a lock that is held is not bounded by this.
 
 use std::time::Duration;
 

@@ -1,11 +1,24 @@
-//! One look at one node's locks: those that nobody holds are removed, and nothing is ever claimed.
+//! One sweep of one node: the locks that no pod holds are found, and removed if that is wanted. A sweep claims nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::attempt::{Answer, Node, Order};
+use super::attempt::{Answer, Node};
 use super::decide::unconfirmed;
 use super::holder::{Clock, Held, Holder, Pod, Reason, Standing, Takeover, Why};
 use super::record::PodKey;
+
+/// The word of a lock that no pod holds, where those that are held have that of [`Why`].
+pub const LEAKED: &str = "leaked";
+
+/// What happens to a lock that no pod holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// It is reported.
+    Report,
+    /// It is removed.
+    Repair,
+}
 
 /// What a sweep found about one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +27,7 @@ pub struct Finding {
     pub key: usize,
     /// The value.
     pub value: Arc<str>,
-    /// Why nobody holds it.
+    /// Why no pod holds it.
     pub reason: Reason,
 }
 
@@ -31,14 +44,54 @@ pub struct Stands {
     pub standing: Standing,
 }
 
+impl Stands {
+    /// The word of metrics, Events and the command line.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match &self.standing {
+            Standing::Held(held) => held.why.word(),
+            Standing::Over(_) => LEAKED,
+        }
+    }
+}
+
+/// What a sweep needs next. There is no other thing that it could ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Look at the node, as the watch showed it last.
+    Look,
+    /// Ask the API server for the pod that a lock names.
+    AskHolder {
+        /// The pod.
+        pod: PodKey,
+        /// The value that names it.
+        value: Arc<str>,
+    },
+    /// Ask the API server for the pods that are bound to the node.
+    AskWaiting,
+    /// Take the lock from a pod that is not bound: it can then no longer be bound under that value.
+    Revoke {
+        /// The pod, in the version that this was decided on.
+        pod: Pod,
+        /// The value.
+        value: Arc<str>,
+    },
+    /// Remove these keys from the node, if it still is that version.
+    Release {
+        /// The version.
+        version: Arc<str>,
+        /// Positions in the keys of the node.
+        keys: Vec<usize>,
+    },
+}
+
 /// One sweep of one node.
 #[derive(Debug, Clone)]
 pub struct Sweep {
     node: Arc<str>,
-    ttl: std::time::Duration,
+    ttl: Duration,
     takeover: Takeover,
-    /// Only look.
-    report: bool,
+    mode: Mode,
     step: Step,
     findings: Vec<Finding>,
     stands: Vec<Stands>,
@@ -49,12 +102,7 @@ pub struct Sweep {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Look,
-    AskHolder {
-        pod: PodKey,
-        value: Arc<str>,
-    },
-    AskWaiting,
+    Ask(Order),
     /// From the last to the first; then the keys are removed from the node in that version.
     Revoke {
         from: Vec<(Pod, Arc<str>)>,
@@ -67,13 +115,13 @@ enum Step {
 impl Sweep {
     /// Begins one.
     #[must_use]
-    pub fn new(node: Arc<str>, ttl: std::time::Duration, takeover: Takeover, report: bool) -> Self {
+    pub fn new(node: Arc<str>, ttl: Duration, takeover: Takeover, mode: Mode) -> Self {
         Self {
             node,
             ttl,
             takeover,
-            report,
-            step: Step::Look,
+            mode,
+            step: Step::Ask(Order::Look),
             findings: Vec::new(),
             stands: Vec::new(),
             removed: false,
@@ -88,7 +136,7 @@ impl Sweep {
         &self.findings
     }
 
-    /// How every key stood that is held by somebody, or was.
+    /// How every key stands that has a lock, or a pod that waits without one.
     #[must_use]
     pub fn stands(&self) -> &[Stands] {
         &self.stands
@@ -103,16 +151,14 @@ impl Sweep {
     /// What to do now; `None` at the end. Whatever fails is left to the next sweep.
     #[must_use]
     pub fn next(&self) -> Option<Order> {
-        Some(match self.step.clone() {
-            Step::Look => Order::Look { live: false },
-            Step::AskHolder { pod, value } => Order::AskHolder { pod, value },
-            Step::AskWaiting => Order::AskWaiting,
-            Step::Revoke { mut from, version, keys } => match from.pop() {
-                Some((pod, value)) => Order::Revoke { pod, value },
-                None => Order::Release { version, keys },
-            },
-            Step::End => return None,
-        })
+        match &self.step {
+            Step::Ask(order) => Some(order.clone()),
+            Step::Revoke { from, version, keys } => Some(match from.last() {
+                Some((pod, value)) => Order::Revoke { pod: pod.clone(), value: Arc::clone(value) },
+                None => Order::Release { version: Arc::clone(version), keys: keys.clone() },
+            }),
+            Step::End => None,
+        }
     }
 
     /// The node, as it was seen.
@@ -138,13 +184,12 @@ impl Sweep {
             match standing {
                 Standing::Held(Held { why: Why::Unlisted, .. }) if !self.listed => {
                     self.listed = true;
-                    self.step = Step::AskWaiting;
+                    self.step = Step::Ask(Order::AskWaiting);
                     return;
                 }
                 Standing::Held(held) => {
                     if let Some(pod) = unconfirmed(&held).filter(|pod| !self.asked.contains(pod)) {
-                        self.asked.push(pod.clone());
-                        self.step = Step::AskHolder { pod: pod.clone(), value };
+                        self.ask(pod.clone(), value);
                         return;
                     }
                 }
@@ -156,40 +201,36 @@ impl Sweep {
                 }
             }
         }
-        if self.report || self.findings.is_empty() {
+        if self.mode == Mode::Report || self.findings.is_empty() {
             return;
         }
         let keys = self.findings.iter().map(|finding| finding.key).collect();
         self.step = Step::Revoke { from, version: node.version, keys };
     }
 
+    fn ask(&mut self, pod: PodKey, value: Arc<str>) {
+        self.asked.push(pod.clone());
+        self.step = Step::Ask(Order::AskHolder { pod, value });
+    }
+
     /// The pod that a lock names, or the pods of the node, were asked for: the next look knows.
     pub fn holder_asked(&mut self) {
-        self.step = Step::Look;
+        self.step = Step::Ask(Order::Look);
     }
 
     /// The answer to a write.
     pub fn answered(&mut self, answer: &Answer) {
-        self.step = match (std::mem::replace(&mut self.step, Step::End), answer) {
-            (Step::Revoke { mut from, version, keys }, Answer::Done(_)) if !from.is_empty() => {
-                from.pop();
-                Step::Revoke { from, version, keys }
-            }
-            // What was known of the pod does not hold: the next sweep has to know better.
-            (Step::Revoke { mut from, .. }, _) if !from.is_empty() => {
-                match from.pop().filter(|(pod, _)| !self.asked.contains(&pod.key)) {
-                    Some((pod, value)) => {
-                        self.asked.push(pod.key.clone());
-                        Step::AskHolder { pod: pod.key, value }
-                    }
-                    None => Step::End,
+        let Step::Revoke { mut from, version, keys } = std::mem::replace(&mut self.step, Step::End) else { return };
+        match (from.pop(), answer) {
+            (Some(_), Answer::Done(_)) => self.step = Step::Revoke { from, version, keys },
+            // What was known of the pod is not true any more. It is asked for once; then the next sweep has to know better.
+            (Some((pod, value)), _) => {
+                if !self.asked.contains(&pod.key) {
+                    self.ask(pod.key, value);
                 }
             }
-            (Step::Revoke { .. }, Answer::Done(_)) => {
-                self.removed = true;
-                Step::End
-            }
-            _ => Step::End,
-        };
+            (None, Answer::Done(_)) => self.removed = true,
+            (None, Answer::Conflict | Answer::Absent | Answer::Refused(_) | Answer::Unknown(_)) => {}
+        }
     }
 }

@@ -33,7 +33,7 @@ struct Row {
     listed: bool,
     /// A pod that is bound here and waits for its device plugin.
     waiting: Option<Pod>,
-    /// The lock of pod B stood there last, and nobody has told what became of it.
+    /// The lock of pod B stood there last, and it is not known what became of that pod.
     left: bool,
 }
 
@@ -131,7 +131,7 @@ fn rows() -> Vec<Row> {
         row("a bare time", "-", legacy(fresh), Holder::Unconfirmed),
         Row {
             listed: false,
-            ..row("a bare time, expired", "the pods of the node were not asked for", legacy(old), Holder::Unconfirmed)
+            ..row("a bare time, expired", "the pods of the node were not listed", legacy(old), Holder::Unconfirmed)
         },
         row("a bare time, expired", "no pod of the node waits", legacy(old), Holder::Unconfirmed),
         row("a time in the future", "-", legacy(-600), Holder::Unconfirmed),

@@ -1,5 +1,7 @@
 //! The state table of A10 as decisions N5 and N6 change it, the examples of AX that are decisions, and what is no evidence.
 
+mod refused;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,7 +208,7 @@ fn ax_2_a_live_holder_is_named_in_the_refusal() {
     let Decision::HeldBy(held) = decision else { panic!("{decision:?}") };
     let refusal = attempt::Failure::Held { node: NODE.into(), ttl: TTL, held }.to_string();
     assert!(
-        refusal.starts_with("node lock contention: node gpu-1 has been locked within 5m0s, by default/p1: "),
+        refusal.starts_with("node lock contention: node gpu-1 has been locked within 5m0s by default/p1: "),
         "{refusal}"
     );
 }
@@ -281,7 +283,7 @@ fn clock(steady: Duration) -> Clock {
 /// The value of the attempt.
 const MINE: &str = "2026-08-01T06:10:00.000000007Z,default,p2";
 
-/// Its time ends while it waits: whoever wakes it does so after that.
+/// Its time ends while it waits, and it is woken after that.
 #[test]
 fn ax_14_an_attempt_that_waited_until_the_end_failed_by_contention() {
     use attempt::{Failure, Order, Outcome};
@@ -335,7 +337,7 @@ fn ax_14_an_attempt_whose_turn_comes_after_its_time_failed_by_contention_and_one
 
 /// The Event of a caller that left names the holders of the node.
 #[test]
-fn a_caller_that_left_while_the_node_was_held_hears_who_held_it() {
+fn the_failure_for_a_caller_that_left_names_the_holder_of_the_node() {
     use attempt::{Order, Outcome};
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
     let node = node_with("7", Some(Lock::read(FRESH, None)), Holder::Seen(pod("p1", "u1")), vec![]);
@@ -374,7 +376,7 @@ fn r20_a_lock_counts_as_taken_when_the_write_that_took_it_is_confirmed_and_not_b
 
 /// Several processes that wait for one node all write when it is free, and all but one come too late. That is no failure.
 #[test]
-fn n2_tries_that_others_won_are_forgotten_while_it_waits_for_them() {
+fn n2_tries_that_others_won_do_not_count_after_a_wait() {
     use attempt::{Answer, Order};
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
     let held = || node_with("7", Some(Lock::read(FRESH, None)), Holder::Seen(pod("p1", "u1")), vec![]);
@@ -390,7 +392,7 @@ fn n2_tries_that_others_won_are_forgotten_while_it_waits_for_them() {
     }
 }
 
-/// Whoever took the lock has marked the pod, and may write the node at any moment.
+/// The process that takes the lock has marked the pod, and may write the node at any moment.
 #[test]
 fn n5_an_attempt_ends_when_its_pod_was_marked_while_the_binding_was_under_way() {
     use attempt::{Answer, Failure, Order, Outcome};
@@ -513,9 +515,9 @@ fn n6_the_name_of_the_claimant_under_two_keys_is_asked_about_twice_and_no_more()
     assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
 }
 
-/// Of two vendors one may give a shared lock back too early (R18), and the watch of pods may not have told of the Binding.
+/// Of two vendors one may give a shared lock back too early (R18), and the watch of pods may not have shown the Binding.
 #[test]
-fn n6_r18_a_node_is_not_free_before_it_is_known_what_became_of_the_pod_whose_lock_went() {
+fn n6_r18_node_stays_held_until_outcome_of_last_holder_is_known() {
     use attempt::{Node, Order, Sight};
     let (left, other) = (key("p1", "u1"), pod("p2", "u2"));
     let world = |left, waiting| World { left, waiting, ..World::new(Holder::Unconfirmed) };
@@ -547,14 +549,14 @@ fn ax_3_a_lock_expires_when_it_is_older_than_the_timeout_and_not_at_it() {
 
 #[test]
 fn r5_a_claim_whose_process_died_before_the_binding_is_taken_a_moment_after_its_deadline() {
-    let told = |deadline: &str| Note { deadline: time(deadline), ..note(FRESH, "u1") };
+    let until = |deadline: &str| Note { deadline: time(deadline), ..note(FRESH, "u1") };
     let decided = |now: &str, seen_for: u64, note: Option<Note>, holder: Pod| {
         let world =
             World { now: time(now), seen_for: Duration::from_secs(seen_for), ..World::new(Holder::Seen(holder)) };
         let decision = world.decide(Some(&Lock::read(FRESH, note)), &pod("p2", "u2"));
         (held(&decision), taken(&decision))
     };
-    let deadline = told("2026-08-01T06:08:28Z");
+    let deadline = until("2026-08-01T06:08:28Z");
     let held_for = |why, millis| (Some((why, Some(Duration::from_millis(millis)))), None);
     let abandoned = (None, Some((Reason::Abandoned, true)));
     let unbound = pod("p1", "u1");
@@ -575,9 +577,9 @@ fn r5_a_claim_whose_process_died_before_the_binding_is_taken_a_moment_after_its_
         assert_eq!(decided(now, seen_for, Some(deadline.clone()), unbound.clone()), wanted, "{now} {seen_for}");
     }
     // A clock that is ahead keeps a node for no longer than a lock lasts.
-    let far = told("9999-12-30T22:00:00Z");
+    let far = until("9999-12-30T22:00:00Z");
     assert_eq!(decided(NOW, 120, Some(far), unbound.clone()), held_for(Why::Binding, 180_000));
-    assert_eq!(decided(NOW, 120, Some(told("-009999-01-02T02:00:00Z")), unbound.clone()), abandoned);
+    assert_eq!(decided(NOW, 120, Some(until("-009999-01-02T02:00:00Z")), unbound.clone()), abandoned);
     // A lock without a note has no deadline, and a pod that is bound is asked for by a kubelet, however late it is.
     assert_eq!(decided(NOW, 120, None, unbound), held_for(Why::Binding, 180_000));
     assert_eq!(decided(NOW, 120, Some(deadline), bound("p1", "u1", NODE)), held_for(Why::Allocating, 180_000));
@@ -599,11 +601,12 @@ fn r5_what_was_left_behind_is_taken_from_its_pod_before_the_node_is_written() {
     attempt.answered(attempt::Answer::Done("8".into()));
     assert!(matches!(attempt.next(steady, 0.0), attempt::Order::Claim { version } if *version == *"41"));
 
-    let mut sweep = sweep::Sweep::new(NODE.into(), TTL, Takeover::State, false);
+    let mut sweep = sweep::Sweep::new(NODE.into(), TTL, Takeover::State, sweep::Mode::Repair);
     sweep.looked(clock(steady), node());
-    assert_eq!(sweep.next(), Some(revoke));
+    let attempt::Order::Revoke { pod: from, value } = revoke else { return };
+    assert_eq!(sweep.next(), Some(sweep::Order::Revoke { pod: from, value }));
     sweep.answered(&attempt::Answer::Done("8".into()));
-    assert_eq!(sweep.next(), Some(attempt::Order::Release { version: "41".into(), keys: vec![0] }));
+    assert_eq!(sweep.next(), Some(sweep::Order::Release { version: "41".into(), keys: vec![0] }));
     sweep.answered(&attempt::Answer::Done("42".into()));
     assert!(sweep.removed() && sweep.findings().iter().all(|finding| finding.reason == Reason::Abandoned));
 }
@@ -636,7 +639,7 @@ fn n6_a_pod_of_the_cache_is_no_proof_against_a_value_that_has_only_its_name() {
 
 /// A watch that was not listened to for longer than a lock lasts (a process that stood still) proves nothing about age.
 #[test]
-fn n6_what_names_nobody_is_taken_for_its_age_only_after_the_pods_of_the_node_were_asked_for() {
+fn n6_a_lock_that_names_no_pod_is_taken_for_its_age_only_after_the_pods_of_the_node_were_listed() {
     for value in ["lock", "", "2026-08-01T06:00:00Z", "2026-08-01T06:00:00Z,,"] {
         let lock = Lock::read(value, None);
         let world = |listed, waiting| World { listed, waiting, seen_for: TTL * 2, ..World::new(Holder::Unconfirmed) };
@@ -659,7 +662,7 @@ fn n6_a_free_node_is_not_free_while_a_pod_waits_there_for_its_device_plugin() {
         held(&world(vec![waits.clone()], Holder::Unconfirmed).decide(None, &other)),
         Some((Why::Unrecorded, None))
     );
-    // Nor where a dead lock stands, nor where one stands that nobody owns, nor where the claimant's own does.
+    // Nor where a dead lock stands, nor where one stands that has no owner, nor where the claimant's own does.
     let dead = Lock::read(FRESH.replace("p1", "p3").as_str(), None);
     assert_eq!(held(&world(vec![waits.clone()], gone(9)).decide(Some(&dead), &other)), Some((Why::Unrecorded, None)));
     let mine = Lock::read(FRESH.replace("p1", "p2").as_str(), None);
@@ -678,7 +681,7 @@ fn n6_a_free_node_is_not_free_while_a_pod_waits_there_for_its_device_plugin() {
 }
 
 #[test]
-fn n6_only_who_wants_it_robs_a_bound_pod_for_age() {
+fn n6_a_lock_of_a_bound_pod_is_taken_over_for_age_only_where_that_is_configured() {
     let world = |value: &str, takeover| {
         let world = World {
             takeover,

@@ -112,7 +112,7 @@ fn explain(stands: &Stands, about: &About<'_>, terms: &Options) -> Explained {
         },
         waits: waits
             .map(|live| format!("{live}{} is bound here and waits for its device plugin", uid(live.uid.as_deref()))),
-        state: Judged::word(stands),
+        state: stands.word(),
         why: Judged::why(stands),
         next: next(&stands.standing, terms),
         by_hand: value.map(|value| by_hand(node, value, live)),

@@ -71,7 +71,7 @@ pub(super) async fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    args.output.print(&Listed::of(rows, look.carrier.view().count()), table)?;
+    args.output.print(&Listed::of(rows, look.carrier.view().known(|known| known.sizes().nodes)), table)?;
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -103,7 +103,7 @@ fn row(look: &Look, judged: &Judged, stands: &Stands, now: Timestamp) -> Row {
         pod: stands.pod.as_ref().map(ToString::to_string),
         uid: stands.pod.as_ref().and_then(|pod| pod.uid.as_deref()).map(str::to_owned),
         age_seconds: time.map(|time| now.duration_since(time).as_secs()),
-        state: Judged::word(stands),
+        state: stands.word(),
         why: Judged::why(stands),
     }
 }

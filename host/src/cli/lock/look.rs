@@ -10,8 +10,8 @@ use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta};
 use prometheus_client::metrics::histogram::Histogram;
 use topoloom_core::nodelock::needs::Key;
-use topoloom_core::nodelock::sweep::{Stands, Sweep};
-use topoloom_core::nodelock::{Held, Lock, Pod, PodKey, Standing, Why};
+use topoloom_core::nodelock::sweep::{Mode, Stands, Sweep};
+use topoloom_core::nodelock::{Held, Lock, Pod, PodKey, Sightings, Standing, Why};
 
 use super::TermsArgs;
 use crate::cluster::{Refusal, instance};
@@ -40,14 +40,6 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// How a lock stands, in a word.
-    pub(super) fn word(stands: &Stands) -> &'static str {
-        match &stands.standing {
-            Standing::Held(held) => held.why.word(),
-            Standing::Over(_) => crate::nodelock::metrics::LEAKED,
-        }
-    }
-
     /// Why, in a sentence.
     pub(super) fn why(stands: &Stands) -> String {
         match &stands.standing {
@@ -69,7 +61,7 @@ impl Look {
         let nodes = all(Api::<PartialObjectMeta<core_v1::Node>>::all(client.clone()), "").await.context("nodes")?;
         let pods =
             all(Api::<Slice>::all(client), "status.phase!=Succeeded,status.phase!=Failed").await.context("pods")?;
-        look.carrier.view().fill(nodes, pods);
+        look.carrier.view().fill(&nodes, &pods);
         look.carrier.view().has_stood();
         Ok(look)
     }
@@ -81,7 +73,7 @@ impl Look {
         let found = api.get_opt(node).await.map_err(|error| Refusal::of(&error)).context("nodes")?;
         let found = found.with_context(|| format!("there is no node {node:?}"))?;
         let pods = all(Api::<Slice>::all(client), &format!("spec.nodeName={node}")).await.context("pods")?;
-        look.carrier.view().fill(vec![found], pods);
+        look.carrier.view().fill(&[found], &pods);
         look.carrier.view().has_stood();
         Ok(look)
     }
@@ -97,7 +89,7 @@ impl Look {
 
     /// The verdicts on one node.
     pub(super) async fn judge(&self, node: Arc<str>) -> Result<Judged, Refusal> {
-        let mut sweep = Sweep::new(Arc::clone(&node), self.terms.ttl, self.terms.takeover, true);
+        let mut sweep = Sweep::new(Arc::clone(&node), self.terms.ttl, self.terms.takeover, Mode::Report);
         self.carrier.sweep(&node, &mut sweep).await?;
         Ok(Judged { node, stands: sweep.stands().to_vec() })
     }
@@ -105,7 +97,7 @@ impl Look {
     /// The verdicts on all nodes on which something stands, or where a pod waits for its device plugin, in order. One
     /// that cannot be looked at hides no other.
     pub(super) async fn judge_all(&self) -> Vec<(Arc<str>, Result<Judged, Refusal>)> {
-        let nodes = self.carrier.view().concerned();
+        let nodes = self.carrier.view().known(Sightings::concerned);
         let verdicts = stream::iter(nodes).map(async |node| (Arc::clone(&node), self.judge(node).await));
         verdicts.buffered(AT_ONCE).collect().await
     }
@@ -130,7 +122,7 @@ impl Look {
 
     /// The lock of a key as it was read.
     pub(super) fn lock(&self, node: &str, key: Key) -> Option<Lock> {
-        self.carrier.view().lock_of(node, key)
+        self.carrier.view().known(|known| known.lock_of(node, key).cloned())
     }
 
     /// The pod that a lock is about, as it is now.

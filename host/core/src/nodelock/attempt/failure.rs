@@ -28,8 +28,8 @@ pub enum Failure {
     /// There is no node of that name.
     #[error("failed to get node: there is none of that name")]
     NodeGone,
-    /// Somebody else holds the lock, and did until the end.
-    #[error("node lock contention: node {node} has been locked within {}, {}{}", Go(*ttl), Whose(held), held.why)]
+    /// Another pod holds the lock, and did until the end.
+    #[error("node lock contention: node {node} has been locked within {} {}{}", Go(*ttl), Whose(held), held.why)]
     Held {
         /// The node.
         node: Arc<str>,
@@ -40,7 +40,7 @@ pub enum Failure {
     },
     /// Others of this process that came earlier wait for the same node, and did until the end.
     #[error(
-        "node lock contention: node {node} has been wanted by others that came before, until there was no time left{}",
+        "node lock contention: node {node} was wanted by other pods that came first, until there was no time left{}",
         Meanwhile(held.as_ref())
     )]
     Behind {
@@ -60,7 +60,7 @@ pub enum Failure {
         held: Option<Held>,
     },
     /// The lock was taken away before the pod was bound.
-    #[error("the lock was taken from this attempt before the pod was bound")]
+    #[error("another client took the lock from this attempt before the pod was bound")]
     Lost,
     /// The caller does not wait any more.
     #[error("the caller gave up{}", Meanwhile(.0.as_ref()))]
@@ -78,12 +78,12 @@ pub enum Failure {
     #[error("{0} did not succeed in {1} tries, the last one: {2}")]
     Unanswered(What, u32, Arc<str>),
     /// The attempt itself broke, which is a defect. What it said of that may hold anything, and stands in the log only.
-    #[error("the attempt broke, which is a defect of topoloom; its log says more")]
+    #[error("internal error in topoloom; see its log (please report it)")]
     Broke,
 }
 
 impl Failure {
-    /// Whether somebody else held the node until the end (A11): it may be tried again, and nothing is wrong.
+    /// Whether another pod held the node until the end (A11): it may be tried again, and nothing is wrong.
     #[must_use]
     pub fn is_contention(&self) -> bool {
         matches!(self, Self::Held { .. } | Self::Behind { .. } | Self::Crowded { .. })
@@ -145,13 +145,13 @@ impl Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     /// As many as may wait for this node.
-    #[error("{0} Binds wait for it already, which is as many as may")]
+    #[error("{0} Binds wait for it already, which is the limit")]
     Node(usize),
     /// As many as may wait at all.
-    #[error("{0} Binds wait already, which is as many as may")]
+    #[error("{0} Binds wait already, which is the limit")]
     Waiting(usize),
     /// As many as may be under way at all.
-    #[error("{0} Binds are under way already, which is as many as may be")]
+    #[error("{0} Binds are under way already, which is the limit")]
     UnderWay(usize),
 }
 
@@ -206,7 +206,7 @@ impl fmt::Display for Whose<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.holder {
             Some(pod) => write!(f, "by {pod}: "),
-            None => f.write_str("by nobody that it names: "),
+            None => f.write_str("by an unknown holder: "),
         }
     }
 }

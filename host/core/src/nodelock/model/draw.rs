@@ -28,11 +28,11 @@ pub(super) struct Mix {
     pub(super) speeds: [usize; PROCESSES + 1],
 }
 
-pub(super) const KINDS: usize = 21;
+pub(super) const KINDS: usize = 25;
 
 impl Mix {
     pub(super) fn draw(dice: &mut Dice) -> Self {
-        const USUAL: [usize; KINDS] = [6, 16, 4, 40, 40, 40, 8, 8, 20, 20, 3, 2, 16, 3, 2, 3, 4, 4, 1, 1, 4];
+        const USUAL: [usize; KINDS] = [6, 16, 4, 40, 40, 40, 8, 8, 20, 20, 3, 2, 16, 3, 2, 3, 4, 4, 1, 1, 4, 3, 16, 1, 1];
         const TIMES: [usize; 6] = [0, 1, 4, 4, 4, 16];
         let kinds = USUAL.map(|usual| usual * TIMES[dice.below(TIMES.len())]);
         Self { kinds, speeds: Self::speeds(dice) }
@@ -69,6 +69,7 @@ impl World {
                     add(4, Deed::Serve(at));
                     add(6, Deed::Lose(at));
                     add(6, Deed::Twice(at));
+                    add(21, Deed::Refuse(at));
                 }
                 (Some(_), Some(_)) => {
                     add(5, Deed::Answer(at));
@@ -77,9 +78,11 @@ impl World {
             }
             if process.nodes < latest {
                 add(8, Deed::Nodes(at));
+                add(23, Deed::RelistNodes(at));
             }
             if process.pods < latest {
                 add(9, Deed::Pods(at));
+                add(24, Deed::RelistPods(at));
             }
             if process.machine.is_some() {
                 add(10, Deed::GiveUp(at));
@@ -94,6 +97,7 @@ impl World {
             if self.kubelets[node].asks.is_some() {
                 all.push((4 * mix.kinds[13], Deed::Fail(node)));
                 all.push((4 * mix.kinds[14], Deed::Crash(node)));
+                all.push((4 * mix.kinds[22], Deed::Early(node)));
             }
         }
         for key in 0..KEYS {

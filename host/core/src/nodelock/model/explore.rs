@@ -20,6 +20,8 @@ fn moves(world: &World, path: &[Deed]) -> Vec<Deed> {
             (Some(_), Some(sent)) => {
                 all.push(if sent.reply.is_some() { Deed::Answer(at) } else { Deed::Serve(at) });
                 all.extend(once(|deed| matches!(deed, Deed::Lose(_))).then_some(Deed::Lose(at)));
+                let refuses = sent.writes() && sent.reply.is_none() && once(|deed| matches!(deed, Deed::Refuse(_)));
+                all.extend(refuses.then_some(Deed::Refuse(at)));
             }
         }
         if process.machine.is_some() && (process.nodes < latest || process.pods < latest) {

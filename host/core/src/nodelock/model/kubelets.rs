@@ -26,9 +26,12 @@ impl World {
                     self.ask(node, slot, uid, false);
                 }
             }
-            Some((slot, uid, key, Asked::Served)) => {
-                self.plugin_releases(node, slot, key);
-                self.kubelets[node].asks = Some((slot, uid, key, Asked::Released));
+            Some((slot, uid, vendor, Asked::Served)) => {
+                let key = KEY_OF[vendor];
+                if !self.kubelets[node].has_work(slot, &uid, key) {
+                    self.plugin_releases(node, slot, key);
+                }
+                self.kubelets[node].asks = Some((slot, uid, vendor, Asked::Released));
             }
             Some((slot, uid, _, Asked::Released)) => {
                 self.kubelets[node].asks = None;
@@ -56,7 +59,8 @@ impl World {
     /// where that has none, it takes the first pod that is bound here and waits. `ghost`: the pod was deleted by force, and
     /// the kubelet does not know it yet.
     pub(super) fn ask(&mut self, node: usize, slot: usize, uid: Arc<str>, ghost: bool) {
-        let Some(key) = self.kubelets[node].next(slot, &uid) else { return };
+        let Some(vendor) = self.kubelets[node].next(slot, &uid) else { return };
+        let key = KEY_OF[vendor];
         let (name, pods) = (name_of(node), &self.store().pods);
         let lock = &self.store().nodes[node].locks[key];
         let named = lock.value.as_ref().filter(|_| key == SHARED).and_then(|value| Value::parse(value).ok());
@@ -69,8 +73,8 @@ impl World {
                 pods.iter().find(waits).map(|(_, stored)| stored)
             }
         };
-        // Whoever lost its lock, and whoever came while it had none.
-        let stripped = self.stripped.contains(&(Arc::clone(&uid), key)) || self.is_robbed(node, key);
+        // A pod that lost its lock, and one that came while that pod had none.
+        let stripped = self.stripped.contains(&(Arc::clone(&uid), key)) || self.has_stripped(node, key);
         let me = PodKey { namespace: "ns".into(), name: format!("p{slot}").into(), uid: Some(Arc::clone(&uid)) };
         let has_lock = match lock.read().map(|lock| lock.named) {
             Some(Named::Pod { pod, .. }) => pod.may_be(&me),
@@ -79,7 +83,7 @@ impl World {
             Some(Named::Unparsable(_)) | None => false,
         };
         match found.map(|stored| &stored.pod.key) {
-            // Whoever takes a lock away by hand is told which pod that may harm.
+            // `lock release` prints which pod that may harm.
             _ if stripped && found.is_none_or(|found| found.pod.key.uid.as_ref() != Some(&uid)) => {
                 self.kubelet_says(slot, &uid, |pod| pod.finished = true);
             }
@@ -90,18 +94,39 @@ impl World {
             None if ghost => {}
             None => {
                 self.broken
-                    .get_or_insert(format!("the plugin of n{node} is asked for p{slot} {uid}, and finds nobody"));
+                    .get_or_insert(format!("the plugin of n{node} is asked for p{slot} {uid}, and finds no pod"));
             }
-            Some(_) if !has_lock && !stripped => {
+            Some(_) if !has_lock && !stripped && !self.early.contains(&(Arc::clone(&uid), key)) => {
                 self.broken.get_or_insert(format!("p{slot} {uid} is served on n{node} without its lock, key {key}"));
             }
             Some(_) => {
-                self.kubelets[node].served.insert((Arc::clone(&uid), key));
-                self.kubelets[node].asks = Some((slot, Arc::clone(&uid), key, Asked::Served));
+                self.kubelets[node].served.insert((Arc::clone(&uid), vendor));
+                self.kubelets[node].asks = Some((slot, Arc::clone(&uid), vendor, Asked::Served));
                 if self.kubelets[node].next(slot, &uid).is_none() {
                     self.change_pod(slot, |stored| stored.phase = "success");
                 }
             }
+        }
+    }
+
+    /// A device plugin that has answered gives back a lock that another vendor still needs.
+    pub(super) fn early(&mut self, node: usize) {
+        let Some((slot, uid, vendor, Asked::Served)) = self.kubelets[node].asks.clone() else { return };
+        let key = KEY_OF[vendor];
+        let lock = self.store().nodes[node].locks[key].value.clone();
+        let (name, of) = (name_of(node), Key::ALL[key]);
+        let knows = |process: &Process| {
+            let mut locks = process.sightings.locks(&name).into_iter().flatten();
+            locks.any(|(key, known)| *key == of && Some(&known.value) == lock.as_ref())
+        };
+        let never_saw: Vec<usize> = (0..=SWEEPER).filter(|at| !knows(&self.processes[*at])).collect();
+        if self.kubelets[node].has_work(slot, &uid, key) {
+            for at in never_saw {
+                self.catch_up_pods(at);
+            }
+            self.early.insert((Arc::clone(&uid), key));
+            self.plugin_releases(node, slot, key);
+            self.kubelets[node].asks = Some((slot, uid, vendor, Asked::Released));
         }
     }
 
@@ -133,9 +158,13 @@ impl World {
                 let node: usize = node[1..].parse().unwrap();
                 let under_way = stored.pod.waits_on(&name_of(node)) && self.kubelets[node].next(slot, &uid).is_some();
                 if under_way {
-                    // A lock that names nobody does not say who is gone, and a grace needs to know.
+                    // A lock that names no pod, or is not there any more, does not say which pod is gone, and a grace needs
+                    // to know.
                     let locks = &self.store().nodes[node].locks;
-                    let nameless = needs(slot).iter().filter(|key| **key != SHARED && locks[**key].note.is_none());
+                    let early = |key: usize| self.early.contains(&(Arc::clone(&uid), key));
+                    let nameless = needs(slot)
+                        .iter()
+                        .filter(|key| **key != SHARED && locks[**key].note.is_none() || early(**key));
                     let nameless: Vec<_> = nameless.map(|key| (Arc::clone(&uid), *key)).collect();
                     self.stripped.extend(nameless);
                     self.ghosts.push((slot, node, uid, self.now + Duration::from_secs(4)));
@@ -156,21 +185,21 @@ impl World {
         }
     }
 
-    /// Whether a pod whose lock somebody took away waits here.
-    pub(super) fn is_robbed(&self, node: usize, key: usize) -> bool {
-        let robbed = |stored: &StoredPod| self.stripped.contains(&(stored.pod.key.uid.clone().unwrap(), key));
-        self.store().pods.values().any(|stored| robbed(stored) && stored.pod.waits_on(&name_of(node)))
+    /// Whether a pod waits here whose lock was taken away.
+    pub(super) fn has_stripped(&self, node: usize, key: usize) -> bool {
+        let stripped = |stored: &StoredPod| self.stripped.contains(&(stored.pod.key.uid.clone().unwrap(), key));
+        self.store().pods.values().any(|stored| stripped(stored) && stored.pod.waits_on(&name_of(node)))
     }
 
-    /// Whether somebody who knows only the key would take it.
+    /// Whether a writer that knows only the key would take it.
     pub(super) fn is_free(&self, node: usize, key: usize) -> bool {
         self.store().nodes[node].locks[key].value.is_none()
     }
 
     pub(super) fn foreign(&mut self, slot: usize, node: usize) {
         let Some(stored) = self.store().pods.get(&slot).cloned() else { return };
-        // It looks at the key only, and so would bind beside a pod whose lock somebody took away: until that is restored,
-        // nobody can promise anything.
+        // It looks at the key only, and so would bind beside a pod whose lock was taken away: until that is restored,
+        // nothing can be promised.
         let name = name_of(node);
         let waits = |key: usize| {
             self.store().pods.iter().any(|(slot, stored)| needs(*slot).contains(&key) && stored.pod.waits_on(&name))
@@ -210,7 +239,7 @@ impl World {
             2 => bare(now),
             3 => bare(later),
             4 => format!("{now},,"),
-            _ => Value::of(now, "ns", "nobody").to_string(),
+            _ => Value::of(now, "ns", "none").to_string(),
         };
         self.change(|store, version| {
             store.nodes[node].version = version;

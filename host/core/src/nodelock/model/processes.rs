@@ -4,80 +4,170 @@ use super::world::*;
 use super::*;
 
 impl World {
-    /// A node with these keys, as a process sees it.
-    pub(super) fn sight(&mut self, at: usize, node: usize, keys: &[usize], stored: &StoredNode) -> Node {
-        let keys = keys.iter().map(|key| self.sight_of(at, node, *key, &stored.locks[*key])).collect();
-        Node { version: stored.version.to_string().into(), keys }
+    /// A node as a process reads it.
+    fn read_of(&self, node: usize, stored: &StoredNode) -> (Arc<str>, NodeRead) {
+        let lock = |(key, stored): (usize, &StoredLock)| {
+            let mut stored = stored.clone();
+            if let (Mutation::ClocksAgree, Some(note)) = (self.mutation, &mut stored.note) {
+                note.deadline -= SKEW;
+            }
+            Some((Key::ALL[key], stored.read()?))
+        };
+        let locks = stored.locks.iter().enumerate().filter_map(lock).collect();
+        (name_of(node), NodeRead { version: stored.version.to_string().into(), uid: None, locks })
     }
 
-    pub(super) fn sight_of(&mut self, at: usize, node: usize, key: usize, stored: &StoredLock) -> Sight {
+    /// A pod as a process reads it.
+    fn pod_of(&self, slot: usize, stored: &StoredPod) -> PodSighting {
+        let mut pod = stored.pod.clone();
+        if self.mutation == Mutation::PhaseAsEvidence {
+            pod.finished |= matches!(stored.phase, "success" | "failed");
+        }
+        PodSighting { pod, keys: needs(slot).iter().map(|key| Key::ALL[*key]).collect() }
+    }
+
+    /// The watch of nodes of a process shows the next change.
+    pub(super) fn watch_nodes(&mut self, at: usize) {
+        let from = self.processes[at].nodes;
+        let (Some(before), Some(after)) = (self.history.get(from), self.history.get(from + 1)) else { return };
+        let changed = (0..NODES).filter(|node| before.nodes[*node].version != after.nodes[*node].version);
+        let changed: Vec<_> = changed.map(|node| self.read_of(node, &after.nodes[node])).collect();
         let now = self.now;
-        let mutation = self.mutation;
         let process = &mut self.processes[at];
-        let view = &self.history[process.pods];
-        let mut note = stored.note.clone();
-        if let (Mutation::UidIgnored, Some(note)) = (mutation, &mut note) {
-            // Whoever has the name has the UID.
-            let named = stored.value.as_ref().and_then(|value| Lock::read(value, Some(note.clone())).pod().cloned());
-            let same = |stored: &&StoredPod| named.as_ref().is_some_and(|named| named.name == stored.pod.key.name);
-            if let Some(uid) = view.pods.values().find(same).and_then(|stored| stored.pod.key.uid.clone()) {
-                note.uid = uid;
+        process.nodes += 1;
+        for (name, read) in changed {
+            let _ = process.known().node(&name, read, now);
+        }
+    }
+
+    /// The watch of pods of a process shows the next change. A pod that has finished leaves it.
+    pub(super) fn watch_pods(&mut self, at: usize) {
+        let from = self.processes[at].pods;
+        let (Some(before), Some(after)) = (self.history.get(from), self.history.get(from + 1)) else { return };
+        let (before, after) = (Arc::clone(before), Arc::clone(after));
+        let shown: Vec<_> = after.pods.iter().map(|(slot, stored)| (*slot, self.pod_of(*slot, stored))).collect();
+        let process = &mut self.processes[at];
+        process.pods += 1;
+        for (slot, old) in before.pods.iter().filter(|(_, old)| !old.pod.finished) {
+            let same = after.pods.get(slot).filter(|new| new.pod.key == old.pod.key && !new.pod.finished);
+            if same.is_none() {
+                let _ = process.known().pod_gone(&old.pod.key);
             }
         }
-        if let (Mutation::ClocksAgree, Some(note)) = (mutation, &mut note) {
-            note.deadline -= SKEW;
-        }
-        let lock = stored.value.as_ref().map(|value| Lock::read(value, note));
-        let mut waiting = Vec::new();
-        for (_, stored) in view.pods.iter().filter(|(slot, _)| needs(**slot).contains(&key)) {
-            if stored.pod.waits_on(&name_of(node)) {
-                waiting.push(stored.pod.clone());
+        for (slot, seen) in shown {
+            let unchanged = before.pods.get(&slot).is_some_and(|old| old.pod.version == seen.pod.version);
+            if !unchanged && !after.pods[&slot].pod.finished {
+                let _ = process.known().pod(seen);
             }
         }
-        let found = process.listed.as_ref().filter(|(of, _)| *of == node).map(|(_, found)| found);
-        let listed = found.is_some();
-        for (slot, pod) in found.into_iter().flatten() {
-            if needs(*slot).contains(&key) && pod.waits_on(&name_of(node)) {
-                waiting.push(pod.clone());
-            }
+    }
+
+    pub(super) fn relist_nodes(&mut self, at: usize) {
+        let latest = self.history.len() - 1;
+        let all: Vec<_> = (0..NODES).map(|node| self.read_of(node, &self.store().nodes[node])).collect();
+        let now = self.now;
+        self.processes[at].nodes = latest;
+        let _ = self.processes[at].known().relisted_nodes(all, now);
+    }
+
+    pub(super) fn relist_pods(&mut self, at: usize) {
+        let latest = self.history.len() - 1;
+        let pods = self.store().pods.iter().filter(|(_, stored)| !stored.pod.finished);
+        let all: Vec<_> = pods.map(|(slot, stored)| self.pod_of(*slot, stored)).collect();
+        self.processes[at].pods = latest;
+        let _ = self.processes[at].known().relisted_pods(all);
+    }
+
+    pub(super) fn catch_up(&mut self, at: usize) {
+        let latest = self.history.len() - 1;
+        while self.processes[at].nodes < latest {
+            self.watch_nodes(at);
         }
-        let mut holder = Holder::Unconfirmed;
-        let (mut first_seen, mut confirmed) = (now, false);
-        if let Some(lock) = &lock {
-            let seen = process.first_seen.entry((node, key)).or_insert_with(|| (Arc::clone(&lock.value), now));
-            if seen.0 != lock.value {
-                *seen = (Arc::clone(&lock.value), now);
+        self.catch_up_pods(at);
+    }
+
+    pub(super) fn catch_up_pods(&mut self, at: usize) {
+        while self.processes[at].pods < self.history.len() - 1 {
+            self.watch_pods(at);
+        }
+    }
+
+    /// A request has shown a process what a node is.
+    fn node_read(&mut self, at: usize, node: usize, stored: &StoredNode) {
+        let ((name, read), now) = (self.read_of(node, stored), self.now);
+        let _ = self.processes[at].known().read(&name, read, now);
+    }
+
+    /// A request has shown a process what a pod is.
+    fn pod_read(&mut self, at: usize, slot: usize, pod: &Pod) {
+        let stored = StoredPod { pod: pod.clone(), phase: "" };
+        let read = self.pod_of(slot, &stored);
+        let _ = self.processes[at].known().pod_read(read);
+    }
+
+    /// A write of a process was applied, and the answer has what was written, as it was then.
+    fn written(&mut self, at: usize, node: usize, slot: usize, order: &Order, version: &str) {
+        let then = version.parse::<usize>().ok().and_then(|version| self.history.get(version)).cloned();
+        let Some(then) = then.filter(|then| then.version > 0) else { return };
+        match order {
+            Order::Claim { .. } | Order::Release { .. } | Order::Restore { .. } => {
+                self.node_read(at, node, &then.nodes[node])
             }
-            first_seen = seen.1;
-            if mutation == Mutation::FirstSightCounts {
-                first_seen = first_seen.saturating_sub(GRACE);
-            }
-            if let Named::Pod { pod, time, note } = &lock.named {
-                let mut cached = view.pods.values().find(|stored| stored.pod.key.name == pod.name).cloned();
-                if let (Mutation::PhaseAsEvidence, Some(stored)) = (mutation, &mut cached) {
-                    stored.pod.finished |= matches!(stored.phase, "success" | "failed");
+            Order::Revoke { .. } | Order::Fence { .. } => {
+                if let Some(stored) = then.pods.get(&slot) {
+                    self.pod_read(at, slot, &stored.pod);
                 }
-                let cached = cached.map(|stored| stored.pod).filter(|seen| is_owner(pod, *time, note.is_some(), seen));
-                confirmed = matches!(process.known.get(&lock.value), Some(Holder::Seen(_)));
-                let number = |pod: &Pod| pod.version.parse::<u64>().unwrap();
-                holder = match (cached, process.known.get(&lock.value)) {
-                    (_, Some(gone @ Holder::Gone { .. })) => gone.clone(),
-                    (Some(cached), Some(Holder::Seen(live)))
-                        if live.key != cached.key || number(live) > number(&cached) =>
-                    {
-                        Holder::Seen(live.clone())
-                    }
-                    (Some(cached), _) => Holder::Seen(cached),
-                    (None, _) if mutation == Mutation::AbsentFromCache => Holder::Gone { since: Duration::ZERO },
-                    (None, Some(known)) => known.clone(),
-                    (None, None) => Holder::Unconfirmed,
-                };
             }
+            _ => {}
         }
-        // In this world a key has one vendor, who gives it back when its pod is served.
-        let sight = Sight { lock, holder, confirmed, waiting, listed, left: None, first_seen };
-        self.judge_in_time(at, node, &sight);
-        sight
+    }
+
+    /// A node with these keys, as a process sees it.
+    pub(super) fn sight(&mut self, at: usize, node: usize, keys: &[usize]) -> Node {
+        let (name, of) = (name_of(node), keys.iter().map(|key| Key::ALL[*key]).collect::<Vec<_>>());
+        let process = &self.processes[at];
+        let known = match self.mutation {
+            Mutation::UidIgnored => &self.by_name(&process.sightings),
+            _ => &*process.sightings,
+        };
+        let mut seen = known.sight(&name, &of, &process.reads).unwrap();
+        for sight in &mut seen.keys {
+            let names_a_pod = sight.lock.as_ref().is_some_and(|lock| lock.pod().is_some());
+            match self.mutation {
+                Mutation::AbsentFromCache if names_a_pod && sight.holder == Holder::Unconfirmed => {
+                    sight.holder = Holder::Gone { since: Duration::ZERO };
+                }
+                Mutation::FirstSightCounts => sight.first_seen = sight.first_seen.saturating_sub(GRACE),
+                Mutation::LostLockForgotten => sight.left = None,
+                _ => {}
+            }
+            self.judge_in_time(at, node, sight);
+        }
+        seen
+    }
+
+    /// What a process knows, where every pod that has the name in a note has its UID, too.
+    fn by_name(&self, known: &Sightings) -> Sightings {
+        let renamed = |(key, lock): &(Key, Lock)| {
+            let mut lock = lock.clone();
+            if let Named::Pod { pod, note: Some(note), .. } = &mut lock.named {
+                let same = known.pods().find(|seen| seen.pod.key.name == pod.name);
+                if let Some(uid) = same.and_then(|seen| seen.pod.key.uid.clone()) {
+                    note.uid = Arc::clone(&uid);
+                    pod.uid = Some(uid);
+                }
+            }
+            (*key, lock)
+        };
+        let read = |name: &Arc<str>| {
+            let version = known.sight(name, &[], &LiveReads::default()).unwrap().version;
+            let locks = known.locks(name).into_iter().flatten().map(renamed).collect();
+            (Arc::clone(name), NodeRead { version, uid: None, locks })
+        };
+        let all: Vec<_> = known.names().map(read).collect();
+        let mut known = known.clone();
+        let _ = known.relisted_nodes(all, self.now);
+        known
     }
 
     /// No attempt that is in time counts as over: not where its clock and the judge's are no further apart than clocks may be, and not
@@ -123,7 +213,7 @@ impl World {
             retry: Retry::CLASSIC,
         };
         let attempt = Attempt::new(request, Some(cached));
-        self.processes[at].forget();
+        self.processes[at].reads.clear();
         self.processes[at].machine = Some((node, Machine::Bind { pod: slot, attempt }));
     }
 
@@ -135,24 +225,25 @@ impl World {
         let clock = self.clock_of(at);
         let order = match &mut machine {
             Machine::Bind { attempt, .. } => Some(attempt.next(self.now, 0.5)),
-            Machine::Sweep(sweep) => sweep.next(),
+            Machine::Sweep(sweep) => sweep.next().map(request_of),
         };
         let mut sent = None;
         match (order, &mut machine) {
             (None | Some(Order::End(_)), machine) => return self.ended(at, node, machine),
             (Some(Order::Look { live: false }), machine) => {
-                let stored = self.history[self.processes[at].nodes].nodes[node].clone();
-                let seen = self.sight(at, node, machine.keys(), &stored);
+                let seen = self.sight(at, node, machine.keys());
                 match machine {
-                    Machine::Bind { pod, attempt } => {
-                        let pod = self.history[self.processes[at].pods].pods.get(pod).map(|stored| stored.pod.clone());
-                        attempt.looked(clock, Some(seen), pod);
+                    Machine::Bind { attempt, .. } => {
+                        let own = self.processes[at].sightings.pod_of(&attempt.request().pod);
+                        // What a phase says is judged of other pods only.
+                        let own = own.map(|seen| Pod { finished: false, ..seen.pod.clone() });
+                        attempt.looked(clock, Some(seen), own);
                     }
                     Machine::Sweep(sweep) => sweep.looked(clock, Some(seen)),
                 }
             }
             (Some(Order::Wait { .. }), Machine::Bind { attempt, .. }) => {
-                self.processes[at].forget();
+                self.processes[at].reads.clear();
                 attempt.woken();
             }
             (Some(Order::Wait { .. } | Order::Pause(_)), _) => {}
@@ -324,11 +415,11 @@ impl World {
         }
     }
 
-    /// Whoever comes while a pod waits whose lock somebody took away may lose its own: the plugin of a key whose values name
-    /// nobody gives back whatever stands there.
+    /// A pod that comes while another waits whose lock was taken away may lose its own: the plugin of a key whose values name
+    /// no pod gives back any lock that stands there.
     fn excuse(&mut self, slot: usize, uid: &Arc<str>, node: usize) {
         for key in needs(slot).iter().copied().filter(|key| *key != SHARED) {
-            if self.is_robbed(node, key) {
+            if self.has_stripped(node, key) {
                 self.stripped.insert((Arc::clone(uid), key));
             }
         }
@@ -348,21 +439,26 @@ impl World {
     }
 
     pub(super) fn answer(&mut self, at: usize) {
-        let Some(Sent { reply: Some(reply), order, node, .. }) = self.processes[at].sent.clone() else { return };
+        let Some(Sent { reply: Some(reply), order, node, pod: (slot, _), .. }) = self.processes[at].sent.clone() else {
+            return;
+        };
         self.processes[at].sent = None;
-        self.told(at, node, &order, Some(reply));
+        if let Reply::Wrote(Answer::Done(version)) = &reply {
+            self.written(at, node, slot, &order, version);
+        }
+        self.answered(at, node, slot, &order, Some(reply));
     }
 
     pub(super) fn lose(&mut self, at: usize) {
         let Some(sent) = self.processes[at].sent.take() else { return };
-        let (node, order) = (sent.node, sent.order.clone());
+        let (node, slot, order) = (sent.node, sent.pod.0, sent.order.clone());
         if sent.reply.is_none() && sent.writes() {
             self.late.push(sent);
         }
-        self.told(at, node, &order, None);
+        self.answered(at, node, slot, &order, None);
     }
 
-    pub(super) fn told(&mut self, at: usize, node: usize, order: &Order, reply: Option<Reply>) {
+    fn answered(&mut self, at: usize, node: usize, slot: usize, order: &Order, reply: Option<Reply>) {
         let clock = self.clock_of(at);
         let Some((of, mut machine)) = self.processes[at].machine.take() else { return };
         match (reply, &mut machine) {
@@ -378,7 +474,8 @@ impl World {
             (Some(Reply::Wrote(answer)), Machine::Bind { attempt, .. }) => attempt.answered(answer),
             (Some(Reply::Wrote(answer)), Machine::Sweep(sweep)) => sweep.answered(&answer),
             (Some(Reply::Node(stored)), machine) => {
-                let mut seen = self.sight(at, node, machine.keys(), &stored);
+                self.node_read(at, node, &stored);
+                let mut seen = self.sight(at, node, machine.keys());
                 if let (Machine::Bind { attempt, .. }, Mutation::ReleaseBySuffix) = (&*machine, self.mutation) {
                     let Request { pod: key, values, .. } = attempt.request();
                     for lock in seen.keys.iter_mut().filter_map(|sight| sight.lock.as_mut()) {
@@ -393,15 +490,21 @@ impl World {
                 }
             }
             (Some(Reply::Waiting(found)), machine) => {
-                self.processes[at].listed = Some((node, found));
+                let stored = |pod: Pod| StoredPod { pod, phase: "" };
+                let found = found.into_iter().map(|(slot, pod)| self.pod_of(slot, &stored(pod))).collect();
+                self.processes[at].reads.listed(found);
                 match machine {
                     Machine::Bind { attempt, .. } => attempt.holder_asked(),
                     Machine::Sweep(sweep) => sweep.holder_asked(),
                 }
             }
-            (Some(Reply::Pod(pod)), machine) => match (order, machine) {
+            (Some(Reply::Pod(pod)), machine) => {
+                if let Some(pod) = &pod {
+                    self.pod_read(at, slot, pod);
+                }
+                match (order, machine) {
                 (Order::AskHolder { pod: named, value }, machine) => {
-                    self.confirm(at, named, value, pod);
+                    self.confirm(at, node, named, value, pod);
                     match machine {
                         Machine::Bind { attempt, .. } => attempt.holder_asked(),
                         Machine::Sweep(sweep) => sweep.holder_asked(),
@@ -416,12 +519,13 @@ impl World {
                     attempt.asked(pod);
                 }
                 (_, Machine::Sweep(_)) => {}
-            },
+                }
+            }
         }
         self.processes[at].machine = Some((of, machine));
     }
 
-    pub(super) fn confirm(&mut self, at: usize, named: &PodKey, value: &Arc<str>, pod: Option<Pod>) {
+    fn confirm(&mut self, at: usize, node: usize, named: &PodKey, value: &Arc<str>, pod: Option<Pod>) {
         let (now, mutation) = (self.now, self.mutation);
         let pod = pod.map(|mut pod| {
             if mutation == Mutation::UidIgnored {
@@ -430,20 +534,25 @@ impl World {
             pod
         });
         let process = &mut self.processes[at];
-        let known = confirm(named, value, pod, process.known.get(value), now);
-        process.known.insert(Arc::clone(value), known);
-    }
-
-    pub(super) fn watch_pods(&mut self, at: usize) {
-        let latest = self.history.len() - 1;
-        let process = &mut self.processes[at];
-        process.pods = latest.min(process.pods + 1);
+        let known = Arc::make_mut(&mut process.sightings);
+        known.confirmed(&name_of(node), named, value, pod, &mut process.reads, now);
     }
 
     pub(super) fn kill(&mut self, at: usize) {
-        let latest = self.history.len() - 1;
         let process = std::mem::take(&mut self.processes[at]);
         self.late.extend(process.sent.filter(|sent| sent.reply.is_none()));
-        self.processes[at] = Process { nodes: latest, pods: latest, ..Process::default() };
+        self.relist_nodes(at);
+        self.relist_pods(at);
+    }
+}
+
+/// What a sweep asks for, as the request that an attempt would make of it.
+fn request_of(order: sweep::Order) -> Order {
+    match order {
+        sweep::Order::Look => Order::Look { live: false },
+        sweep::Order::AskHolder { pod, value } => Order::AskHolder { pod, value },
+        sweep::Order::AskWaiting => Order::AskWaiting,
+        sweep::Order::Revoke { pod, value } => Order::Revoke { pod, value },
+        sweep::Order::Release { version, keys } => Order::Release { version, keys },
     }
 }

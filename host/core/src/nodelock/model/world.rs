@@ -91,37 +91,40 @@ pub(super) enum Reply {
 pub(super) struct Process {
     pub(super) machine: Option<(usize, Machine)>,
     pub(super) sent: Option<Sent>,
-    /// How much of the history its watches have told.
+    /// How much of the history its watches have shown.
     pub(super) nodes: usize,
     pub(super) pods: usize,
-    pub(super) first_seen: BTreeMap<(usize, usize), (Arc<str>, Duration)>,
-    /// What live reads told of the pods that these values name.
-    pub(super) known: BTreeMap<Arc<str>, Holder>,
-    /// Pods that a live read found bound to a node, by their slots.
-    pub(super) listed: Option<(usize, Vec<(usize, Pod)>)>,
+    /// What it knows: the very index that a process has.
+    pub(super) sightings: Arc<Sightings>,
+    /// What its attempt or sweep has read from the API server.
+    pub(super) reads: LiveReads,
 }
 
 impl Process {
-    /// That a pod was found counts no longer.
-    pub(super) fn forget(&mut self) {
-        self.known.retain(|_, holder| matches!(holder, Holder::Gone { .. }));
-        self.listed = None;
+    pub(super) fn known(&mut self) -> &mut Sightings {
+        Arc::make_mut(&mut self.sightings)
     }
 }
 
 /// A kubelet and its device plugin.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kubelet {
-    /// The pod that it asks for, the key of the plugin, and how far that came.
+    /// The pod that it asks for, the vendor of the plugin, and how far that came.
     pub(super) asks: Option<(usize, Arc<str>, usize, Asked)>,
-    /// UIDs that the device plugin of a key answered for.
+    /// UIDs that the device plugin of a vendor answered for.
     pub(super) served: BTreeSet<(Arc<str>, usize)>,
 }
 
 impl Kubelet {
-    /// The key whose plugin is to be asked next for a pod.
+    /// The vendor whose plugin is to be asked next for a pod.
     pub(super) fn next(&self, slot: usize, uid: &Arc<str>) -> Option<usize> {
-        needs(slot).iter().copied().find(|key| !self.served.contains(&(Arc::clone(uid), *key)))
+        vendors(slot).iter().copied().find(|vendor| !self.served.contains(&(Arc::clone(uid), *vendor)))
+    }
+
+    /// Whether a vendor that shares this key has not answered for a pod.
+    pub(super) fn has_work(&self, slot: usize, uid: &Arc<str>, key: usize) -> bool {
+        let mut sharing = vendors(slot).iter().filter(|vendor| KEY_OF[**vendor] == key);
+        sharing.any(|vendor| !self.served.contains(&(Arc::clone(uid), *vendor)))
     }
 }
 
@@ -154,11 +157,17 @@ pub(super) enum Deed {
     Lose(usize),
     /// One that was lost is applied.
     Late(usize),
-    /// A watch of Nodes tells more.
+    /// The API server refuses what a process sent: an admission policy, a rule of access, a quota.
+    Refuse(usize),
+    /// A watch of Nodes shows more.
     Nodes(usize),
-    /// A watch of Pods tells more.
+    /// A watch of Pods shows more.
     Pods(usize),
-    /// Both watches have told everything.
+    /// A watch of Nodes broke, and lists them all.
+    RelistNodes(usize),
+    /// A watch of Pods broke, and lists them all.
+    RelistPods(usize),
+    /// Both watches have shown everything.
     Catch(usize),
     /// The caller gives up.
     GiveUp(usize),
@@ -168,6 +177,10 @@ pub(super) enum Deed {
     Kubelet(usize),
     /// The device plugin fails what it was asked for.
     Fail(usize),
+    /// The device plugin gives the lock back that another vendor still needs. Requirement R18 forbids it, and the plugins of
+    /// the original protocol do it all the same. A process that never saw that lock has seen the pod bound: without either
+    /// it could know nothing of it.
+    Early(usize),
     /// The device plugin is killed before it gives the lock back.
     Crash(usize),
     /// A pod is deleted; one that is not bound is gone at once.
@@ -178,20 +191,20 @@ pub(super) enum Deed {
     Make(usize),
     /// A scheduler of an earlier generation locks a node for a pod and binds it, without a note and in no time.
     Foreign(usize, usize),
-    /// Somebody leaves one of these values under a key that was free.
+    /// A foreign client leaves one of these values under a key that was free.
     Litter(usize, usize, usize),
-    /// Somebody removes the lock of a pod that waits for its device plugin, or a scheduler of an earlier generation does,
+    /// A person removes the lock of a pod that waits for its device plugin, or a scheduler of an earlier generation does,
     /// which goes by age alone.
     Strip(usize, usize),
     /// A lock is taken from a pod that is being bound, and stays where it is: an operator wants that, a clock is wrong, or
-    /// whoever did it does not come to the rest.
+    /// the process that did it does not come to the rest.
     Revoke(usize, usize),
 }
 
 impl Deed {
     pub(super) fn is_trouble(&self) -> bool {
-        use Deed::{Delete, Force, GiveUp, Lose, Pass, Sweep};
-        matches!(self, Delete(_) | Force(_) | GiveUp(_) | Lose(_) | Pass(_) | Sweep(..))
+        use Deed::{Delete, Force, GiveUp, Lose, Pass, Refuse, Sweep};
+        matches!(self, Delete(_) | Force(_) | GiveUp(_) | Lose(_) | Pass(_) | Refuse(_) | Sweep(..))
     }
 }
 
@@ -203,8 +216,10 @@ pub(super) struct World {
     pub(super) processes: Vec<Process>,
     pub(super) late: Vec<Sent>,
     pub(super) kubelets: [Kubelet; NODES],
-    /// UIDs whose lock of a key was taken away by somebody who keeps no rule, or that came while such a pod had none.
+    /// UIDs whose lock of a key was taken away by a client that keeps no rule, or that came while such a pod had none.
     pub(super) stripped: BTreeSet<(Arc<str>, usize)>,
+    /// UIDs whose lock of a key was given back by a vendor before another one had answered.
+    pub(super) early: BTreeSet<(Arc<str>, usize)>,
     /// Pods that were force-deleted and that a kubelet may not have noticed.
     pub(super) ghosts: Vec<(usize, usize, Arc<str>, Duration)>,
     pub(super) born: u64,
@@ -234,6 +249,7 @@ impl World {
             late: Vec::new(),
             kubelets: Default::default(),
             stripped: BTreeSet::new(),
+            early: BTreeSet::new(),
             ghosts: Vec::new(),
             born: 0,
             tokens: 0,
@@ -242,8 +258,10 @@ impl World {
             broken: None,
         };
         (0..PODS).for_each(|slot| world.make(slot));
-        let latest = world.history.len() - 1;
-        world.processes.iter_mut().for_each(|process| (process.nodes, process.pods) = (latest, latest));
+        for at in 0..=SWEEPER {
+            world.relist_nodes(at);
+            world.relist_pods(at);
+        }
         world
     }
 
@@ -312,7 +330,7 @@ impl World {
             let (name, kubelet) = (name_of(node), &self.kubelets[node]);
             let under_way = self.store().pods.iter().filter(|(slot, stored)| {
                 let uid = Arc::clone(stored.pod.key.uid.as_ref().unwrap());
-                let excused = kubelet.served.contains(&(Arc::clone(&uid), key)) || self.stripped.contains(&(uid, key));
+                let excused = !kubelet.has_work(**slot, &uid, key) || self.stripped.contains(&(uid, key));
                 needs(**slot).contains(&key) && stored.pod.waits_on(&name) && !excused
             });
             let under_way: Vec<String> = under_way.map(|(_, stored)| stored.pod.key.to_string()).collect();
@@ -328,8 +346,8 @@ impl World {
             Deed::Start(at, slot, node) => self.start(at, slot, node),
             Deed::Sweep(at, node) => {
                 if self.processes[at].machine.is_none() {
-                    self.processes[at].forget();
-                    let sweep = Sweep::new(name_of(node), TTL, Takeover::State, false);
+                    self.processes[at].reads.clear();
+                    let sweep = Sweep::new(name_of(node), TTL, Takeover::State, Mode::Repair);
                     self.processes[at].machine = Some((node, Machine::Sweep(sweep)));
                 }
             }
@@ -349,22 +367,23 @@ impl World {
                 }
             }
             Deed::Lose(at) => self.lose(at),
+            Deed::Refuse(at) => {
+                let sent = self.processes[at].sent.as_mut();
+                if let Some(sent) = sent.filter(|sent| sent.writes() && sent.reply.is_none()) {
+                    sent.reply = Some(Reply::Wrote(Answer::Refused("an admission policy says no".into())));
+                }
+            }
             Deed::Late(which) => {
                 if !self.late.is_empty() {
                     let mut sent = self.late.remove(which % self.late.len());
                     self.apply(&mut sent);
                 }
             }
-            Deed::Nodes(at) => {
-                let latest = self.history.len() - 1;
-                let process = &mut self.processes[at];
-                process.nodes = latest.min(process.nodes + 1);
-            }
+            Deed::Nodes(at) => self.watch_nodes(at),
             Deed::Pods(at) => self.watch_pods(at),
-            Deed::Catch(at) => {
-                let latest = self.history.len() - 1;
-                (self.processes[at].nodes, self.processes[at].pods) = (latest, latest);
-            }
+            Deed::RelistNodes(at) => self.relist_nodes(at),
+            Deed::RelistPods(at) => self.relist_pods(at),
+            Deed::Catch(at) => self.catch_up(at),
             Deed::GiveUp(at) => {
                 if let Some((_, Machine::Bind { attempt, .. })) = &mut self.processes[at].machine {
                     attempt.give_up();
@@ -373,12 +392,13 @@ impl World {
             Deed::Kill(at) => self.kill(at),
             Deed::Kubelet(node) => self.kubelet(node),
             Deed::Fail(node) => {
-                if let Some((slot, uid, key, Asked::Served)) = self.kubelets[node].asks.clone() {
+                if let Some((slot, uid, vendor, Asked::Served)) = self.kubelets[node].asks.clone() {
                     self.kubelets[node].asks = None;
-                    self.plugin_releases(node, slot, key);
+                    self.plugin_releases(node, slot, KEY_OF[vendor]);
                     self.kubelet_says(slot, &uid, |pod| pod.finished = true);
                 }
             }
+            Deed::Early(node) => self.early(node),
             Deed::Crash(node) => {
                 if let Some((slot, uid, ..)) = self.kubelets[node].asks.take() {
                     self.kubelet_says(slot, &uid, |pod| pod.finished = true);
@@ -409,13 +429,7 @@ impl World {
         }
         for round in 0..400 {
             self.now += Duration::from_secs(1);
-            let latest = self.history.len() - 1;
-            for at in 0..=SWEEPER {
-                while self.processes[at].pods < latest {
-                    self.watch_pods(at);
-                }
-                self.processes[at].nodes = latest;
-            }
+            (0..=SWEEPER).for_each(|at| self.catch_up(at));
             let unbound: Vec<usize> = self
                 .store()
                 .pods

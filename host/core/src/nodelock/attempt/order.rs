@@ -1,0 +1,195 @@
+//! What an attempt is given, what it asks for, and what it is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::holder::{Clock, Facts, Held, Holder, Pod, Standing, Takeover, judge, judge_absent};
+use super::super::record::{Lock, PodKey};
+use super::super::retry::Retry;
+use super::Failure;
+
+/// How one key stands, as it was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    /// What stands there.
+    pub lock: Option<Lock>,
+    /// The pod that it names.
+    pub holder: Holder,
+    /// Whether the API server was asked for that pod.
+    pub confirmed: bool,
+    /// Pods bound here that need this key and wait for their device plugin.
+    pub waiting: Vec<Pod>,
+    /// Whether the API server was asked for those.
+    pub listed: bool,
+    /// The last lock of a key under which none stands now, until it is known what became of the pod that it names.
+    pub left: Option<Lock>,
+    /// When exactly this value was first seen.
+    pub first_seen: Duration,
+}
+
+impl Sight {
+    /// What a judgement of it rests on.
+    #[must_use]
+    pub fn facts<'a>(&'a self, node: &'a str, clock: Clock, ttl: Duration, takeover: Takeover) -> Facts<'a> {
+        Facts {
+            node,
+            holder: &self.holder,
+            confirmed: self.confirmed,
+            waiting: &self.waiting,
+            listed: self.listed,
+            left: self.left.as_ref().and_then(Lock::pod),
+            first_seen: self.first_seen,
+            clock,
+            ttl,
+            takeover,
+        }
+    }
+
+    /// How it stands; `None` where it is free.
+    #[must_use]
+    pub fn standing(&self, node: &str, clock: Clock, ttl: Duration, takeover: Takeover) -> Option<Standing> {
+        let facts = self.facts(node, clock, ttl, takeover);
+        match &self.lock {
+            Some(lock) => Some(judge(lock, &facts)),
+            None => judge_absent(&facts).map(Standing::Held),
+        }
+    }
+}
+
+/// A node, as it was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// The version that this was read from.
+    pub version: Arc<str>,
+    /// The keys of the attempt, in their order.
+    pub keys: Vec<Sight>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Look at the node: at the API server if `live`, otherwise at what a watch showed last.
+    Look {
+        /// Whether it has to be the present.
+        live: bool,
+    },
+    /// Ask the API server for the pod of this attempt.
+    AskPod,
+    /// Ask the API server for the pod that a lock names. That it was found counts for the looks until the next wait or the
+    /// end; that it was not found, and since when, counts for as long as that value stands.
+    AskHolder {
+        /// The pod.
+        pod: PodKey,
+        /// The value that names it.
+        value: Arc<str>,
+    },
+    /// Ask the API server for the pods that are bound to the node. It counts for the looks until the next wait or the end.
+    AskWaiting,
+    /// Wait until the node or the holder changes, and no longer than this.
+    Wait {
+        /// Who holds it.
+        held: Held,
+        /// By the steady clock.
+        until: Duration,
+    },
+    /// Take the lock from a pod that is not bound: it can then no longer be bound under that value.
+    Revoke {
+        /// The pod, in the version that this was decided on.
+        pod: Pod,
+        /// The value.
+        value: Arc<str>,
+    },
+    /// Ask the API server for a pod that a cache has bound there without a lock.
+    AskUnrecorded {
+        /// The pod.
+        pod: PodKey,
+    },
+    /// Write a lock for a pod that is bound there and has none, if the node still is that version.
+    Restore {
+        /// The version.
+        version: Arc<str>,
+        /// The position of the key.
+        key: usize,
+        /// The pod.
+        pod: PodKey,
+    },
+    /// Write the values of this attempt onto the node, if it still is that version.
+    Claim {
+        /// The version.
+        version: Arc<str>,
+    },
+    /// Bind the pod, if it still is that version.
+    Bind {
+        /// The version.
+        version: Arc<str>,
+    },
+    /// Mark the pod so that this attempt can no longer bind it, if it still is that version.
+    Fence {
+        /// The version.
+        version: Arc<str>,
+    },
+    /// Remove these keys from the node, if it still is that version.
+    Release {
+        /// The version.
+        version: Arc<str>,
+        /// Positions in the keys of the attempt.
+        keys: Vec<usize>,
+    },
+    /// Wait this long before the next try.
+    Pause(Duration),
+    /// It is over.
+    End(Outcome),
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It was applied; with the new version of what was written.
+    Done(Arc<str>),
+    /// It was refused, because what it names is not that version, or not in that state.
+    Conflict,
+    /// It was refused, because what it names is not there.
+    Absent,
+    /// It was refused for another reason, which trying again does not change.
+    Refused(Arc<str>),
+    /// It is not known. It may be applied later, too.
+    Unknown(Arc<str>),
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether the pod is bound to the node.
+    pub result: Result<Bound, Failure>,
+    /// A lock of this attempt may be left on the node: it could not be proved that the pod will not be bound under it, or
+    /// it could not be removed. The sweeper resolves it.
+    pub kept: bool,
+}
+
+/// How a pod came to be bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// By this attempt, or by another one meanwhile.
+    Now,
+    /// It was bound to this node before.
+    Before,
+}
+
+/// What an attempt is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The pod, with its UID.
+    pub pod: PodKey,
+    /// The node.
+    pub node: Arc<str>,
+    /// The values of this attempt, one for each key; none where the pod needs no lock.
+    pub values: Vec<Arc<str>>,
+    /// When it gives up, by the steady clock.
+    pub deadline: Duration,
+    /// When locks of others expire.
+    pub ttl: Duration,
+    /// Whose locks are taken over for their age alone.
+    pub takeover: Takeover,
+    /// How API errors are tried again.
+    pub retry: Retry,
+}

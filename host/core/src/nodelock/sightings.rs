@@ -1,0 +1,468 @@
+//! What is known of the nodes and of the pods that their locks name: the evidence for every decision about a lock.
+//!
+//! A plain index, without I/O and without a clock. Two watches feed it, and so does what single requests read or wrote.
+//! Each step returns an [`Effect`], which says which nodes' waiters have to be notified.
+//!
+//! # What it guarantees
+//!
+//! * A version that is older than the known one changes nothing; a list replaces everything, whatever its versions are,
+//!   because an API server whose store was restored counts from an earlier version on.
+//! * A pod that is not here proves nothing (decision N6): its holder is [`Holder::Unconfirmed`] until a live read.
+//! * When a lock disappears before the watch of pods has shown what became of the pod that it names, that lock is kept
+//!   as [`Sight::left`]: the pod may be bound and wait for the device plugin of another vendor.
+
+mod node;
+mod reads;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::attempt::{Node, Sight};
+use super::holder::{Clock, Held, Holder, Pod, Standing, Takeover, Why, confirm, is_owner};
+use super::needs::Key;
+use super::record::{Lock, Named, PodKey};
+use crate::version;
+
+use node::NodeSighting;
+pub use node::{Locks, NodeRead};
+pub use reads::LiveReads;
+
+/// Namespace and name of a pod.
+type Name = (Arc<str>, Arc<str>);
+
+/// What is kept of a pod that needs a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodSighting {
+    /// Its state.
+    pub pod: Pod,
+    /// The keys that it needs, in their order.
+    pub keys: Vec<Key>,
+}
+
+impl PodSighting {
+    /// The node on which it waits for a device plugin.
+    fn waits_on(&self) -> Option<&Arc<str>> {
+        self.pod.node.as_ref().filter(|node| !self.keys.is_empty() && self.pod.waits_on(node))
+    }
+}
+
+/// What a step has changed for others.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Effect {
+    /// Whose waiters have to be notified.
+    pub wake: Wake,
+    /// How long locks of this process stood that stand no longer.
+    pub stood: Vec<Duration>,
+}
+
+/// Whose waiters have to be notified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wake {
+    /// Those of these nodes, also of one that is not known.
+    Nodes(Vec<Arc<str>>),
+    /// Those of every node.
+    All,
+}
+
+impl Default for Wake {
+    fn default() -> Self {
+        Self::Nodes(Vec::new())
+    }
+}
+
+impl Effect {
+    fn wakes(nodes: impl IntoIterator<Item = Arc<str>>) -> Self {
+        Self { wake: Wake::Nodes(nodes.into_iter().collect()), stood: Vec::new() }
+    }
+}
+
+/// Which locks keep a pod from a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocks {
+    /// Every lock that is held.
+    Held,
+    /// Only a lock whose bound pod has waited for its device plugin for longer than a lock lasts.
+    Stuck,
+}
+
+/// How many entries each part of the index has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sizes {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods.
+    pub pods: usize,
+    /// Pods that a lock names.
+    pub named: usize,
+    /// Locks that this process wrote.
+    pub ours: usize,
+}
+
+/// The index.
+#[derive(Debug, Clone, Default)]
+pub struct Sightings {
+    nodes: BTreeMap<Arc<str>, NodeSighting>,
+    pods: BTreeMap<Name, PodSighting>,
+    /// The pods that wait on a node for its device plugins.
+    waiting: BTreeMap<Arc<str>, BTreeSet<Name>>,
+    /// The nodes on which a lock names a pod.
+    named: BTreeMap<Name, BTreeSet<Arc<str>>>,
+    /// Since when locks stand that this process wrote, by their values.
+    ours: BTreeMap<Arc<str>, Duration>,
+}
+
+/// Steps: what a watch, a read or a write has shown.
+impl Sightings {
+    /// The watch of nodes has shown a node.
+    pub fn node(&mut self, name: &Arc<str>, read: NodeRead, now: Duration) -> Effect {
+        let stood = self.read(name, read, now).stood;
+        Effect { stood, ..Effect::wakes([Arc::clone(name)]) }
+    }
+
+    /// The watch of nodes has shown that a node is gone. How long its locks stood is not known.
+    pub fn node_gone(&mut self, name: &str) -> Effect {
+        for value in self.nodes.get(name).into_iter().flat_map(NodeSighting::values) {
+            self.ours.remove(value);
+        }
+        let name = self.nodes.get_key_value(name).map_or_else(|| name.into(), |(name, _)| Arc::clone(name));
+        self.leave(&name);
+        Effect::wakes([name])
+    }
+
+    /// A node was read or written by a request. Waiters are notified by the watch, which shows the same later.
+    pub fn read(&mut self, name: &Arc<str>, read: NodeRead, now: Duration) -> Effect {
+        let known = self.nodes.get(name);
+        if known.is_some_and(|known| !is_later(&read.version, known.version())) {
+            return Effect::default();
+        }
+        let known = known.cloned().unwrap_or_default();
+        Effect { stood: self.replace(name, known, read, now), ..Effect::default() }
+    }
+
+    /// The watch of nodes has listed all of them.
+    pub fn relisted_nodes(&mut self, all: impl IntoIterator<Item = (Arc<str>, NodeRead)>, now: Duration) -> Effect {
+        let mut known = std::mem::take(&mut self.nodes);
+        self.named.clear();
+        let mut stood = Vec::new();
+        for (name, read) in all {
+            let known = known.remove(&name).unwrap_or_default();
+            stood.append(&mut self.replace(&name, known, read, now));
+        }
+        // No event reports the locks that disappeared together with their nodes.
+        let standing: BTreeSet<&Arc<str>> = self.nodes.values().flat_map(NodeSighting::values).collect();
+        self.ours.retain(|value, _| standing.contains(value));
+        Effect { wake: Wake::All, stood }
+    }
+
+    /// The watch of pods has shown a pod. What a request read of it meanwhile may be later.
+    pub fn pod(&mut self, seen: PodSighting) -> Effect {
+        let known = self.pods.get(&name_of(&seen.pod.key)).map(|known| &known.pod);
+        let same = known.filter(|known| known.key == seen.pod.key);
+        if same.is_some_and(|known| !is_later(&seen.pod.version, &known.version)) {
+            return Effect::default();
+        }
+        self.put(seen)
+    }
+
+    /// The watch of pods has shown that a pod is gone, or has finished.
+    pub fn pod_gone(&mut self, key: &PodKey) -> Effect {
+        let name = name_of(key);
+        self.forget_waiting(&name);
+        let node = self.pods.remove(&name).and_then(|seen| seen.pod.node);
+        let effect = self.wakes_for(&name, node);
+        // Where a lock has no note, that may have been an earlier pod of its name.
+        self.settle(&name, |_, _, lock| lock.pod().is_some_and(|named| named == key));
+        effect
+    }
+
+    /// A pod was read or written by a request, and the watch has shown an earlier state of it. A pod that the watch does
+    /// not know stays unknown: the watch may have shown its end already.
+    pub fn pod_read(&mut self, read: PodSighting) -> Effect {
+        let known = self.pods.get(&name_of(&read.pod.key)).map(|known| &known.pod);
+        let same = known.filter(|known| known.key == read.pod.key && known.version != read.pod.version);
+        if same.is_some_and(|known| is_later(&read.pod.version, &known.version)) {
+            return self.put(read);
+        }
+        Effect::default()
+    }
+
+    /// The watch of pods has listed all of them.
+    pub fn relisted_pods(&mut self, all: impl IntoIterator<Item = PodSighting>) -> Effect {
+        self.pods.clear();
+        self.waiting.clear();
+        for seen in all {
+            // Everybody is notified anyway.
+            let _ = self.put(seen);
+        }
+        Effect { wake: Wake::All, stood: Vec::new() }
+    }
+
+    /// A live read of the pod that a value names has this result. That the pod is gone is remembered for as long as the
+    /// value stands.
+    pub fn confirmed(
+        &mut self,
+        node: &str,
+        named: &PodKey,
+        value: &Arc<str>,
+        read: Option<Pod>,
+        reads: &mut LiveReads,
+        now: Duration,
+    ) {
+        let Some(seen) = self.nodes.get_mut(node) else { return };
+        let before = seen.gone(value).map(|since| Holder::Gone { since });
+        match confirm(named, value, read, before.as_ref(), now) {
+            Holder::Seen(pod) => reads.found(value, pod),
+            Holder::Gone { since } => {
+                seen.set_gone(value, since);
+                reads.absent(value);
+            }
+            Holder::Unconfirmed => {}
+        }
+    }
+
+    /// This process has written a lock.
+    pub fn wrote(&mut self, value: &Arc<str>, now: Duration) {
+        self.ours.insert(Arc::clone(value), now);
+    }
+
+    /// Every value counts as seen since the beginning: a command reads once, and cannot wait for it to grow old.
+    pub fn has_stood(&mut self) {
+        self.nodes.values_mut().for_each(NodeSighting::has_stood);
+    }
+
+    /// Enters a node as it was read. Returns how long locks of this process stood that are gone.
+    fn replace(&mut self, name: &Arc<str>, mut seen: NodeSighting, read: NodeRead, now: Duration) -> Vec<Duration> {
+        let over = seen.replace(read, now);
+        seen.retain_left(|lock| !self.is_settled(name, lock));
+        self.leave(name);
+        for pod in seen.names() {
+            self.named.entry(pod).or_default().insert(Arc::clone(name));
+        }
+        self.nodes.insert(Arc::clone(name), seen);
+        over.iter().filter_map(|value| Some(now.saturating_sub(self.ours.remove(value)?))).collect()
+    }
+
+    fn leave(&mut self, node: &str) {
+        let Some(seen) = self.nodes.remove(node) else { return };
+        self.unname(node, &seen);
+    }
+
+    fn unname(&mut self, node: &str, seen: &NodeSighting) {
+        for pod in seen.names() {
+            if let Some(nodes) = self.named.get_mut(&pod) {
+                nodes.remove(node);
+                if nodes.is_empty() {
+                    self.named.remove(&pod);
+                }
+            }
+        }
+    }
+
+    /// Whether the watch of pods has shown that the pod of a lock of this node was bound, or that it never will be under that
+    /// lock. What comes after a Binding is shown in its turn. Where a lock has no note, a pod of that name may be an earlier
+    /// one; if it waits here, no other pod gets the node anyway.
+    fn is_settled(&self, node: &str, lock: &Lock) -> bool {
+        let Named::Pod { pod, time, note } = &lock.named else { return true };
+        let seen = self.pods.get(&name_of(pod)).map(|seen| &seen.pod);
+        let over = |seen: &Pod| seen.finished || seen.deleting || seen.revoked.as_ref() == Some(&lock.value);
+        let known = |seen: &Pod| if note.is_some() { seen.node.is_some() || over(seen) } else { seen.waits_on(node) };
+        seen.is_some_and(|seen| is_owner(pod, *time, note.is_some(), seen) && known(seen))
+    }
+
+    /// Forgets the locks that disappeared and whose pod's outcome is now known.
+    fn settle(&mut self, name: &Name, settled: impl Fn(&Self, &str, &Lock) -> bool) {
+        for node in self.named.get(name).cloned().into_iter().flatten() {
+            let Some(mut seen) = self.nodes.get(&node).filter(|seen| seen.has_left()).cloned() else { continue };
+            self.unname(&node, &seen);
+            seen.retain_left(|lock| !settled(self, &node, lock));
+            for pod in seen.names() {
+                self.named.entry(pod).or_default().insert(Arc::clone(&node));
+            }
+            self.nodes.insert(node, seen);
+        }
+    }
+
+    fn put(&mut self, seen: PodSighting) -> Effect {
+        let name = name_of(&seen.pod.key);
+        self.forget_waiting(&name);
+        if let Some(node) = seen.waits_on() {
+            self.waiting.entry(Arc::clone(node)).or_default().insert(name.clone());
+        }
+        let node = seen.pod.node.clone();
+        if seen.keys.is_empty() {
+            self.pods.remove(&name);
+        } else {
+            self.pods.insert(name.clone(), seen);
+        }
+        let effect = self.wakes_for(&name, node);
+        self.settle(&name, Self::is_settled);
+        effect
+    }
+
+    fn forget_waiting(&mut self, name: &Name) {
+        let Some(node) = self.pods.get(name).and_then(|seen| seen.pod.node.clone()) else { return };
+        if let Some(names) = self.waiting.get_mut(&node) {
+            names.remove(name);
+            if names.is_empty() {
+                self.waiting.remove(&node);
+            }
+        }
+    }
+
+    /// A pod has changed: that concerns those who wait for it, and for its node.
+    fn wakes_for(&self, name: &Name, node: Option<Arc<str>>) -> Effect {
+        Effect::wakes(self.named.get(name).into_iter().flatten().cloned().chain(node))
+    }
+}
+
+/// Questions.
+impl Sightings {
+    /// What an attempt or a sweep is shown of a node; `None` where the node is not known.
+    #[must_use]
+    pub fn sight(&self, node: &str, keys: &[Key], reads: &LiveReads) -> Option<Node> {
+        let seen = self.nodes.get(node)?;
+        let keys = keys.iter().map(|key| self.sight_of(node, seen, *key, reads)).collect();
+        Some(Node { version: Arc::clone(seen.version()), keys })
+    }
+
+    fn sight_of(&self, node: &str, seen: &NodeSighting, key: Key, reads: &LiveReads) -> Sight {
+        let lock = seen.lock(key).cloned();
+        let holder = lock.as_ref().map_or(Holder::Unconfirmed, |lock| self.holder(seen, key, lock, reads));
+        let confirmed = lock.as_ref().is_some_and(|lock| reads.pod(&lock.value).is_some());
+        let left = seen.left(key);
+        let found = left.and_then(|lock| reads.pod(&lock.value)).filter(|pod| pod.waits_on(node));
+        let cached = self.waiting.get(node).into_iter().flatten().filter_map(|name| self.pods.get(name));
+        let waiting = cached.chain(reads.bound()).filter(|seen| seen.keys.contains(&key));
+        let waiting = waiting.map(|seen| &seen.pod).chain(found).cloned().collect();
+        let left = left.filter(|lock| !reads.has_asked(&lock.value)).cloned();
+        let first_seen = seen.first_seen(key).unwrap_or(Duration::MAX);
+        Sight { lock, holder, confirmed, waiting, listed: reads.has_listed(), left, first_seen }
+    }
+
+    fn holder(&self, node: &NodeSighting, key: Key, lock: &Lock, reads: &LiveReads) -> Holder {
+        let Named::Pod { pod, time, note } = &lock.named else { return Holder::Unconfirmed };
+        if let Some(since) = node.gone_under(key, &lock.value) {
+            return Holder::Gone { since };
+        }
+        let cached = self.pods.get(&name_of(pod)).map(|seen| &seen.pod);
+        let cached = cached.filter(|seen| is_owner(pod, *time, note.is_some(), seen));
+        match (cached, reads.pod(&lock.value)) {
+            (Some(cached), Some(live)) if live.key != cached.key || is_later(&live.version, &cached.version) => {
+                Holder::Seen(live.clone())
+            }
+            (Some(cached), _) => Holder::Seen(cached.clone()),
+            (None, Some(live)) => Holder::Seen(live.clone()),
+            (None, None) => Holder::Unconfirmed,
+        }
+    }
+
+    /// Who keeps a pod with these keys from a node, as far as is known without a request.
+    #[must_use]
+    pub fn blocked(
+        &self,
+        node: &str,
+        keys: &[Key],
+        clock: Clock,
+        (ttl, takeover): (Duration, Takeover),
+        by: Blocks,
+    ) -> Option<Held> {
+        let seen = self.sight(node, keys, &LiveReads::default())?;
+        let mut held = seen.keys.iter().filter_map(|sight| match sight.standing(node, clock, ttl, takeover) {
+            Some(Standing::Held(held)) => Some(held),
+            Some(Standing::Over(_)) | None => None,
+        });
+        held.find(|held| match (held.why, by) {
+            // A lock whose pod has to be read first keeps no pod away.
+            (Why::Unconfirmed | Why::Unlisted, _) => false,
+            (_, Blocks::Held) => true,
+            (why, Blocks::Stuck) => why == Why::Stuck,
+        })
+    }
+
+    /// A pod with this UID.
+    #[must_use]
+    pub fn pod_of(&self, key: &PodKey) -> Option<&PodSighting> {
+        self.pods.get(&name_of(key)).filter(|seen| seen.pod.key == *key)
+    }
+
+    /// All pods.
+    pub fn pods(&self) -> impl Iterator<Item = &PodSighting> {
+        self.pods.values()
+    }
+
+    /// The locks of a node.
+    #[must_use]
+    pub fn locks(&self, node: &str) -> Option<&Locks> {
+        self.nodes.get(node).map(NodeSighting::locks)
+    }
+
+    /// The lock of a node under a key.
+    #[must_use]
+    pub fn lock_of(&self, node: &str, key: Key) -> Option<&Lock> {
+        self.nodes.get(node).and_then(|seen| seen.lock(key))
+    }
+
+    /// The locks of a node, if it is known in that version.
+    #[must_use]
+    pub fn locks_in(&self, node: &str, version: &str) -> Option<&Locks> {
+        self.nodes.get(node).filter(|seen| **seen.version() == *version).map(NodeSighting::locks)
+    }
+
+    /// The UID of a node.
+    #[must_use]
+    pub fn node_uid(&self, node: &str) -> Option<Arc<str>> {
+        self.nodes.get(node).and_then(NodeSighting::uid)
+    }
+
+    /// The names of all nodes, in order.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.nodes.keys()
+    }
+
+    /// A node's name, shared with the index where it is there.
+    #[must_use]
+    pub fn name(&self, node: &str) -> Arc<str> {
+        self.nodes.get_key_value(node).map_or_else(|| node.into(), |(name, _)| Arc::clone(name))
+    }
+
+    /// The nodes that have a lock, in order.
+    #[must_use]
+    pub fn locked(&self) -> Vec<Arc<str>> {
+        let locked = self.nodes.iter().filter(|(_, seen)| !seen.locks().is_empty());
+        locked.map(|(name, _)| Arc::clone(name)).collect()
+    }
+
+    /// The nodes that have a lock, or a pod that waits for its device plugin, in order.
+    #[must_use]
+    pub fn concerned(&self) -> Vec<Arc<str>> {
+        let mut names = self.locked();
+        names.extend(self.waiting.keys().cloned());
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Whether a node has a lock, or a pod that waits for its device plugin.
+    #[must_use]
+    pub fn concerns(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(|seen| !seen.locks().is_empty()) || self.waiting.contains_key(node)
+    }
+
+    /// How much is known.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        let Self { nodes, pods, named, ours, .. } = self;
+        Sizes { nodes: nodes.len(), pods: pods.len(), named: named.len(), ours: ours.len() }
+    }
+}
+
+fn name_of(key: &PodKey) -> Name {
+    (Arc::clone(&key.namespace), Arc::clone(&key.name))
+}
+
+/// Of versions that cannot be compared, the one that came last counts.
+fn is_later(version: &str, than: &str) -> bool {
+    version::compare(version, than).is_none_or(std::cmp::Ordering::is_ge)
+}

@@ -1,0 +1,137 @@
+//! One node: its locks, what is remembered of their values, and the locks that disappeared.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::needs::Key;
+use super::super::record::Lock;
+use super::{Name, name_of};
+
+/// The locks of a node, by their keys in their order.
+pub type Locks = Vec<(Key, Lock)>;
+
+/// A node, as far as locks are concerned, as it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeRead {
+    /// In which version.
+    pub version: Arc<str>,
+    /// Its UID.
+    pub uid: Option<Arc<str>>,
+    /// Its locks.
+    pub locks: Locks,
+}
+
+/// What is kept of a node.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NodeSighting {
+    read: NodeRead,
+    /// What is remembered of the values that stand there.
+    remembered: Vec<Remembered>,
+    /// The last locks of keys under which none stands, until the watch of pods has shown what became of the pods that they
+    /// name: it may be behind, and such a pod be bound and wait for the device plugin of another vendor.
+    left: Locks,
+}
+
+/// What is remembered of a value for as long as it stands.
+#[derive(Debug, Clone)]
+struct Remembered {
+    key: Key,
+    value: Arc<str>,
+    /// When it was first seen here.
+    first_seen: Duration,
+    /// Since when a live read has not found the pod that it names.
+    gone: Option<Duration>,
+}
+
+impl NodeSighting {
+    /// Takes in a newer read of the same node. What was remembered of values that still stand is kept.
+    /// Returns the values that no longer stand.
+    pub(super) fn replace(&mut self, read: NodeRead, now: Duration) -> Vec<Arc<str>> {
+        let before = std::mem::replace(&mut self.read, read);
+        let value = |key: Key| of(&self.read.locks, key).map(|lock| &lock.value);
+        self.left.retain(|(key, _)| value(*key).is_none());
+        for (key, lock) in before.locks.into_iter().filter(|(key, _)| value(*key).is_none()) {
+            let gone = self.remembered.iter().any(|it| it.key == key && it.gone.is_some());
+            if lock.pod().is_some() && !gone {
+                self.left.reserve_exact(1);
+                self.left.push((key, lock));
+            }
+        }
+        let over = self.remembered.extract_if(.., |it| value(it.key) != Some(&it.value)).map(|it| it.value).collect();
+        for (key, lock) in &self.read.locks {
+            if self.remembered.iter().all(|it| it.key != *key) {
+                self.remembered.reserve_exact(1);
+                let value = Arc::clone(&lock.value);
+                self.remembered.push(Remembered { key: *key, value, first_seen: now, gone: None });
+            }
+        }
+        over
+    }
+
+    pub(super) fn version(&self) -> &Arc<str> {
+        &self.read.version
+    }
+
+    pub(super) fn uid(&self) -> Option<Arc<str>> {
+        self.read.uid.clone()
+    }
+
+    pub(super) fn locks(&self) -> &Locks {
+        &self.read.locks
+    }
+
+    pub(super) fn lock(&self, key: Key) -> Option<&Lock> {
+        of(&self.read.locks, key)
+    }
+
+    /// The lock that disappeared from under a key.
+    pub(super) fn left(&self, key: Key) -> Option<&Lock> {
+        of(&self.left, key)
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        !self.left.is_empty()
+    }
+
+    pub(super) fn retain_left(&mut self, keep: impl Fn(&Lock) -> bool) {
+        self.left.retain(|(_, lock)| keep(lock));
+    }
+
+    /// The pods that its locks name, those that disappeared included.
+    pub(super) fn names(&self) -> Vec<Name> {
+        let locks = self.left.iter().chain(&self.read.locks);
+        locks.filter_map(|(_, lock)| lock.pod().map(name_of)).collect()
+    }
+
+    /// The values that stand there.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.remembered.iter().map(|it| &it.value)
+    }
+
+    pub(super) fn first_seen(&self, key: Key) -> Option<Duration> {
+        self.remembered.iter().find(|it| it.key == key).map(|it| it.first_seen)
+    }
+
+    /// Since when the pod that a value names is known to be gone, under any key: the same value may stand under both.
+    pub(super) fn gone(&self, value: &str) -> Option<Duration> {
+        self.remembered.iter().filter(|it| *it.value == *value).find_map(|it| it.gone)
+    }
+
+    pub(super) fn gone_under(&self, key: Key, value: &str) -> Option<Duration> {
+        self.remembered.iter().find(|it| it.key == key && *it.value == *value).and_then(|it| it.gone)
+    }
+
+    /// Where another value stands by now, nothing is remembered.
+    pub(super) fn set_gone(&mut self, value: &str, since: Duration) {
+        let known = self.remembered.iter_mut().filter(|it| *it.value == *value);
+        known.for_each(|it| it.gone = Some(since));
+    }
+
+    pub(super) fn has_stood(&mut self) {
+        self.remembered.iter_mut().for_each(|it| it.first_seen = Duration::ZERO);
+    }
+}
+
+fn of(locks: &Locks, key: Key) -> Option<&Lock> {
+    locks.iter().find(|(of, _)| *of == key).map(|(_, lock)| lock)
+}
