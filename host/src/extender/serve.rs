@@ -241,17 +241,16 @@ impl Extender {
         };
         let mut failed = BTreeMap::new();
         let by = if self.options.filter == Filter::Stuck { Blocks::Stuck } else { Blocks::Held };
-        let mut fits =
-            |name: &str| match self.view.blocked(name, &keys, &self.terms, by) {
-                None => true,
-                // What the pod holds itself it takes over with its next attempt (decision N4).
-                Some(held) if held.holder.as_ref().is_some_and(|holder| holder.may_be(&asker)) => true,
-                Some(held) => {
-                    let holder = held.holder.map(|pod| format!(" by {pod}")).unwrap_or_default();
-                    failed.insert(name.to_owned(), plain(&format!("node {name} is locked{holder}: {}", held.why)));
-                    false
-                }
-            };
+        let mut fits = |name: &str| match self.view.blocked(name, &keys, &self.terms, by) {
+            None => true,
+            // What the pod holds itself it takes over with its next attempt (decision N4).
+            Some(held) if held.holder.as_ref().is_some_and(|holder| holder.may_be(&asker)) => true,
+            Some(held) => {
+                let holder = held.holder.map(|pod| format!(" by {pod}")).unwrap_or_default();
+                failed.insert(name.to_owned(), plain(&format!("node {name} is locked{holder}: {}", held.why)));
+                false
+            }
+        };
         let nodes = args.nodes.map(|mut list| {
             list.items.retain(|node| fits(&name_of(node)));
             list

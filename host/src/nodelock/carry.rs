@@ -210,7 +210,9 @@ impl Carrier {
                     live.listed(requests.bound(node).await?);
                     sweep.holder_asked();
                 }
-                sweep::Order::Revoke { pod, value } => sweep.answered(&self.revoke_within(requests, &pod, &value).await),
+                sweep::Order::Revoke { pod, value } => {
+                    sweep.answered(&self.revoke_within(requests, &pod, &value).await)
+                }
                 sweep::Order::Release { version, keys } => {
                     let changes: Vec<_> =
                         keys.iter().filter_map(|at| Key::ALL.get(*at)).map(|key| (*key, Change::Release)).collect();
@@ -252,7 +254,9 @@ impl Carrier {
     /// Changes keys of a node in the version that was decided on, and enters what became of it.
     async fn patch_node(&self, requests: &Requests, name: &str, version: &str, changes: &[(Key, Change)]) -> Answer {
         // Notes of other keys are kept, so they have to be known in that version.
-        let Some(locks) = self.view.known(|known| known.locks_in(name, version).cloned()) else { return Answer::Conflict };
+        let Some(locks) = self.view.known(|known| known.locks_in(name, version).cloned()) else {
+            return Answer::Conflict;
+        };
         let (answer, meta) = requests.patch_node(name, &wire::node_patch(version, &locks, changes)).await;
         if let Some(meta) = meta {
             self.view.node_written(&meta);

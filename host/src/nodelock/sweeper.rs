@@ -117,7 +117,9 @@ impl Sweeper {
                 let longer = Go(self.terms.ttl);
                 let next = match self.terms.takeover {
                     Takeover::State => "No other pod gets the node until its device plugin answers, or the pod ends",
-                    Takeover::Age => "The next pod that needs the node takes it all the same (--node-lock-takeover=age)",
+                    Takeover::Age => {
+                        "The next pod that needs the node takes it all the same (--node-lock-takeover=age)"
+                    }
                 };
                 let note = format!(
                     "the lock {key}{of} has been held for longer than {longer}: {}. {next}; see `topoloom lock explain {node}`",
@@ -132,7 +134,8 @@ impl Sweeper {
                     Named::Unparsable(wrong) => format!(" ({wrong})"),
                     _ => String::new(),
                 };
-                let note = format!("the lock {key} has no known holder: {}{}{wrong}", held.why, left.unwrap_or_default());
+                let note =
+                    format!("the lock {key} has no known holder: {}{}{wrong}", held.why, left.unwrap_or_default());
                 ("NodeLockUnreadable", note)
             }
             Standing::Over(reason) => {

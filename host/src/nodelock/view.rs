@@ -195,8 +195,7 @@ impl View {
         let locked: BTreeMap<_, _> =
             locked.filter_map(|name| Some((name.to_string(), wire::annotations(known.locks(&name)?)))).collect();
         let shown = |pod: &Pod| json!({"node": pod.node.as_deref(), "started": pod.started});
-        let pods: BTreeMap<_, _> =
-            known.pods().map(|seen| (seen.pod.key.to_string(), shown(&seen.pod))).collect();
+        let pods: BTreeMap<_, _> = known.pods().map(|seen| (seen.pod.key.to_string(), shown(&seen.pod))).collect();
         json!({"nodes": known.sizes().nodes, "locked": locked, "pods": pods, "listeners": inner.waiters.len()})
     }
 
@@ -295,9 +294,7 @@ impl View {
         let mut inner = self.lock();
         let effect = match event {
             Event::Apply(pod) => keep(&pod).map(|seen| inner.sightings.pod(seen)).unwrap_or_default(),
-            Event::Delete(pod) => {
-                keep(&pod).map(|seen| inner.sightings.pod_gone(&seen.pod.key)).unwrap_or_default()
-            }
+            Event::Delete(pod) => keep(&pod).map(|seen| inner.sightings.pod_gone(&seen.pod.key)).unwrap_or_default(),
             Event::Init => return inner.relisted_pods.clear(),
             // Of the many pods of a cluster only those that need a lock are kept.
             Event::InitApply(pod) => {

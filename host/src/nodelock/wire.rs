@@ -279,7 +279,8 @@ mod tests {
             annotations.insert(NODE_LOCK_ANNOTATION.into(), garbage.into());
             assert_eq!(uid(&annotations), None, "{garbage:?}");
             // It is replaced with the next write.
-            let released = applied(&annotations, &node_patch("2", &locks(&annotations), &[(Key::Shared, Change::Release)]));
+            let released =
+                applied(&annotations, &node_patch("2", &locks(&annotations), &[(Key::Shared, Change::Release)]));
             assert_eq!(released, Annotations::new());
         }
     }

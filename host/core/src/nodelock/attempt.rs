@@ -224,8 +224,7 @@ impl Attempt {
     pub fn looked(&mut self, clock: Clock, node: Option<Node>, pod: Option<Pod>) {
         let Some(node) = node else { return self.node_gone() };
         let values = node.keys.iter().zip(&self.request.values);
-        let mine: Vec<bool> =
-            values.map(|(key, value)| release(key.lock.as_ref(), value) == Release::Remove).collect();
+        let mine: Vec<bool> = values.map(|(key, value)| release(key.lock.as_ref(), value) == Release::Remove).collect();
         if matches!(self.phase, Phase::Undoing { .. }) {
             return self.release(node.version, &mine);
         }

@@ -309,7 +309,9 @@ impl fmt::Display for Why {
         f.write_str(match self {
             Self::Binding => "its pod is being bound",
             Self::Allocating => "its pod is bound here and waits for its device plugin",
-            Self::Stuck => "its pod is bound here and has waited for its device plugin for longer than the timeout of locks",
+            Self::Stuck => {
+                "its pod is bound here and has waited for its device plugin for longer than the timeout of locks"
+            }
             Self::Vanished => "its pod disappeared a moment ago, and a kubelet may still ask for its devices",
             Self::Nameless => "it names no pod, and has not expired",
             Self::Unparsable => "its value cannot be read, and it has not expired",

@@ -32,7 +32,8 @@ pub(super) const KINDS: usize = 25;
 
 impl Mix {
     pub(super) fn draw(dice: &mut Dice) -> Self {
-        const USUAL: [usize; KINDS] = [6, 16, 4, 40, 40, 40, 8, 8, 20, 20, 3, 2, 16, 3, 2, 3, 4, 4, 1, 1, 4, 3, 16, 1, 1];
+        const USUAL: [usize; KINDS] =
+            [6, 16, 4, 40, 40, 40, 8, 8, 20, 20, 3, 2, 16, 3, 2, 3, 4, 4, 1, 1, 4, 3, 16, 1, 1];
         const TIMES: [usize; 6] = [0, 1, 4, 4, 4, 16];
         let kinds = USUAL.map(|usual| usual * TIMES[dice.below(TIMES.len())]);
         Self { kinds, speeds: Self::speeds(dice) }

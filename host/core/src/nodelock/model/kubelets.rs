@@ -162,9 +162,8 @@ impl World {
                     // to know.
                     let locks = &self.store().nodes[node].locks;
                     let early = |key: usize| self.early.contains(&(Arc::clone(&uid), key));
-                    let nameless = needs(slot)
-                        .iter()
-                        .filter(|key| **key != SHARED && locks[**key].note.is_none() || early(**key));
+                    let nameless =
+                        needs(slot).iter().filter(|key| **key != SHARED && locks[**key].note.is_none() || early(**key));
                     let nameless: Vec<_> = nameless.map(|key| (Arc::clone(&uid), *key)).collect();
                     self.stripped.extend(nameless);
                     self.ghosts.push((slot, node, uid, self.now + Duration::from_secs(4)));

@@ -503,22 +503,24 @@ impl World {
                     self.pod_read(at, slot, pod);
                 }
                 match (order, machine) {
-                (Order::AskHolder { pod: named, value }, machine) => {
-                    self.confirm(at, node, named, value, pod);
-                    match machine {
-                        Machine::Bind { attempt, .. } => attempt.holder_asked(),
-                        Machine::Sweep(sweep) => sweep.holder_asked(),
+                    (Order::AskHolder { pod: named, value }, machine) => {
+                        self.confirm(at, node, named, value, pod);
+                        match machine {
+                            Machine::Bind { attempt, .. } => attempt.holder_asked(),
+                            Machine::Sweep(sweep) => sweep.holder_asked(),
+                        }
                     }
-                }
-                (Order::AskUnrecorded { .. }, Machine::Bind { attempt, .. }) => attempt.unrecorded_asked(pod.as_ref()),
-                (_, Machine::Bind { attempt, .. }) => {
-                    let mut pod = pod;
-                    if let (Mutation::MarkIgnored, Some(pod)) = (self.mutation, &mut pod) {
-                        pod.revoked = None;
+                    (Order::AskUnrecorded { .. }, Machine::Bind { attempt, .. }) => {
+                        attempt.unrecorded_asked(pod.as_ref())
                     }
-                    attempt.asked(pod);
-                }
-                (_, Machine::Sweep(_)) => {}
+                    (_, Machine::Bind { attempt, .. }) => {
+                        let mut pod = pod;
+                        if let (Mutation::MarkIgnored, Some(pod)) = (self.mutation, &mut pod) {
+                            pod.revoked = None;
+                        }
+                        attempt.asked(pod);
+                    }
+                    (_, Machine::Sweep(_)) => {}
                 }
             }
         }
