@@ -12,13 +12,16 @@
 )]
 
 mod cache;
+mod chart;
 mod desk;
 mod endpoints;
 mod ends;
 mod fabric;
+mod files;
 mod guests;
 mod image;
 mod kept;
+mod kubeconfig;
 mod limits;
 mod load;
 mod metrics;

@@ -1,16 +1,13 @@
-//! The chart: what it renders, what it refuses, and that a real API server takes it and does what it says.
+//! The chart on a real API server, which takes it and does what it says. What is rendered needs none (`component/chart.rs`).
 
 mod access;
 mod config_maps;
 mod helm;
 mod hyper_nodes;
-mod matrix;
 mod nodes;
 mod pods;
 mod policies;
 mod protection;
-mod refused;
 mod restricted;
 mod rights;
 mod rolling;
-mod values;

@@ -3,16 +3,13 @@
 //!
 //! Every story runs while nodes change all the time, and a fault falls at a drawn moment ([`moment`]), in the middle of the
 //! leader's work ([`work`]). What is claimed is proved from the API server's audit log and from etcd's own order of writes
-//! ([`proof`]).
+//! ([`topoloom_tests::failover`]).
 //!
 //! `TOPOLOOM_FAULTS` says how often each fault is played; `make test` plays it three times, `make soak FAULTS=50` fifty.
 
 mod churn;
 mod clock;
-mod log;
 mod moment;
-mod proof;
-mod stalls;
 mod stories;
 mod work;
 
@@ -27,14 +24,16 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use topoloom_tests::chart;
 use topoloom_tests::controlplane::{ControlPlane, eventually};
+use topoloom_tests::failover::Met;
+use topoloom_tests::failover::log::Log;
+use topoloom_tests::failover::proof;
+use topoloom_tests::failover::stalls::Watch;
 use topoloom_tests::host::Host;
 use topoloom_tests::scene::{NAMESPACE, PATIENCE, RACKS, Scene};
 
 use churn::Churn;
 use clock::{Clock, Library};
-use log::Log;
 use moment::Moment;
-use stalls::Watch;
 use stories::{Fault, Loss};
 
 const DEADLINE: Duration = Duration::from_millis(2500);
@@ -67,14 +66,6 @@ struct Replica {
     name: String,
     host: Host,
     clock: Clock,
-}
-
-/// A leader meets a fault.
-struct Met {
-    leader: String,
-    /// By the wall clock, which the API server has too.
-    at: Timestamp,
-    began: Instant,
 }
 
 #[allow(clippy::print_stdout, reason = "who plays fifty times wants to know of it")]

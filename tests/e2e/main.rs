@@ -16,7 +16,6 @@ mod examples;
 mod fabric;
 mod failover;
 mod failures;
-mod files;
 mod flags;
 mod guard;
 mod harness;

@@ -6,6 +6,7 @@
 mod container;
 pub mod plain;
 mod rules;
+pub mod values;
 
 use std::path::{Path, PathBuf};
 

@@ -13,6 +13,7 @@ pub mod collector;
 pub mod controlplane;
 pub mod device_plugin;
 pub mod dice;
+pub mod failover;
 pub mod faults;
 mod gomodule;
 pub mod guest;

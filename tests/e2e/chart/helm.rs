@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use topoloom_tests::chart::{self, Rendering};
+use topoloom_tests::chart;
 use topoloom_tests::controlplane::ControlPlane;
 use topoloom_tests::helm::helm;
 use topoloom_tests::volcano_chart::{self, HYPER_NODES};
@@ -292,16 +292,4 @@ async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
         assert_eq!(cluster.text().await?, EDITED);
     }
     cluster.plane.stop().await
-}
-
-/// What somebody may have installed does not change any more: its source renders what it rendered then.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_first_chart_still_renders_what_it_did() -> Result<()> {
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0");
-    let image = json!({"image": {"repository": "topoloom/topoloom"}});
-    let rendering =
-        Rendering { chart: kept.join("topoloom"), namespace: NAMESPACE.to_owned(), ..Rendering::new(image) };
-    let then = chart::parse(&std::fs::read_to_string(kept.join("rendered.yaml"))?)?;
-    assert_eq!(rendering.objects().await?, then);
-    Ok(())
 }

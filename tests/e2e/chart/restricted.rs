@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use topoloom_tests::chart::{self, Rendering, manifest, plain};
+use topoloom_tests::chart::{self, Rendering, manifest, plain, values};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{NAMESPACE, Scene};
-
-use super::values;
 
 /// The pod of the Deployment.
 fn pod(objects: &[Value]) -> Value {

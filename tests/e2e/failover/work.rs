@@ -7,12 +7,12 @@ use anyhow::{Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use topoloom_api::HyperNode;
 use topoloom_tests::controlplane::{Write, WriteKind};
+use topoloom_tests::failover::Met;
+use topoloom_tests::failover::log::Log;
+use topoloom_tests::failover::stalls::Stalls;
 use topoloom_tests::scene::{Scene, describe};
 
-use super::Met;
 use super::churn::{RACK, topology_of};
-use super::log::Log;
-use super::stalls::Stalls;
 
 /// A leader that writes pauses for less, also on a machine that is busy.
 const SHORT: SignedDuration = SignedDuration::from_millis(500);

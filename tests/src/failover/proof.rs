@@ -8,12 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use topoloom_tests::controlplane::WriteKind;
-use topoloom_tests::scene::Scene;
-
 use super::Met;
 use super::log::{Log, Received};
 use super::stalls::Stalls;
+use crate::controlplane::WriteKind;
+use crate::scene::Scene;
 
 /// What the way from the process to the API server's clock may take on a machine that is busy: the time of a request is
 /// taken by the server when it has read its head. While the machine stands still nothing is on its way.
@@ -29,11 +28,13 @@ fn is_excused(at: Timestamp, by: Timestamp, stalls: &Stalls) -> bool {
     at.duration_since(by) > WAY && !is_late(at, by, stalls)
 }
 
-/// No request of a replica was received later than its last confirmed renewal and the renew deadline; nobody wrote over
-/// what a later holder wrote; no two replicas wrote in turns; every write says what it builds on; and who gave its lease
-/// back wrote nothing after that.
-#[allow(clippy::print_stdout, reason = "who reads that nothing came late wants to know what was left out")]
-pub(super) async fn nothing_came_late(scene: &Scene, log: &Log, deadline: Duration, stalls: &Stalls) -> Result<()> {
+/// No request of a replica was received later than its last confirmed renewal and the renew deadline; no
+/// replica wrote over what a later holder wrote; no two replicas wrote in turns; every write says what it builds on; and a
+/// replica that gave its lease back wrote nothing after that.
+///
+/// # Errors
+/// With the request that breaks one of these rules, or with what is missing for a proof.
+pub async fn nothing_came_late(scene: &Scene, log: &Log, deadline: Duration, stalls: &Stalls) -> Result<()> {
     let all = &log.received;
     let deadline = SignedDuration::try_from(deadline)?;
     m4_every_write_builds_on_a_version(all)?;
@@ -43,7 +44,7 @@ pub(super) async fn nothing_came_late(scene: &Scene, log: &Log, deadline: Durati
     let (mut writes, mut excused) = (0, 0);
     for request in all {
         if request.resource == "leases" {
-            // What was stored and answered too late was confirmed to nobody.
+            // A renewal that was stored and answered too late confirmed nothing.
             let before = renewed.get(&*request.replica).filter(|_| !request.is_claim());
             let is_confirmed = before.is_none_or(|before| !is_late(request.answered, *before + deadline, stalls));
             if request.is_taken() && is_confirmed {
@@ -104,7 +105,7 @@ fn only_makes(body: &Value) -> bool {
     keys(body) == ["apiVersion", "kind", "metadata"] && keys(&body["metadata"]) == ["name"]
 }
 
-/// Whoever clears the holder of the lease has ended everything else before (requirement R4). An Event that is under
+/// A replica that clears the holder of the lease has ended everything else before (requirement R4). An Event that is under
 /// way is not waited for: it may be read by the API server a moment later than the lease.
 fn r4_the_lease_is_the_last_that_is_written(all: &[Received], stalls: &Stalls) -> Result<()> {
     let mut released: BTreeMap<&str, Timestamp> = BTreeMap::new();
@@ -120,12 +121,12 @@ fn r4_the_lease_is_the_last_that_is_written(all: &[Received], stalls: &Stalls) -
             released.insert(replica, request.at);
         }
     }
-    ensure!(!released.is_empty(), "nobody gave its lease back: this proves nothing");
+    ensure!(!released.is_empty(), "no replica gave its lease back: this proves nothing");
     Ok(())
 }
 
 /// Who held the lease and could not renew it in time says no more that it is the holder, whatever the API server thinks of
-/// it. Only who never learned that its claim was taken may claim again, and whoever renewed or wrote knew it.
+/// it. Only a replica that never learned that its claim was taken may claim again; one that renewed or wrote knew it.
 fn b9_who_held_the_lease_does_not_ask_for_it_late(
     all: &[Received],
     deadline: SignedDuration,
@@ -186,7 +187,7 @@ async fn in_turns(scene: &Scene, all: &[Received]) -> Result<()> {
             WriteKind::Put => writers.get(&write.revision),
             WriteKind::Delete => before.and_then(|before| deleters.get(&(name, before))),
         };
-        // Somebody else's, or of one who was killed before it was answered.
+        // Of another program, or of a replica that was killed before it was answered.
         let Some(request) = request else { continue };
         known += 1;
         let turn = match order.iter().position(|replica| *replica == request.replica) {
@@ -200,13 +201,14 @@ async fn in_turns(scene: &Scene, all: &[Received]) -> Result<()> {
         ensure!(*before <= turn, "{} wrote {} after {} had written it", request.replica, request.name, order[*before]);
         *before = turn;
     }
-    ensure!(known > 5, "only {known} writes of HyperNodes could be told apart: this proves nothing");
+    ensure!(known > 5, "only {known} writes of HyperNodes could be attributed: this proves nothing");
     Ok(())
 }
 
 /// How long it took, as far as the machine ran, from a lease that is free to the next holder's first write that the API
 /// server took, of one play after the other.
-pub(super) struct Handovers(Vec<SignedDuration>);
+#[derive(Debug)]
+pub struct Handovers(Vec<SignedDuration>);
 
 /// What the documentation says of it.
 const USUALLY: SignedDuration = SignedDuration::from_secs(1);
@@ -214,14 +216,18 @@ const USUALLY: SignedDuration = SignedDuration::from_secs(1);
 const AT_MOST: SignedDuration = SignedDuration::from_secs(3);
 
 impl Handovers {
-    pub(super) fn of(log: &Log, met: &[Met], stalls: &Stalls) -> Result<Self> {
+    /// One for each leader that met a fault.
+    ///
+    /// # Errors
+    /// When a leader did not give its lease back, or had no successor.
+    pub fn of(log: &Log, met: &[Met], stalls: &Stalls) -> Result<Self> {
         let all = met.iter().map(|Met { leader, at, .. }| {
             let mut later = log.received.iter().filter(|request| request.at >= *at && request.is_taken());
             let is_release = |it: &&Received| it.resource == "leases" && it.body["spec"]["holderIdentity"] == "";
             let free = later.clone().filter(|it| it.replica == *leader).find(is_release);
             let free = free.with_context(|| format!("{leader} did not give its lease back"))?.answered;
             let is_next = |it: &&Received| it.replica != *leader && it.is_of_a_hyper_node() && it.at >= free;
-            let first = later.find(is_next).with_context(|| format!("nobody wrote after {leader}"))?;
+            let first = later.find(is_next).with_context(|| format!("no replica wrote after {leader}"))?;
             Ok(first.answered.duration_since(free) - stalls.between(free, first.answered))
         });
         let mut all = all.collect::<Result<Vec<_>>>()?;
@@ -238,7 +244,11 @@ impl Handovers {
         self.0[self.0.len() - 1]
     }
 
-    pub(super) fn are_quick(&self) -> Result<()> {
+    /// Whether they are as quick as the documentation says.
+    ///
+    /// # Errors
+    /// With the time of the slow one.
+    pub fn are_quick(&self) -> Result<()> {
         let (median, most) = (self.median(), self.most());
         ensure!(median < USUALLY, "half of the handovers took {median:#} and more, not less than {USUALLY:#}");
         ensure!(most < AT_MOST, "a handover took {most:#}, not less than {AT_MOST:#}");
@@ -336,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_writes_the_name_of_another() {
+    fn a_replica_that_writes_the_name_of_another_is_noticed() {
         assert!(judged(vec![lease(2500, "replica-1_b", 0, 409)]).is_err());
     }
 }

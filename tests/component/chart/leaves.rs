@@ -1,13 +1,11 @@
-//! Every value has an effect: one that no template reads fails by its path, and so does a new one that nobody can vary.
+//! Every value has an effect: one that no template reads fails by its path, and so does a new one for which there is no other value.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
-use topoloom_tests::chart::{self, Rendering, merge};
-
-use super::values;
+use topoloom_tests::chart::{self, Rendering, merge, values};
 
 /// Values that have an effect only beside others. The switches above a value are on anyway.
 fn beside() -> BTreeMap<&'static str, Value> {
@@ -69,7 +67,7 @@ async fn every_value_has_an_effect() -> Result<()> {
     Ok(())
 }
 
-/// Renders a base, unless somebody has, and the base with a change.
+/// Renders a base, unless it was rendered before, and the base with a change.
 ///
 /// # Errors
 /// When both are the same, or Helm refuses one.

@@ -1,17 +1,17 @@
-//! What is rendered, value by value; no cluster.
+//! The chart: what it renders, value by value, and what it refuses; without a cluster.
 
 mod leaves;
 mod locks;
 mod placing;
+mod refused;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use topoloom_tests::chart::{self, Container, Rendering, object, plain, rules, titles};
+use topoloom_tests::chart::{self, Container, Rendering, object, plain, rules, titles, values};
 use topoloom_tests::helm::helm;
-
-use super::values;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_chart_has_no_lint() -> Result<()> {
@@ -115,7 +115,7 @@ async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
             json!({"config": {"document": {"networkTopologyDiscovery": []}}}),
             json!({"config": {"existing": {"namespace": "a", "name": "b"}}}),
         ),
-        // Without a cluster nobody can say whether somebody has written into it.
+        // Without a cluster it is unknown whether an operator has written into it.
         (
             "ConfigMap volcano-system/topoloom-controller-configmap",
             json!({"config": {"document": "networkTopologyDiscovery: []"}}),
@@ -131,7 +131,7 @@ async fn every_switch_makes_its_objects_or_leaves_them_out() -> Result<()> {
             json!({}),
             json!({"crds": {"discoverySource": "never"}}),
         ),
-        // Without a cluster nobody can say that it is absent.
+        // Without a cluster it is unknown whether it is absent.
         (
             "CustomResourceDefinition /hypernodes.topology.volcano.sh",
             json!({"crds": {"hyperNode": "always"}}),
@@ -215,7 +215,7 @@ fn verbs(objects: &[Value], resource: &str) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_has_a_rule_that_the_enabled_controllers_do_not_need() -> Result<()> {
+async fn no_role_has_a_rule_that_the_enabled_controllers_do_not_need() -> Result<()> {
     let writes = ["create", "update", "patch", "delete", "deletecollection", "*"];
     let written = |objects: &[Value], resource: &str| -> Vec<String> {
         verbs(objects, resource).into_iter().filter(|verb| writes.contains(&verb.as_str())).collect()
@@ -378,5 +378,17 @@ async fn the_plain_manifest_is_what_the_chart_renders() -> Result<()> {
     let stored = std::fs::read_to_string(chart::folder().join("../../topoloom.yaml"))?;
     let made = plain::manifest().await?;
     assert_eq!(stored, made, "run `cargo run -p topoloom-tests --bin xtask -- manifest`");
+    Ok(())
+}
+
+/// A chart that was released does not change any more: its source renders what it rendered then.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_chart_still_renders_what_it_did() -> Result<()> {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0");
+    let image = json!({"image": {"repository": "topoloom/topoloom"}});
+    let rendering =
+        Rendering { chart: kept.join("topoloom"), namespace: plain::NAMESPACE.to_owned(), ..Rendering::new(image) };
+    let then = chart::parse(&std::fs::read_to_string(kept.join("rendered.yaml"))?)?;
+    assert_eq!(rendering.objects().await?, then);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The node lock and the extender: what is served, to whom, with which rules, and what kube-scheduler is told about it.
+//! The node lock and the extender: what is served, to whom, with which rules, and what the example for kube-scheduler says about it.
 
 use std::collections::BTreeSet;
 
@@ -91,7 +91,7 @@ async fn the_extender_is_reached_at_its_service_from_where_the_values_say() -> R
     let ingress = policy["spec"]["ingress"].as_array().context("ingress")?;
     let rule = json!({"ports": [{"port": 9999, "protocol": "TCP"}], "from": from});
     assert!(ingress.contains(&rule), "{ingress:?}");
-    // Whoever says nothing lets everybody in, and only where it is served.
+    // Values that name no peers let every pod in, and only where it is served.
     for (values, wanted) in [(json!({"extender": extender()}), 1), (json!({}), 0)] {
         let objects = Rendering::new(values).objects().await?;
         let policy = object(&objects, "NetworkPolicy", chart::NAME)?;
@@ -103,7 +103,7 @@ async fn the_extender_is_reached_at_its_service_from_where_the_values_say() -> R
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_and_pods_are_written_by_whoever_keeps_locks_and_nobody_else() -> Result<()> {
+async fn only_controllers_that_keep_locks_may_write_nodes_and_pods() -> Result<()> {
     let sweeps = |mode: &str| json!({"nodeLock": {"sweep": mode}});
     let with = |under: Value, over: Value| {
         let mut all = under;

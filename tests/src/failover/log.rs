@@ -6,33 +6,47 @@ use std::io::{BufRead, BufReader};
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde_json::Value;
-use topoloom_tests::scene::Scene;
+
+use crate::scene::Scene;
 
 /// Every write.
-pub(super) struct Log {
+#[derive(Debug)]
+pub struct Log {
     /// Those of replicas, in the order in which they were received.
-    pub(super) received: Vec<Received>,
-    /// What etcd's revision was after each of anybody's, and when it was answered; in that order.
+    pub received: Vec<Received>,
+    /// What etcd's revision was after each write of any client, and when it was answered; in that order.
     revisions: Vec<(Timestamp, u64)>,
 }
 
 /// One write of a replica as the API server received it.
-pub(super) struct Received {
-    pub(super) replica: String,
-    pub(super) at: Timestamp,
-    pub(super) answered: Timestamp,
-    pub(super) verb: String,
-    pub(super) resource: String,
-    pub(super) name: String,
-    pub(super) code: i64,
-    pub(super) version: Option<u64>,
+#[derive(Debug)]
+pub struct Received {
+    /// Its name.
+    pub replica: String,
+    /// When it was received.
+    pub at: Timestamp,
+    /// When it was answered.
+    pub answered: Timestamp,
+    /// What it did.
+    pub verb: String,
+    /// The kind of object, with the subresource.
+    pub resource: String,
+    /// The name of the object.
+    pub name: String,
+    /// The status of the answer.
+    pub code: i64,
+    /// The version of the object in the answer.
+    pub version: Option<u64>,
     /// What was sent; nothing where the API server did not read it.
-    pub(super) body: Value,
+    pub body: Value,
 }
 
 impl Log {
     /// Line by line: of a soak it is far longer than what is of interest.
-    pub(super) fn read(scene: &Scene) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When there is no such log, or it is not JSON.
+    pub fn read(scene: &Scene) -> Result<Self> {
         let file = File::open(scene.plane.folder().join("audit.log")).context("there is no audit log")?;
         let (mut received, mut revisions) = (Vec::new(), Vec::new());
         for line in BufReader::new(file).lines() {
@@ -49,37 +63,44 @@ impl Log {
     }
 
     /// The last revision whose write was answered by then.
-    pub(super) fn revision(&self, at: Timestamp) -> u64 {
+    #[must_use]
+    pub fn revision(&self, at: Timestamp) -> u64 {
         let before = self.revisions.iter().take_while(|(answered, _)| *answered <= at);
         before.map(|(_, revision)| *revision).max().unwrap_or_default()
     }
 }
 
 impl Received {
-    pub(super) fn is_taken(&self) -> bool {
+    /// Whether the API server did it.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
         (200..300).contains(&self.code)
     }
 
     /// Whether it says that a lease is held since now. What the API server did not read may do so.
-    pub(super) fn is_claim(&self) -> bool {
+    #[must_use]
+    pub fn is_claim(&self) -> bool {
         let spec = &self.body["spec"];
         self.resource == "leases" && spec["acquireTime"] == spec["renewTime"]
     }
 
     /// Which version of an object it made. What changes nothing makes none: the answer has the version that it builds on.
-    pub(super) fn written_version(&self) -> Option<u64> {
+    #[must_use]
+    pub fn written_version(&self) -> Option<u64> {
         let base = self.body["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok());
         self.version.filter(|version| base != Some(*version))
     }
 
     /// Which version of an object it deletes.
-    pub(super) fn deleted_version(&self) -> Option<u64> {
+    #[must_use]
+    pub fn deleted_version(&self) -> Option<u64> {
         let version = (self.verb == "delete").then(|| &self.body["preconditions"]["resourceVersion"])?;
         version.as_str()?.parse().ok()
     }
 
     /// Whether it is about a HyperNode or its status.
-    pub(super) fn is_of_a_hyper_node(&self) -> bool {
+    #[must_use]
+    pub fn is_of_a_hyper_node(&self) -> bool {
         matches!(&*self.resource, "hypernodes" | "hypernodes/status")
     }
 }

@@ -1,4 +1,4 @@
-//! `topoloom discover`: no cluster, only files, and every mistake in them named at once.
+//! `topoloom discover` on files: every mistake in them is named at once.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -133,7 +133,7 @@ fn objects_that_exist_keep_their_names() -> Result<()> {
 }
 
 #[test]
-fn every_mistake_of_a_document_is_told_at_once_with_its_path() -> Result<()> {
+fn every_mistake_of_a_document_is_named_at_once_with_its_path() -> Result<()> {
     let config = "
 networkTopologyDiscovery:
 - source: label
@@ -225,15 +225,15 @@ fn files_that_are_no_such_thing_are_named() -> Result<()> {
     let manifest = format!("apiVersion: v1\nkind: ConfigMap\ndata:\n  volcano-controller.conf: |\n    {inner}\n");
     let line = manifest.lines().position(|line| line.contains("enabled: 7")).context("it is there")? + 1;
     files.write("config.yaml", &manifest)?;
-    let told = said(&files.discover(&[])?);
-    assert!(told.contains(&format!("line {line}: networkTopologyDiscovery[0].enabled")), "{told}");
+    let message = said(&files.discover(&[])?);
+    assert!(message.contains(&format!("line {line}: networkTopologyDiscovery[0].enabled")), "{message}");
     // What is not read, or not there, is said.
     files.write("config.yaml", &format!("{RACKS}\n---\nsecond: document\n"))?;
     let output = files.discover(&[])?;
     assert!(output.status.success() && said(&output).contains("a second document"), "{}", said(&output));
     let output = files.discover(&["--source", "nope"])?;
-    let told = said(&output);
-    assert!(!output.status.success() && told.contains("\"nope\"") && told.contains("enabled: label"), "{told}");
+    let message = said(&output);
+    assert!(!output.status.success() && message.contains("\"nope\"") && message.contains("enabled: label"), "{message}");
     std::fs::remove_file(files.path("config.yaml"))?;
     let output = files.discover(&[])?;
     assert!(!output.status.success() && said(&output).contains("config.yaml"), "{}", said(&output));
@@ -254,8 +254,8 @@ fn a_plugin_file_runs_with_the_grants_of_the_entry() -> Result<()> {
     assert!(tree.contains("2 of 3 nodes") && tree.contains("sha256:"), "{tree}");
     files.write("config.yaml", &config(""))?;
     let output = files.discover(&["--plugin", &plugin])?;
-    let told = said(&output);
-    assert!(!output.status.success() && told.contains("nodeLabels: [\"example.com/round\"]"), "{told}");
+    let message = said(&output);
+    assert!(!output.status.success() && message.contains("nodeLabels: [\"example.com/round\"]"), "{message}");
     let missing = Path::new("/does/not/exist.wasm");
     let output = files.discover(&["--plugin", &missing.to_string_lossy()])?;
     assert!(!output.status.success() && said(&output).contains("/does/not/exist.wasm"), "{}", said(&output));
@@ -267,8 +267,8 @@ fn what_is_no_hyper_node_does_not_exist_already() -> Result<()> {
     let files = Files::new(RACKS, NODES)?;
     let nodes = files.write("nodes-again", r#"{"items": [{"kind": "Node", "metadata": {"name": "m1"}}]}"#)?;
     let output = files.discover(&["--existing", &nodes.to_string_lossy()])?;
-    let told = said(&output);
-    assert!(!output.status.success() && told.contains("items[0] is a Node, not a HyperNode"), "{told}");
+    let message = said(&output);
+    assert!(!output.status.success() && message.contains("items[0] is a Node, not a HyperNode"), "{message}");
     Ok(())
 }
 
@@ -276,10 +276,10 @@ fn what_is_no_hyper_node_does_not_exist_already() -> Result<()> {
 fn a_log_filter_that_would_silence_everything_is_refused() -> Result<()> {
     for filter in ["warning", "verbose", "info,loud"] {
         let output = Command::new(topoloom_tests::host::binary()?).args(["--log", filter, "crd"]).output()?;
-        let told = said(&output);
+        let message = said(&output);
         assert!(
-            output.status.code() == Some(2) && told.contains("is no level; give one of off, error, warn"),
-            "{told}"
+            output.status.code() == Some(2) && message.contains("is no level; give one of off, error, warn"),
+            "{message}"
         );
     }
     for filter in ["warn", "INFO", "info,topoloom::topology=debug", "topoloom::plugin=trace"] {

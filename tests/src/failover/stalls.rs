@@ -1,5 +1,5 @@
-//! When the machine stood still. A virtual machine may get no processor for seconds; then nobody on it is on time, and that
-//! is no mistake of the host. What counts as that is measured on every processor, beside the story.
+//! When the machine stood still. A virtual machine may get no processor for seconds; then no process on it is on time, and
+//! that is no mistake of the host. What counts as that is measured on every processor, beside the story.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,18 +10,19 @@ use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// How long somebody rests between two looks at the clock.
+/// How long a thread rests between two looks at the clock.
 const REST: Duration = Duration::from_millis(20);
-/// Who rested longer than that by so much stood in no line of a busy machine.
+/// Waiting for a busy processor takes less than this: a thread that rested longer by so much had no processor.
 const STALL: Duration = Duration::from_millis(100);
 
 /// Looks at the clock on every processor, as long as it lives.
-pub(super) struct Watch {
+#[derive(Debug)]
+pub struct Watch {
     seen: Arc<Seen>,
     threads: Vec<JoinHandle<()>>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Seen {
     stalls: Mutex<Vec<Stall>>,
     has_ended: AtomicBool,
@@ -35,7 +36,11 @@ struct Stall {
 }
 
 impl Watch {
-    pub(super) fn begin() -> Result<Self> {
+    /// Starts to look.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn begin() -> Result<Self> {
         let allowed = sched_getaffinity(None)?;
         let seen = Arc::new(Seen::default());
         let mut threads = Vec::new();
@@ -53,7 +58,8 @@ impl Watch {
     }
 
     /// What there was so far.
-    pub(super) fn stalls(&self) -> Stalls {
+    #[must_use]
+    pub fn stalls(&self) -> Stalls {
         let mut stalls = self.seen.stalls.lock().unwrap_or_else(PoisonError::into_inner).clone();
         stalls.sort_unstable();
         Stalls(stalls)
@@ -96,17 +102,18 @@ impl Seen {
 
 /// In the order of their beginnings.
 #[derive(Debug, Default)]
-pub(super) struct Stalls(Vec<Stall>);
+pub struct Stalls(Vec<Stall>);
 
 impl Stalls {
-    /// For tests of those who judge by them.
+    /// For tests of what judges by them.
     #[cfg(test)]
     pub(super) fn of(stalls: impl IntoIterator<Item = (Timestamp, Timestamp)>) -> Self {
         Self(stalls.into_iter().map(|(from, to)| Stall { from, to }).collect())
     }
 
     /// For how long any of the processors stood still between these times.
-    pub(super) fn between(&self, from: Timestamp, to: Timestamp) -> SignedDuration {
+    #[must_use]
+    pub fn between(&self, from: Timestamp, to: Timestamp) -> SignedDuration {
         let mut all = SignedDuration::ZERO;
         let mut counted = from;
         for stall in &self.0 {

@@ -4,10 +4,13 @@ use serde_json::{Value, json};
 
 /// One set of values and the flags that the container has because of it. A word with `!` in front is a flag that it has
 /// not.
-pub(super) struct Case {
-    pub(super) name: &'static str,
-    pub(super) values: Value,
-    pub(super) flags: &'static [&'static str],
+pub struct Case {
+    /// What is turned.
+    pub name: &'static str,
+    /// The values that turn it.
+    pub values: Value,
+    /// The flags, and those that must not be there.
+    pub flags: &'static [&'static str],
 }
 
 fn case(name: &'static str, values: Value, flags: &'static [&'static str]) -> Case {
@@ -15,7 +18,8 @@ fn case(name: &'static str, values: Value, flags: &'static [&'static str]) -> Ca
 }
 
 /// Every switch, alone.
-pub(super) fn each() -> Vec<Case> {
+#[must_use]
+pub fn each() -> Vec<Case> {
     vec![
         case(
             "nothing",
@@ -233,7 +237,8 @@ pub(super) fn each() -> Vec<Case> {
 }
 
 /// Everything that can be on together, as far as the API server knows the kinds.
-pub(super) fn all() -> Value {
+#[must_use]
+pub fn all() -> Value {
     json!({
         "controllers": ["hyperNode-controller", "-bottomup-syncer", "*", "-job-controller"],
         "replicas": 3,
