@@ -36,11 +36,11 @@ image: controlplane ## Build and start the OCI image in target/image; VERIFY=1 t
 
 demo: setup ## Show everything on a real API server on this machine
 	@echo "topoloom: building the host, the plugins and the demo (a few minutes the first time)"
-	@$(MAKE) --no-print-directory bins
+	@cargo build --workspace --bin topoloom --bin demo
 	@$(TARGET_DIR)/debug/demo
 
-test: controlplane ## Run everything that must pass
-	cargo test --workspace
+test: controlplane ## Run everything that must pass; the twenty slowest tests at the end
+	@$(TARGET_DIR)/debug/xtask test
 
 lint: bins $(DENY) ## Formatting, lints, licences and sources of dependencies, generated files
 	cargo fmt --all --check

@@ -233,7 +233,10 @@ fn files_that_are_no_such_thing_are_named() -> Result<()> {
     assert!(output.status.success() && said(&output).contains("a second document"), "{}", said(&output));
     let output = files.discover(&["--source", "nope"])?;
     let message = said(&output);
-    assert!(!output.status.success() && message.contains("\"nope\"") && message.contains("enabled: label"), "{message}");
+    assert!(
+        !output.status.success() && message.contains("\"nope\"") && message.contains("enabled: label"),
+        "{message}"
+    );
     std::fs::remove_file(files.path("config.yaml"))?;
     let output = files.discover(&[])?;
     assert!(!output.status.success() && said(&output).contains("config.yaml"), "{}", said(&output));

@@ -127,11 +127,18 @@ async fn resources_rights_and_kubectl() -> Result<()> {
 }
 
 #[tokio::test]
-async fn dropping_it_leaves_nothing() -> Result<()> {
-    let plane = ControlPlane::start().await?;
-    let (ids, folder) = left_behind(&plane);
-    drop(plane);
-    nothing_left(&ids, &folder).await;
+async fn a_test_has_three_at_once_and_dropping_them_leaves_nothing() -> Result<()> {
+    let planes = ControlPlane::several([(); 3].map(|()| ControlPlane::builder())).await?;
+    planes[0].create_nodes([("node-0", [("rack", "r1")])]).await?;
+    for (plane, wanted) in planes.iter().zip([1, 0, 0]) {
+        let nodes: Api<Node> = Api::all(plane.client());
+        assert_eq!(nodes.list(&ListParams::default()).await?.items.len(), wanted);
+    }
+    let left: Vec<_> = planes.iter().map(left_behind).collect();
+    drop(planes);
+    for (ids, folder) in left {
+        nothing_left(&ids, &folder).await;
+    }
     Ok(())
 }
 

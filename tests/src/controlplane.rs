@@ -11,7 +11,8 @@
 //!
 //! It lives in a temporary folder and on free ports of 127.0.0.1, and it ends with the test, also with one that panics or
 //! is killed. [`ControlPlane::shared`] is one that other tests of the process had before: it ends with the process.
-//! `TOPOLOOM_KEEP=1` keeps the folder with all logs, and nothing is shared. At most two are in use in a process at a time.
+//! `TOPOLOOM_KEEP=1` keeps the folder with all logs, and nothing is shared. How many are in use in a
+//! process at a time follows from the machine ([`at_once`]).
 
 mod access;
 mod binary;
@@ -19,6 +20,7 @@ mod etcd;
 mod eventually;
 mod launch;
 mod objects;
+mod planes;
 mod process;
 mod requests;
 mod scheduler;
@@ -32,18 +34,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::sync::SemaphorePermit;
 
 pub use access::client_from;
 pub use binary::{Programs, find_or_build};
 pub use etcd::{Write, WriteKind};
 pub use eventually::eventually;
 pub use launch::Builder;
+pub use planes::at_once;
 pub use requests::{Request, Requests};
 pub use scheduler::Scheduler;
 
 use etcd::Gateway;
 use launch::Launch;
+use planes::Turn;
 use process::Server;
 use shared::Baseline;
 
@@ -60,7 +63,7 @@ pub struct ControlPlane {
     gateway: Gateway,
     /// The first write that belongs to this test.
     first_revision: u64,
-    _permit: SemaphorePermit<'static>,
+    _turn: Turn,
 }
 
 /// What outlives the test, and its runtime, when it is shared.
@@ -100,6 +103,19 @@ impl ControlPlane {
     /// Says what did not start, with the end of its log.
     pub async fn start() -> Result<Self> {
         Builder::default().start().await
+    }
+
+    /// Starts several, for a test that needs them at the same time: it must not ask for one after the other, since two tests
+    /// that do so wait for each other.
+    ///
+    /// # Errors
+    ///
+    /// Says what did not start, with the end of its log.
+    pub async fn several<const N: usize>(builders: [Builder; N]) -> Result<[Self; N]> {
+        let turn = planes::take(N).await?;
+        let planes = builders.into_iter().map(|builder| builder.start_with(turn.clone()));
+        let planes = futures::future::try_join_all(planes).await?;
+        planes.try_into().map_err(|_| anyhow::anyhow!("there are as many as builders"))
     }
 
     fn servers(&self) -> &Servers {

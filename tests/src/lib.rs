@@ -27,6 +27,8 @@ pub mod once;
 pub mod pages;
 pub mod scene;
 pub mod schema;
+pub mod slowest;
 pub mod soak;
+pub mod timed;
 pub mod volcano_chart;
 pub mod words;

@@ -57,6 +57,7 @@ pub struct Scene {
 #[derive(Default)]
 struct Rights {
     access: rights::Access,
+    rules: rights::Rules,
     /// Once there is a ServiceAccount.
     kubeconfig: Option<std::path::PathBuf>,
 }
@@ -86,9 +87,20 @@ impl Scene {
     /// # Errors
     /// When a server does not start.
     pub async fn with(builder: Builder) -> Result<Self> {
-        let plane = builder.start().await?;
-        Self::prepare(&plane).await?;
-        Ok(Self { plane, rights: tokio::sync::Mutex::default() })
+        let [scene] = Self::several([builder]).await?;
+        Ok(scene)
+    }
+
+    /// Several at the same time, each on a control plane of its own.
+    ///
+    /// # Errors
+    /// When a server does not start.
+    pub async fn several<const N: usize>(builders: [Builder; N]) -> Result<[Self; N]> {
+        let planes = ControlPlane::several(builders).await?;
+        for plane in &planes {
+            Self::prepare(plane).await?;
+        }
+        Ok(planes.map(|plane| Self { plane, rights: tokio::sync::Mutex::default() }))
     }
 
     async fn prepare(plane: &ControlPlane) -> Result<()> {

@@ -67,7 +67,7 @@ async fn the_api_server_takes_everything_and_the_pod_is_restricted() -> Result<(
 #[tokio::test(flavor = "multi_thread")]
 async fn the_plain_manifest_is_applied_as_it_is_and_taken_away_by_its_label() -> Result<()> {
     let scene = Scene::new().await?;
-    let file = chart::folder().join("../../topoloom.yaml");
+    let file = plain::file();
     let words = ["apply", "--server-side", "--force-conflicts", "-f", &file.to_string_lossy()];
     scene.plane.kubectl(&words).await?;
     let labels =

@@ -89,7 +89,8 @@ fn step(text: &str) {
 
 async fn show() -> Result<()> {
     step("starting etcd and kube-apiserver (built once, some minutes the first time)");
-    let scene = Scene::alone().await?;
+    // Helm would be built for minutes.
+    let scene = Scene::alone().await?.by_the_plain_manifest();
     println!("   the API server is {} and the CRDs are installed", scene.plane.server_url());
 
     step(&format!("creating {} nodes and the configuration", SPINES * LEAVES * NODES + SPARE));

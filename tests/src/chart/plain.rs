@@ -1,12 +1,31 @@
 //! The manifest for `kubectl apply`, made from the chart: one file for those who do not use Helm.
 
-use anyhow::Result;
-use serde_json::json;
+use std::path::PathBuf;
 
-use super::{IMAGE, Rendering};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::{IMAGE, Rendering, folder, parse};
 
 /// Its namespace.
 pub const NAMESPACE: &str = "topoloom-system";
+/// The configuration that it reads.
+pub const CONFIG_MAP: &str = "topoloom-controller-configmap";
+
+/// Where it is.
+#[must_use]
+pub fn file() -> PathBuf {
+    folder().join("../../topoloom.yaml")
+}
+
+/// Its objects, for another namespace and another ConfigMap, as an operator changes them with `sed`.
+///
+/// # Errors
+/// When the file cannot be read, or is no YAML.
+pub fn objects_for(namespace: &str, config_map: &str) -> Result<Vec<Value>> {
+    let text = std::fs::read_to_string(file()).with_context(|| file().display().to_string())?;
+    parse(&text.replace(CONFIG_MAP, config_map).replace(NAMESPACE, namespace))
+}
 
 const HEAD: &str = "\
 # topoloom for `kubectl apply --server-side -f`, made from the chart beside it by `xtask manifest`: do not edit it here.
@@ -31,7 +50,7 @@ metadata:
 pub async fn manifest() -> Result<String> {
     let values = json!({
         "image": {"repository": IMAGE},
-        "config": {"existing": {"namespace": NAMESPACE, "name": "topoloom-controller-configmap"}},
+        "config": {"existing": {"namespace": NAMESPACE, "name": CONFIG_MAP}},
         "crds": {"discoverySource": "always", "hyperNode": "never"},
     });
     let rendering = Rendering { namespace: NAMESPACE.to_owned(), ..Rendering::new(values) };

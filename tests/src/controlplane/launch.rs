@@ -8,19 +8,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 
 use super::access::{client_from, random_bytes, write_admin_token, write_kubeconfig};
 use super::binary::{Programs, find_or_build};
 use super::etcd::Gateway;
+use super::planes::{self, Turn};
 use super::process::Server;
 use super::{ControlPlane, Servers};
 
-pub(super) type Permit = SemaphorePermit<'static>;
-
-/// Two cores and the memory of one machine hold no more.
-static RUNNING: Semaphore = Semaphore::const_new(2);
 const STARTS: usize = 4;
 const POLL: Duration = Duration::from_millis(50);
 const ETCD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -54,18 +50,18 @@ impl Builder {
         self
     }
 
-    /// Starts it and waits until it is ready. Waits before that while two others are in use in this process.
+    /// Starts it and waits until it is ready. Waits before that while as many are in use in this process as the machine holds.
     ///
     /// # Errors
     ///
     /// Says what did not start, with the end of its log.
     pub async fn start(self) -> Result<ControlPlane> {
-        let permit = permit().await?;
-        self.start_with(permit).await
+        let turn = planes::take(1).await?;
+        self.start_with(turn).await
     }
 
-    /// The same with a permit to have one.
-    pub(super) async fn start_with(self, permit: Permit) -> Result<ControlPlane> {
+    /// The same with the right to have one.
+    pub(super) async fn start_with(self, turn: Turn) -> Result<ControlPlane> {
         let programs = tokio::task::spawn_blocking(find_or_build).await.context("the build panicked")??;
         let keep = keep();
         let mut failures = 0;
@@ -80,7 +76,7 @@ impl Builder {
                     let (apiserver, baseline, spoiled) = (Some(apiserver), None, AtomicBool::new(false));
                     let servers =
                         Some(Servers { controllers: None, apiserver, etcd, launch, folder, baseline, spoiled });
-                    return Ok(ControlPlane { servers, client, gateway, first_revision: 1, _permit: permit });
+                    return Ok(ControlPlane { servers, client, gateway, first_revision: 1, _turn: turn });
                 }
                 // Between the choice of a port and its use somebody else may take it.
                 Err(error) if failures < STARTS && format!("{error:#}").contains(PORT_TAKEN) => failures += 1,
@@ -88,11 +84,6 @@ impl Builder {
             }
         }
     }
-}
-
-/// The right to have a control plane. Waits while as many are in use as this machine holds.
-pub(super) async fn permit() -> Result<Permit> {
-    RUNNING.acquire().await.context("it is never closed")
 }
 
 /// Whether the folders with all logs are wanted.

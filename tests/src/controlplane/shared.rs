@@ -15,7 +15,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::access::client_from;
 use super::etcd::Gateway;
-use super::launch::{keep, permit};
+use super::launch::keep;
+use super::planes;
 use super::process::sweep;
 use super::{Builder, ControlPlane, Servers};
 
@@ -65,19 +66,19 @@ impl ControlPlane {
     ///
     /// When a new one does not start or cannot be prepared.
     pub async fn shared(prepare: impl AsyncFnOnce(&Self) -> Result<()>, policies: &[String]) -> Result<Self> {
-        let permit = permit().await?;
+        let turn = planes::take(1).await?;
         while let Some(mut servers) = take() {
             match clean(&mut servers, policies).await {
                 Ok((client, gateway, revision)) => {
                     let (servers, first_revision) = (Some(servers), revision + 1);
-                    return Ok(Self { servers, client, gateway, first_revision, _permit: permit });
+                    return Ok(Self { servers, client, gateway, first_revision, _turn: turn });
                 }
                 Err(error) => {
                     eprintln!("controlplane: {} is not used again: {error:#}", servers.folder.path().display())
                 }
             }
         }
-        let mut plane = Builder::default().start_with(permit).await?;
+        let mut plane = Builder::default().start_with(turn).await?;
         prepare(&plane).await?;
         if !keep() {
             let baseline = Baseline::of(&plane).await?;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 use super::Met;
 use super::log::{Log, Received};
 use super::stalls::Stalls;
 use crate::controlplane::WriteKind;
 use crate::scene::Scene;
+use anyhow::{Context, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 /// What the way from the process to the API server's clock may take on a machine that is busy: the time of a request is
 /// taken by the server when it has read its head. While the machine stands still nothing is on its way.

@@ -1,19 +1,20 @@
 //! What the host may do on a scene: the ServiceAccount and the rules that the chart renders, and nothing more.
 //!
 //! An operator names the Secrets and ConfigMaps of a document in the values of the chart; here they are read from the
-//! document. Only what has to do with rights is applied; the tests of the chart apply all of it.
+//! document. Only what has to do with rights is applied; the tests of the chart apply all of it. A scene that must not wait for
+//! Helm takes the rules of the plain manifest, which are the chart's, and a Role for what a document names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::{NAMESPACE, Scene};
-use crate::chart::{self, Rendering};
+use super::{NAMESPACE, Rights, Scene};
+use crate::chart::{self, Rendering, plain};
 
 /// Kinds that have to do with rights, in an order in which they can be applied.
 const KINDS: [&str; 7] = [
@@ -28,6 +29,16 @@ const KINDS: [&str; 7] = [
 
 /// Renderings by values: Helm takes a moment, and most scenes want the same.
 static RENDERED: Mutex<BTreeMap<String, Vec<Value>>> = Mutex::const_new(BTreeMap::new());
+
+/// Where the rules come from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum Rules {
+    /// Helm renders them.
+    #[default]
+    Chart,
+    /// `deploy/topoloom.yaml` has them.
+    Manifest,
+}
 
 /// What a document needs beside the rules that every host has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,6 +79,35 @@ impl Access {
         }
     }
 
+    /// The objects of the plain manifest in the namespace of scenes, and a Role and its binding in each namespace that a
+    /// document names.
+    fn with_the_manifest(&self) -> Result<Vec<Value>> {
+        ensure!(!self.locks, "the plain manifest has no rules for the node lock");
+        let mut objects = plain::objects_for(NAMESPACE, super::CONFIG_MAP)?;
+        let mut rules: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for (resource, named) in
+            [("secrets", &self.secrets), ("configmaps", &self.config_maps), ("configmaps", &self.plugins)]
+        {
+            for (namespace, name) in named {
+                let rule = json!({
+                    "apiGroups": [""], "resources": [resource], "resourceNames": [name], "verbs": ["get", "list", "watch"],
+                });
+                rules.entry(namespace).or_default().push(rule);
+            }
+        }
+        for (namespace, rules) in rules {
+            let metadata = json!({"name": "topoloom.named", "namespace": namespace});
+            let version = "rbac.authorization.k8s.io/v1";
+            objects.push(json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": rules}));
+            objects.push(json!({
+                "apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "topoloom.named"},
+                "subjects": [{"kind": "ServiceAccount", "name": chart::NAME, "namespace": NAMESPACE}],
+            }));
+        }
+        Ok(objects)
+    }
+
     fn values(&self) -> Value {
         let list = |names: &BTreeSet<(String, String)>| -> Vec<Value> {
             names.iter().map(|(namespace, name)| json!({"namespace": namespace, "name": name})).collect()
@@ -94,6 +134,13 @@ fn reference(value: &Value) -> Option<(String, String)> {
 }
 
 impl Scene {
+    /// The host gets the rules of the plain manifest, for which Helm is not needed.
+    #[must_use]
+    pub fn by_the_plain_manifest(mut self) -> Self {
+        self.rights.get_mut().rules = Rules::Manifest;
+        self
+    }
+
     /// The kubeconfig file of the host, with the rights that the chart gives it for the documents so far.
     ///
     /// # Errors
@@ -103,7 +150,7 @@ impl Scene {
         if let Some(kubeconfig) = &rights.kubeconfig {
             return Ok(kubeconfig.clone());
         }
-        self.grant(&rights.access).await?;
+        self.grant(&rights).await?;
         let kubeconfig = self.plane.kubeconfig_for(NAMESPACE, chart::NAME).await?;
         rights.kubeconfig = Some(kubeconfig.clone());
         Ok(kubeconfig)
@@ -116,7 +163,7 @@ impl Scene {
     pub async fn binds(&self) -> Result<()> {
         let mut rights = self.rights.lock().await;
         rights.access.locks = true;
-        if rights.kubeconfig.is_some() { self.grant(&rights.access).await } else { Ok(()) }
+        if rights.kubeconfig.is_some() { self.grant(&rights).await } else { Ok(()) }
     }
 
     /// A document is about to be written: what it names may be read from then on.
@@ -125,17 +172,21 @@ impl Scene {
         let before = rights.access.clone();
         rights.access.add(document);
         if rights.kubeconfig.is_some() && rights.access != before {
-            self.grant(&rights.access).await?;
+            self.grant(&rights).await?;
         }
         Ok(())
     }
 
-    async fn grant(&self, access: &Access) -> Result<()> {
+    async fn grant(&self, rights: &Rights) -> Result<()> {
+        let access = &rights.access;
         for (namespace, _) in access.secrets.iter().chain(&access.config_maps).chain(&access.plugins) {
             let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
             self.apply_object(&body).await?;
         }
-        let objects = rendered(access.values()).await?;
+        let objects = match rights.rules {
+            Rules::Chart => rendered(access.values()).await?,
+            Rules::Manifest => access.with_the_manifest()?,
+        };
         for kind in KINDS {
             for object in objects.iter().filter(|object| object["kind"] == kind) {
                 self.apply_object(object).await?;
@@ -170,4 +221,27 @@ async fn rendered(values: Value) -> Result<Vec<Value>> {
     let objects = Rendering::new(values).objects().await?;
     rendered.insert(key, objects.clone());
     Ok(objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_helm_the_rules_are_those_of_the_manifest_and_of_what_a_document_names() {
+        let mut access = Access::default();
+        access.add("[{credentials: {secretRef: {name: s}}, plugin: {configMap: {namespace: other, name: p}}}]");
+        let objects = access.with_the_manifest().unwrap();
+        chart::object(&objects, "ClusterRole", chart::CLUSTER_NAME).unwrap();
+        let named: Vec<String> = objects
+            .iter()
+            .filter(|it| it["kind"] == "Role" && it["metadata"]["name"] == "topoloom.named")
+            .map(|it| format!("{} {}", it["metadata"]["namespace"], it["rules"][0]["resourceNames"]))
+            .collect();
+        assert_eq!(named, [r#""other" ["p"]"#, r#""volcano-system" ["s"]"#]);
+        let text = serde_json::to_string(&objects).unwrap();
+        assert!(!text.contains(plain::NAMESPACE) && text.contains(super::super::CONFIG_MAP));
+        access.locks = true;
+        assert!(access.with_the_manifest().is_err());
+    }
 }
