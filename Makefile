@@ -28,7 +28,7 @@ bins: setup
 controlplane: bins
 	@$(TARGET_DIR)/debug/controlplane build
 
-build: setup ## Build the host with its plugins (release)
+build: setup ## Build the host with its plugins, optimised where it computes
 	cargo build --release -p topoloom
 
 image: controlplane ## Build and start the OCI image in target/image; VERIFY=1 twice, PLATFORM=amd64 or arm64 only
@@ -57,7 +57,7 @@ $(DENY):
 	cargo install --quiet --locked --debug --root $(TARGET_DIR)/tools cargo-deny@$(DENY_VERSION)
 
 bench: controlplane ## Print the measured table, side by side with what it is compared to
-	cargo build --release --workspace --bin topoloom
+	cargo build --profile bench --workspace --bin topoloom
 	cargo bench --workspace --bench bench --bench placing
 
 soak: controlplane ## Live through MINUTES=20 of trouble, then play each failover FAULTS=50 times

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_code_is_that_of_the_binary() {
         let sh = |script: &str| one(&["sh".into(), "-c".into(), script.into()]).unwrap();
-        assert_eq!(sh("echo 'test a ... FAILED'; exit 101"), 101);
+        assert_eq!(sh("exit 101"), 101);
         assert_eq!(sh("exit 0"), 0);
         assert_eq!(sh("kill -KILL $$"), 101);
     }
