@@ -42,7 +42,7 @@ async fn a_host_that_is_killed_in_the_middle_of_its_writes_finishes_them_after_a
         },
     )
     .await;
-    host.kill().await?;
+    scene.kill(host).await?;
     let half = scene.stored().await?.len();
     assert!(half < 55, "the kill came too late to prove anything: {half}");
     let host = scene.host().await?;

@@ -202,7 +202,7 @@ async fn labels_wiped_while_the_host_runs_are_held_at_any_speed_and_names_surviv
         if lost == 18 { Ok(()) } else { Err(format!("{:?}", status.lost_nodes)) }
     })
     .await;
-    host.kill().await?;
+    scene.kill(host).await?;
     let host = scene.host().await?;
     for rack in 9..18 {
         labelled(&scene, 2 * rack..2 * rack + 2, false).await?;

@@ -167,6 +167,7 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
             if last["message"] == wanted { Ok(()) } else { Err(last.to_string()) }
         })
         .await;
+        scene.free_lease().await?;
     }
 
     let mut host = Host::launch_as("second", &kubeconfig, &["--drain-timeout=1s"]).await?;

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -29,6 +30,8 @@ pub const NAMESPACE: &str = "volcano-system";
 /// Its name.
 pub const CONFIG_MAP: &str = "volcano-controller-configmap";
 const KEY: &str = "volcano-controller.conf";
+/// Of the host that leads.
+const LEASE: &str = "topoloom-hypernode";
 
 /// How long a change may take to show; a test that needs it all has failed.
 pub const PATIENCE: Duration = Duration::from_secs(45);
@@ -130,6 +133,25 @@ impl Scene {
     /// When it does not become ready.
     pub async fn host_with(&self, arguments: &[&str]) -> Result<Host> {
         Host::start(&self.host_kubeconfig().await?, arguments).await
+    }
+
+    /// Kills a host and frees its lease: only the tests of failover wait until the lease of a dead host has expired.
+    ///
+    /// # Errors
+    /// When it cannot be killed, or its lease cannot be deleted.
+    pub async fn kill(&self, host: Host) -> Result<()> {
+        host.kill().await?;
+        self.free_lease().await
+    }
+
+    /// Frees the lease of a host that has ended without giving it back.
+    ///
+    /// # Errors
+    /// When it cannot be deleted.
+    pub async fn free_lease(&self) -> Result<()> {
+        let leases: Api<Lease> = Api::namespaced(self.plane.client(), NAMESPACE);
+        leases.delete(LEASE, &DeleteParams::default()).await?;
+        Ok(())
     }
 
     /// Runs the host until the topology is this one.

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use topoloom_tests::chart::{self, Rendering, manifest, plain, values};
 use topoloom_tests::controlplane::eventually;
 use topoloom_tests::scene::{NAMESPACE, Scene};
+
+/// How many cases are tried at a time: kubectl mostly waits for the API server.
+const AT_ONCE: usize = 4;
 
 /// The pod of the Deployment.
 fn pod(objects: &[Value]) -> Value {
@@ -37,15 +41,16 @@ async fn the_api_server_takes_everything_and_the_pod_is_restricted() -> Result<(
     })
     .await;
     let cases = values::each().into_iter().map(|case| (case.name, case.values));
-    for (name, values) in cases.chain([("everything", values::all())]) {
+    let is_taken = async |(name, values): (&str, Value)| -> Result<()> {
         let objects = Rendering::new(values).objects().await?;
         let file = manifest(&scene, &objects)?;
         let words = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", &file];
-        let said = scene.plane.kubectl(&words).await;
-        assert!(said.is_ok(), "{name}: {said:?}");
-        let said = create(&scene, &pod(&objects), NAMESPACE).await;
-        assert!(said.is_ok(), "{name}: {said:?}");
-    }
+        scene.plane.kubectl(&words).await.context(name.to_owned())?;
+        create(&scene, &pod(&objects), NAMESPACE).await.map(drop).context(name.to_owned())
+    };
+    // Nothing is stored, so that the cases do not meet each other.
+    let cases = stream::iter(cases.chain([("everything", values::all())]));
+    cases.map(is_taken).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
     // The namespace does refuse.
     let objects = Rendering::new(json!({})).objects().await?;
     for (pointer, value) in [

@@ -16,7 +16,7 @@ async fn killed_at(line: &str, act: &str, serves: &str) -> Result<(Scene, Host)>
         if host.log().iter().any(|entry| speaks(entry)) { Ok(()) } else { Err(String::new()) }
     })
     .await;
-    host.kill().await?;
+    scene.kill(host).await?;
     let host = scene.host().await?;
     until_serving(&scene, serves).await;
     // It really serves.
@@ -78,7 +78,7 @@ async fn after_it_was_taken_back() -> Result<()> {
     }
     scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
     until_status(&scene, "it is remembered", |status| status.taken_back == [bad.to_string()]).await;
-    host.kill().await?;
+    scene.kill(host).await?;
     let host = scene.host().await?;
     until_serving(&scene, "1.0.0").await;
     scene.until_condition("fabric", "Loaded", "False", "RolledBack").await;
@@ -95,7 +95,7 @@ async fn while_it_is_watched() -> Result<()> {
         status.plugin.as_ref().is_some_and(|plugin| plugin.version == "2.0.0" && plugin.watched)
     })
     .await;
-    host.kill().await?;
+    scene.kill(host).await?;
     let host = scene.host().await?;
     // The plugin crashes in its third round, and the first may come before or after the first of these.
     for node in ["n07", "n08", "n09"] {
