@@ -10,7 +10,7 @@ DENY := $(TARGET_DIR)/tools/bin/cargo-deny
 MINUTES ?= 20
 FAULTS ?= 50
 
-.PHONY: help setup bins controlplane build image demo test lint bench soak
+.PHONY: help setup bins controlplane build image demo test one lint bench soak
 
 help: ## Show the verbs
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -41,6 +41,12 @@ demo: setup ## Show everything on a real API server on this machine
 
 test: controlplane ## Run everything that must pass; the twenty slowest tests at the end
 	@$(TARGET_DIR)/debug/xtask test
+
+# An end-to-end test runs the binary, which cargo does not build for it.
+one: setup ## Run the end-to-end tests whose names contain T, as T=drift::
+	@test -n "$(T)" || { echo "topoloom: which tests? make one T=NAME" >&2; exit 1; }
+	@cargo build --workspace --bin topoloom
+	cargo test --workspace --test e2e -- $(T)
 
 lint: bins $(DENY) ## Formatting, lints, licences and sources of dependencies, generated files
 	cargo fmt --all --check
