@@ -123,7 +123,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(30);
 
-    /// A test that asks on a thread of its own, and says when it got its turn. It ends when told to.
+    /// A test that asks on a thread of its own, and says when it got its turn. It ends when asked to.
     struct Asking {
         got: mpsc::UnboundedReceiver<()>,
         end: Option<mpsc::UnboundedSender<()>>,
