@@ -151,7 +151,7 @@ async fn a_second_signal_ends_the_process_at_once_and_a_drain_has_an_end() -> Re
         kill_process(apiserver, Signal::STOP)?;
         host.signal(Signal::TERM)?;
         eventually("it has heard the first signal", PATIENCE, async || {
-            if says(&host, "asked to stop") { Ok(()) } else { Err(host.log().join("\n")) }
+            if says(&host, "stopping; a second signal stops at once") { Ok(()) } else { Err(host.log().join("\n")) }
         })
         .await;
         let began = Instant::now();

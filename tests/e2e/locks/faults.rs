@@ -302,7 +302,7 @@ async fn a_slow_api_server_binds_in_its_own_time() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_binding_that_is_applied_after_its_pod_was_marked_is_refused() -> Result<()> {
-    let it = Faulty::with(&["--extender-http-timeout=5s"]).await?;
+    let it = Faulty::new().await?;
     // The Binding is under way for longer than the extender waits for it.
     it.faults.on(Method::POST, BINDING, 5, Fault::Held);
     let said = it.bind().await?;
