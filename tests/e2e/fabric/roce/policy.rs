@@ -94,7 +94,8 @@ fn patches() -> Vec<(&'static str, Value, Option<&'static str>)> {
     beside["metadata"]["labels"] = json!({"ex.io/rack": "elsewhere"});
     let owner =
         json!([{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "00000000-0000-0000-0000-000000000001"}]);
-    let (annotations, fields) = ("may change only the annotation topoloom.dev/fabric-links", "labels, finalizers or owners");
+    let (annotations, fields) =
+        ("may change only the annotation topoloom.dev/fabric-links", "labels, finalizers or owners");
     let spec = "spec or status";
     vec![
         ("n1", annotation(ANNOTATION, json!(entry)), None),
