@@ -1,23 +1,23 @@
 //! Which controllers run: the grammar of `--controllers` (`node-lock-and-bind.md` B6, with R1 and decision M1).
 //!
-//! A list of tokens, separated by commas. `NAME` and `+NAME` switch a controller on, `-NAME` switches it off, `*` stands
-//! for all that no token names. Lists of Volcano's controller manager are understood: what they switch off and is not
-//! here is only worth saying, what they switch on and is not here is a mistake.
+//! A list of tokens, separated by commas. `NAME` and `+NAME` switch a controller on, `-NAME` switches it off, `*` means
+//! all controllers that no token names. Lists for Volcano's controller manager are accepted. A controller that only
+//! Volcano has may be switched off, with a log line; switching it on is a mistake.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Keeps HyperNodes.
+/// Writes HyperNodes.
 pub const HYPER_NODE: &str = "hyperNode-controller";
-/// Takes away node locks whose holder is dead.
+/// Removes orphaned node locks.
 pub const NODELOCK_SWEEPER: &str = "nodelock-sweeper";
-/// Answers the scheduler.
+/// Serves kube-scheduler.
 pub const EXTENDER: &str = "extender";
-/// Carries objects from a virtual cluster to a physical one.
+/// Copies objects from a virtual cluster to a physical one.
 pub const BOTTOMUP_SYNCER: &str = "bottomup-syncer";
 
-/// Every controller that this host knows by name, in the order in which they are initialised. One whose part is not
-/// there, or not configured, waits.
+/// Every controller that this host knows by name, in the order in which they are initialised. One that is not built in,
+/// or not configured, waits.
 pub const OURS: [&str; 4] = [BOTTOMUP_SYNCER, EXTENDER, HYPER_NODE, NODELOCK_SWEEPER];
 
 /// The controllers of Volcano's controller manager (B1).
@@ -34,7 +34,7 @@ pub const VOLCANOS: [&str; 10] = [
     "sharding-controller",
 ];
 
-/// A list of tokens that was found sound.
+/// A valid list of tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     tokens: Vec<String>,
@@ -50,7 +50,7 @@ pub enum Mistake {
         name: String,
         /// The names there are.
         known: Vec<String>,
-        /// The one with other capitals.
+        /// A controller with this name in other capitals.
         meant: Option<String>,
     },
     /// Only Volcano's binary has it.
@@ -61,22 +61,22 @@ pub enum Mistake {
         /// The names there are.
         known: Vec<String>,
     },
-    /// It stands there more than once.
-    #[error("`{name}` stands there more than once ({}); name it once, with one prefix", tokens.join(", "))]
+    /// It is listed more than once.
+    #[error("`{name}` is listed more than once ({}); list it once, with one prefix", tokens.join(", "))]
     Repeated {
         /// The name.
         name: String,
-        /// How it stands there.
+        /// Its tokens.
         tokens: Vec<String>,
     },
     /// Nothing between two commas.
     #[error("a name is missing between commas")]
     Missing,
     /// A prefix before the star.
-    #[error("`{0}` means nothing: `*` has no prefix, and stands for all that are not named")]
+    #[error("`{0}` is not allowed: `*` has no prefix, and means all controllers that are not named")]
     Star(String),
     /// All tokens switch something off.
-    #[error("it only switches off, so that nothing would run; add `*` for all others: `*,{0}`")]
+    #[error("the list only switches controllers off, so none would run; add `*` for all others: `*,{0}`")]
     OnlyOff(String),
 }
 
@@ -89,12 +89,12 @@ impl fmt::Display for Meant<'_> {
     }
 }
 
-/// A sound list, with what is worth saying about it.
+/// A valid list, with what is worth a log line about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     /// The list.
     pub selection: Selection,
-    /// Names that it switches off and that only Volcano's binary has.
+    /// Controllers that it switches off and that only Volcano's binary has.
     pub elsewhere: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ impl Selection {
         Self { tokens: vec!["*".to_owned()] }
     }
 
-    /// Reads what was given, in one value or several, as names out of `known`. Blanks around names do not count.
+    /// Reads the list, from one value or several, with names out of `known`. Blanks around names are ignored.
     ///
     /// # Errors
     /// Everything that is wrong with it.
@@ -143,8 +143,8 @@ impl Selection {
         Ok(Reading { selection, elsewhere })
     }
 
-    /// Whether the controller of this name runs. The first token that names it decides; `*` stands for the rest; an empty
-    /// list for everything.
+    /// Whether the controller of this name runs. The first token that names it decides; `*` decides about the others.
+    /// An empty list switches every controller on.
     #[must_use]
     pub fn enables(&self, name: &str) -> bool {
         let mut star = self.tokens.is_empty();
@@ -159,10 +159,10 @@ impl Selection {
     }
 }
 
-/// Where a controller is that a token names.
+/// Which binary has the controller that a token names.
 enum Place {
     Here,
-    /// In Volcano's binary, and nobody wants it here.
+    /// In Volcano's binary; the token switches it off here.
     Elsewhere,
 }
 

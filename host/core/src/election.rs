@@ -1,23 +1,24 @@
 //! Leader election over one Lease: what a replica does next, given what it saw and when.
 //!
-//! Owns the rules of `node-lock-and-bind.md` B9 as decisions M2 and M4 tighten them. Never talks to anybody: readings and
-//! answers come in, orders come out, and time is an argument, measured by a clock that goes on while the machine sleeps
-//! and that nobody sets. What is written into the Lease as time of the day is for people; nothing here reads it.
+//! Owns the rules of `node-lock-and-bind.md` B9 as decisions M2 and M4 tighten them. Has no client and no clock:
+//! readings and answers come in, orders come out, and time is an argument. The caller measures it with a clock that
+//! continues while the machine sleeps and that cannot be set. The times of day in the Lease are for people; nothing
+//! here reads them.
 //!
 //! ```text
 //!            ┌────────── Outside ──────────┐  claim confirmed   ┌─ Leading ─┐  no renewal within the deadline,
-//!  start ──► │ unread, absent, free, held  │ ─────────────────► │  renews   │ ─── somebody else's word in the lease ──► Lost
+//!  start ──► │ unread, absent, free, held  │ ─────────────────► │  renews   │ ─── another name in the Lease ──► Lost
 //!            └─────────────────────────────┘                    └───────────┘
 //! ```
 //!
 //! # What is promised
 //!
-//! * A holder is confirmed until the moment *its request left* plus the renew deadline. Everybody else waits a whole lease
-//!   duration from the moment *they saw* its last change, which was later, and the duration is longer than the deadline.
-//!   So two replicas are never confirmed at once, whatever is delayed, lost or answered twice, as long as nobody else
-//!   writes the Lease.
-//! * If somebody else writes it: a holder stops at the first word that is not its own, and whoever saw a holder still waits
-//!   for its time to pass, unless that holder itself gave the Lease back.
+//! * A holder is confirmed until the moment *its request left* plus the renew deadline. Every other replica waits a
+//!   whole lease duration from the moment *it saw* the last change. That moment is later, and the duration is longer
+//!   than the deadline. So two replicas are never confirmed at once, whatever is delayed, lost or answered twice, as
+//!   long as no other program writes the Lease.
+//! * If another program writes it: a holder stops when it reads another name. A replica that saw a holder still waits
+//!   for that holder's time to pass, unless the holder itself released the Lease.
 //! * A replica that lost does not come back: its process ends, and with it everything that was decided under the Lease.
 
 use std::sync::Arc;
@@ -33,24 +34,24 @@ mod tests;
 /// The durations of an election. `duration > renew_deadline > 1.2 × retry_period > 0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long others wait after the last change that they saw.
+    /// How long other replicas wait after the last change that they saw.
     pub duration: Duration,
-    /// How long a holder counts as one after its last confirmed renewal was sent.
+    /// For how long a holder is confirmed after it sent its last confirmed renewal.
     pub renew_deadline: Duration,
     /// The pause between two tries.
     pub retry_period: Duration,
 }
 
-/// What a Lease says.
+/// The content of a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Its resourceVersion.
     pub version: ResourceVersion,
-    /// Who holds it; empty: nobody.
+    /// Its holder; empty: none.
     pub holder: Arc<str>,
-    /// Who gave it back, where it was given back.
+    /// The replica that released it, if one did.
     pub released_by: Option<Arc<str>>,
-    /// How long its holder asks others to wait.
+    /// How long its holder asks other replicas to wait.
     pub duration: Duration,
     /// How often it changed hands.
     pub transitions: u32,
@@ -61,14 +62,14 @@ pub struct Record {
 pub enum Observation {
     /// The Lease.
     Present(Record),
-    /// There is none; with the version of its deletion, where a watch told it.
+    /// There is none; with the version of its deletion, if a watch reported it.
     Absent(Option<ResourceVersion>),
 }
 
 /// How something was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// By a read that began after everything that was answered before: it is the present.
+    /// By a read that began after everything that was answered before: it is up to date.
     Read,
     /// By a watch, which may be behind.
     Watch,
@@ -81,7 +82,7 @@ pub enum Order {
     Wait(Duration),
     /// Read the Lease.
     Read,
-    /// Write ourselves into it: create it without a base, replace that version otherwise.
+    /// Write our name into it: create it where there is no base, replace that version otherwise.
     Claim {
         /// The version to replace.
         base: Option<ResourceVersion>,
@@ -90,16 +91,16 @@ pub enum Order {
     },
     /// Renew this version.
     Renew(ResourceVersion),
-    /// It is over.
+    /// The Lease is lost.
     Stop(Lost),
 }
 
-/// Why the Lease is not ours any more.
+/// Why the Lease is lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lost {
     /// No renewal was confirmed within the deadline.
     Expired,
-    /// Somebody else is written there; empty: nobody.
+    /// It has another holder; empty: none.
     Taken(Arc<str>),
     /// It was deleted.
     Deleted,
@@ -109,9 +110,9 @@ impl std::fmt::Display for Lost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Expired => f.write_str("no renewal was confirmed within the renew deadline"),
-            Self::Taken(by) if by.is_empty() => f.write_str("somebody cleared its holder"),
-            Self::Taken(by) => write!(f, "it says that {by} holds it"),
-            Self::Deleted => f.write_str("it was deleted"),
+            Self::Taken(by) if by.is_empty() => f.write_str("another client removed its holder"),
+            Self::Taken(by) => write!(f, "its holder is now {by}"),
+            Self::Deleted => f.write_str("another client deleted it"),
         }
     }
 }
@@ -121,20 +122,20 @@ impl std::fmt::Display for Lost {
 pub enum Answer {
     /// The API server confirmed it, with this version.
     Confirmed(ResourceVersion),
-    /// The Lease is not what it was: read it again.
+    /// The Lease is not the version that was read: read it again.
     Conflict,
-    /// No answer, or a refusal that says nothing about the Lease. It may have been written.
+    /// No answer, or a refusal for another reason. The request may have been applied.
     Unknown,
 }
 
-/// How a replica stands.
+/// The position of a replica in the election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// The Lease was not read yet.
     Unread,
-    /// Another holds it, or held it until a moment ago.
+    /// Another replica holds it, or held it until a moment ago.
     Following(Arc<str>),
-    /// Nobody holds it that we know of.
+    /// As far as we know it has no holder.
     Free,
     /// We hold it until that time, unless it is renewed.
     Leading(Duration),
@@ -154,9 +155,9 @@ pub struct Candidate {
 enum State {
     Outside {
         known: Known,
-        /// After a failure: nothing is tried before.
+        /// After a failure: nothing is tried before this time.
         not_before: Duration,
-        /// The watch is broken: a read is due then.
+        /// The watch does not work: a read is due at this time.
         read_at: Option<Duration>,
     },
     Leading {
@@ -165,7 +166,7 @@ enum State {
         confirmed: Duration,
         /// When the next one is due.
         due: Duration,
-        /// What the watch says is doubtful.
+        /// The watch reported something that only a read can confirm.
         doubts: bool,
     },
     Lost(Lost),
@@ -188,7 +189,7 @@ enum Known {
     Mine(Record),
 }
 
-/// Whose time has to pass.
+/// The holder whose time has to pass first.
 #[derive(Debug, Clone)]
 struct Held {
     holder: Arc<str>,
@@ -197,7 +198,8 @@ struct Held {
 }
 
 impl Candidate {
-    /// A replica that has not seen the Lease. `me` must be unlike any other replica's name, also of earlier processes.
+    /// A replica that has not seen the Lease. `me` must differ from the name of every other replica and earlier
+    /// process.
     #[must_use]
     pub fn new(me: Arc<str>, timing: Timing) -> Self {
         Self { me, timing, state: State::Outside { known: Known::Unread, not_before: Duration::ZERO, read_at: None } }
@@ -241,7 +243,7 @@ impl Candidate {
         }
     }
 
-    /// Until when an attempt that begins now may take.
+    /// How long an attempt that begins now may take.
     #[must_use]
     pub fn patience(&self, now: Duration) -> Duration {
         // Long enough for a slow answer, short enough that a connection that died costs one attempt and not the Lease.
@@ -252,7 +254,7 @@ impl Candidate {
         }
     }
 
-    /// Something was seen.
+    /// A read or the watch returned something.
     pub fn observed(&mut self, now: Duration, seen: Seen, observation: Observation) {
         match &mut self.state {
             State::Lost(_) => {}
@@ -274,7 +276,7 @@ impl Candidate {
                     (Seen::Read, _) | (Seen::Watch, Some(std::cmp::Ordering::Greater)) => {
                         self.lose(other);
                     }
-                    // From before our claim.
+                    // It is older than our claim.
                     (Seen::Watch, Some(_)) => {}
                     (Seen::Watch, None) => {
                         *doubts = true;
@@ -293,7 +295,7 @@ impl Candidate {
         }
     }
 
-    /// The watch does not work: whoever does not lead reads after the usual pause.
+    /// The watch does not work: a replica that does not lead reads the Lease after the usual pause.
     pub fn unwatched(&mut self, now: Duration) {
         let again = now + self.timing.retry_period;
         if let State::Outside { read_at, .. } = &mut self.state {
@@ -334,24 +336,25 @@ impl Candidate {
                 if now < sent + self.timing.renew_deadline {
                     self.state = State::Leading { version, confirmed: sent, due: sent + retry, doubts: false };
                 } else {
-                    // It is ours, and nobody can say since when others count: one renewal makes it good.
+                    // We hold it, but it is unknown since when other replicas count their wait: one renewal settles
+                    // that.
                     let holder = Arc::clone(&self.me);
                     let duration = self.timing.duration;
                     *known = Known::Mine(Record { version, holder, released_by: None, duration, transitions: 0 });
                 }
             }
             (State::Outside { known, not_before, .. }, Answer::Conflict) => {
-                // Unless the watch has told meanwhile what is there now.
+                // Unless the watch has reported the present state meanwhile.
                 if known.version() == base {
                     let old = std::mem::replace(known, Known::Unread);
                     *known = old.forgotten();
                 }
-                // A lease that was not there and cannot be made may well be absent at the next look, too: without a pause
-                // that would go round as fast as the API server answers.
+                // A lease that was absent and cannot be created may be absent at the next look too. Without a pause
+                // that would repeat as fast as the API server answers.
                 *not_before = if base.is_some() { now } else { now + retry };
             }
             (State::Outside { known, not_before, .. }, Answer::Unknown) => {
-                // It may be ours without our knowing it: what is there now decides.
+                // We may hold it without knowing: the next read decides.
                 let old = std::mem::replace(known, Known::Unread);
                 *known = old.forgotten();
                 *not_before = now + retry;
@@ -359,7 +362,7 @@ impl Candidate {
         }
     }
 
-    /// How we stand. A holder whose time has passed counts as one that lost.
+    /// Our position. A holder whose time has passed counts as one that lost.
     #[must_use]
     pub fn standing(&self) -> Standing {
         match &self.state {
@@ -375,7 +378,7 @@ impl Candidate {
         }
     }
 
-    /// The version that a holder gives back.
+    /// The version that a holder may release.
     #[must_use]
     pub fn release(&self) -> Option<ResourceVersion> {
         match &self.state {
@@ -404,7 +407,7 @@ impl Known {
         }
     }
 
-    /// Whether a watch tells something that is older than this.
+    /// Whether an observation by the watch is older than what is known.
     fn is_newer_than(&self, observation: &Observation) -> bool {
         let theirs = match observation {
             Observation::Present(record) => Some(&record.version),
@@ -414,7 +417,7 @@ impl Known {
         order == Some(std::cmp::Ordering::Less)
     }
 
-    /// Whose time has to pass.
+    /// The holder whose time has to pass first.
     fn held(self) -> Option<Held> {
         match self {
             Self::Held { held, .. } => Some(held),
@@ -423,7 +426,7 @@ impl Known {
         }
     }
 
-    /// It has to be read again; the time of a holder goes on.
+    /// It has to be read again; the time of a holder continues.
     fn forgotten(self) -> Self {
         match self {
             Self::Held { record, held, .. } => Self::Held { record, held, doubts: true },

@@ -1,12 +1,13 @@
 //! What a plugin may do and how its calls end, as plain values.
 //!
-//! Owns the words that the runtime (which needs an engine), the supervisor (which needs a clock) and the configuration
-//! (which needs a cluster) share: [`Limits`] and the table behind them ([`Limit`]), [`Permissions`] and what [`grant()`]
-//! makes of them, what a discoverer says about itself ([`Description`], [`Requirements`]), and the one way a call ends ([`Answer`] or [`CallError`]).
-//! Which bytes serve and which wait is decided in [`rollout`]. Never runs a plugin, never reads a clock.
+//! Owns the types that the runtime (which needs an engine), the supervisor (which needs a clock) and the configuration
+//! (which needs a cluster) share: [`Limits`] and the table behind them ([`Limit`]), [`Permissions`] and what
+//! [`grant()`] makes of them, what a discoverer states about itself ([`Description`], [`Requirements`]), and the end of
+//! a call ([`Answer`] or [`CallError`]). [`rollout`] decides which bytes are active and which are candidates. Never
+//! runs a plugin, never reads a clock.
 //!
-//! Failure story: every way in which a call can end without an answer is a variant of [`CallError`], which knows its
-//! word for metrics ([`CallError::reason`]) and what trying again is good for ([`CallError::retry`]).
+//! Failure story: every way in which a call can end without an answer is a variant of [`CallError`]. Each has its word
+//! for metrics ([`CallError::reason`]), and says whether another try can help ([`CallError::retry`]).
 
 pub mod call_error;
 pub mod digest;

@@ -1,10 +1,10 @@
 //! Which key is worked on next, and when one that failed is tried again (`node-lock-and-bind.md` B11 to B13, with
 //! R7 to R10).
 //!
-//! Owns the order of work and nothing else: [`Queue`] says which key is next, [`Limiter`] how long a failed one waits,
-//! [`Requeue`] when it is dropped, [`shard()`] which of several queues has a key, [`Keyed`] what was last asked about it.
-//! Never does the work, never reads a clock: time is a `Duration` since an origin that the caller chose, and never goes
-//! back.
+//! Owns the order of work and nothing else: [`Queue`] decides which key is next, [`Limiter`] how long a failed one
+//! waits, [`Requeue`] when it is dropped, [`shard()`] which of several queues has a key. [`Keyed`] keeps the last
+//! request about each key. Never does the work, never reads a clock: time is a `Duration` since an origin that the
+//! caller chose, and never goes back.
 //!
 //! A key is in one place at a time:
 //!
@@ -15,14 +15,14 @@
 //!                     └──────────────────┘  └──────────────────▶ dropped ──▶ waiting (revive, add)
 //! ```
 //!
-//! Beside that it may have one time at which it is added again.
+//! Beside that a key may have one time at which it is added again.
 //!
 //! [`shard()`] and [`Keyed`] have no user yet: they are for the controllers of the bottom-up syncer, which read requests
 //! about the nodes and pods of another cluster.
 //!
-//! Failure story: memory is bounded by a number of keys. A key that finds no room is refused with [`Refused::Full`] and
-//! counted; the adder has a list of all keys and adds them again at its next resync. What was dropped stays
-//! known until it is revived. No key is lost in silence.
+//! Failure story: a limit on the number of keys bounds the memory. A key for which there is no room is refused with
+//! [`Refused::Full`] and counted. The caller has a list of all its keys and adds them again at its next resync. A
+//! dropped key stays known until it is revived. No key is lost without a trace.
 
 mod answer;
 mod backoff;

@@ -1,18 +1,18 @@
 //! The nodes of the cluster as dictionary-coded columns.
 //!
-//! Owns the one copy of node names, labels and annotations that the host keeps: only for the keys that somebody asked
-//! for, updated per event, readable at any moment as an immutable [`View`]. Columns have the form in which a
+//! Owns the host's one copy of node names, labels and annotations. It holds only the keys that a consumer asked for, is
+//! updated per event, and can be read at any moment as an immutable [`View`]. Columns have the form in which a
 //! discoverer reads them (one text of distinct values, one code per row), so a call costs a copy and no conversion.
 //!
-//! Never talks to the API server and never decides what a change means: [`Change`] says exactly what differs, by value,
-//! and whoever asked for a key compares.
+//! Never calls the API server and never decides what a change means: [`Change`] lists exactly what differs, by value,
+//! and the consumer that asked for a key compares.
 //!
 //! # Failure story
 //!
-//! Lost events are healed by a relist ([`Store::begin_relist`]): readers keep the old contents until it is committed,
-//! and the difference is reported as if it had come as events. A relist that ends half-way is forgotten by the next
-//! one. A key that is wanted anew has no column before a relist has seen it on every node: a [`View`] names it under
-//! [`View::missing`] and never shows it half filled, since half a column looks like lost nodes.
+//! A relist ([`Store::begin_relist`]) repairs lost events. Readers keep the old contents until it is committed, and the
+//! difference is reported as if it had come as events. A relist that ends half-way is dropped by the next one. A new
+//! key has no column until a relist has read it on every node: a [`View`] lists it under [`View::missing`] and never
+//! shows a half-filled column, since that would look like lost nodes.
 
 mod change;
 mod column;
@@ -76,7 +76,7 @@ impl fmt::Display for ColumnKey {
     }
 }
 
-/// What the store reads of one node. Keys that nobody wants are skipped without a copy.
+/// What the store reads of one node. Keys that no consumer asked for are skipped without a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeMeta<'a, L, A> {
     /// `metadata.name`.

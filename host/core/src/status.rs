@@ -1,19 +1,18 @@
 //! How many existing Nodes are below each HyperNode (decision H5).
 //!
-//! Owns the way from Nodes to the HyperNodes above them, for every HyperNode in the cluster, whoever wrote it:
-//! [`StatusIndex`] takes HyperNode and Node events as they come, marks what they may concern, and counts once when it
-//! is asked to settle, so a burst of events below one root counts that root once.
+//! Owns the path from Nodes to the HyperNodes above them, for every HyperNode in the cluster, no matter which program
+//! wrote it. [`StatusIndex`] takes HyperNode and Node events as they come, marks what they may concern, and counts once
+//! when it is asked to settle. So a burst of events below one root counts that root once.
 //!
-//! Never writes a status and never looks at the stored one: [`StatusIndex::settle`] says which counts are new, somebody
-//! else compares and writes.
+//! Never writes a status and never reads the stored one: [`StatusIndex::settle`] returns the new counts, and the status
+//! writer of the host compares and writes.
 //!
 //! # Failure story
 //!
-//! Nothing that is stored in a HyperNode can make counting fail. What cannot be understood (an invalid pattern or
-//! selector, an unknown operator, a member without selector, a HyperNode member without a name) chooses nothing.
-//! Cycles, self references, two parents and children that do not exist are counted through as they stand. A label that
-//! no column holds yet is not guessed at: the HyperNodes above such a selector keep their last count until the column
-//! is there.
+//! Nothing that is stored in a HyperNode can make counting fail. An invalid pattern or selector, an unknown operator, a
+//! member without selector and a HyperNode member without a name choose nothing. Cycles, self references, two parents
+//! and children that do not exist are counted as they are stored. A label without a column is not guessed: the
+//! HyperNodes above such a selector keep their last count until the column exists.
 
 mod graph;
 #[cfg(test)]
@@ -27,7 +26,7 @@ use std::sync::Arc;
 
 pub use index::StatusIndex;
 
-/// What `status` says about one HyperNode.
+/// What the status of one HyperNode contains.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeCount {
     /// Distinct existing Nodes below it, at every tier.
@@ -74,10 +73,10 @@ pub struct Shared {
     pub hyper_nodes: [Arc<str>; 2],
 }
 
-/// How many names a condition lists: enough to go and look, and a condition stays a line.
+/// How many names a condition lists: enough to start a search, and few enough for one line.
 pub const NAMED: usize = 10;
 
-/// The first names in order, and no more than a condition lists.
+/// The first names in order, at most as many as a condition lists.
 fn first_named<T: Ord>(mut all: Vec<T>) -> Vec<T> {
     if all.len() > NAMED {
         all.select_nth_unstable(NAMED);

@@ -2,18 +2,19 @@
 //!
 //! ```text
 //! Topology ─► validate ─► Forest ─► merge ─► name ─► Named ─► guard ─► diff ─► Plan
-//!  (answer)               (sound)  (additions (names and     (H6)            (H7)
+//!  (answer)               (valid)  (additions (names and     (H6)            (H7)
 //!                                   only)      adoption)
 //! ```
 //!
-//! Owns the types on that line and the functions between them. Never reads or writes the cluster: [`Object`] is a copy
-//! of what somebody else observed, [`Plan`] a value that somebody else executes.
+//! Owns the types on that line and the functions between them. Never reads or writes the cluster: the host observes the
+//! [`Object`]s and executes the [`Plan`].
 //!
 //! # Failure story
 //!
-//! An answer that breaks a rule is refused as a whole, with every broken rule ([`Violations`]). What is sound but cannot
-//! be written now (a name or a child that belongs to somebody else) is reported in [`Named`] and [`Plan`] beside what
-//! can. A plan that fails half-way leaves a sound cluster; the next round plans again from there.
+//! An answer that breaks a rule is refused as a whole, with every broken rule ([`Violations`]). A valid answer may
+//! still contain something that cannot be written now: a name or a child that another source or person owns. [`Named`]
+//! and [`Plan`] report that beside what can be written. A plan that fails half-way leaves a valid forest in the
+//! cluster; the next round plans again from there.
 
 mod canonical;
 mod diff;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The list over names of Volcano's, so that the rows of the specification can be compared.
+/// The list over names of Volcano's, so that it can be compared with the rows of the specification.
 fn row(list: &str, wanted: Option<[bool; 3]>) {
     let read = Selection::parse([list], &VOLCANOS);
     let found = read.as_ref().ok().map(|read| {
@@ -23,16 +23,16 @@ fn b6_every_row_of_the_table_as_r1_corrects_it() {
     row("job-controller,queue-controller", Some([true, false, false]));
     row("+gc-controller,+jobflow-controller", Some([false, true, false]));
     row("*,-gc-controller,-cronjob-controller", Some([true, false, true]));
-    // Refused, where everything would be off.
+    // Refused: the list would switch everything off.
     row("-gc-controller", None);
-    // Blanks do not count, where they would have made a name of their own.
+    // Blanks are ignored; in Volcano they would be part of the name.
     row("*, -job-controller", Some([false, true, true]));
-    // Refused, where it would have been accepted and ignored.
+    // Refused; Volcano would accept and ignore it.
     row("*,-Job-Controller", None);
 }
 
 #[test]
-fn b6_a_name_stands_there_once_whatever_its_prefix() {
+fn b6_a_name_is_listed_once_whatever_its_prefix() {
     for list in ["+a,-a", "a,+a", "a,a", "*,-a,-a", "-a,*,+a", "a,*,-a"] {
         let list = list.replace('a', EXTENDER);
         let found = mistakes(&list);
@@ -67,7 +67,7 @@ fn r1_unknown_names_are_mistakes_that_list_the_known_ones() {
 }
 
 #[test]
-fn r1_capitals_count_and_the_right_ones_are_told() {
+fn r1_capitals_count_and_the_message_has_the_right_ones() {
     for (list, meant) in [
         ("hypernode-controller", "hyperNode-controller"),
         ("*,-HyperNode-Controller", "hyperNode-controller"),
@@ -83,13 +83,15 @@ fn r1_a_list_that_only_switches_off_is_refused_with_a_hint() {
     let found = mistakes("-extender,-bottomup-syncer");
     assert_eq!(
         found,
-        ["it only switches off, so that nothing would run; add `*` for all others: `*,-extender,-bottomup-syncer`"]
+        [
+            "the list only switches controllers off, so none would run; add `*` for all others: `*,-extender,-bottomup-syncer`"
+        ]
     );
     assert!(mistakes("-gc-controller")[0].contains("`*,-gc-controller`"));
 }
 
 #[test]
-fn m1_what_only_volcano_has_may_be_switched_off_and_not_on() {
+fn m1_a_controller_of_volcano_may_be_switched_off_and_not_on() {
     let read = Selection::parse(["*,-sharding-controller,-job-controller"], &OURS).unwrap();
     assert_eq!(read.elsewhere, ["sharding-controller", "job-controller"]);
     assert!(OURS.iter().all(|name| read.selection.enables(name)));
@@ -100,7 +102,7 @@ fn m1_what_only_volcano_has_may_be_switched_off_and_not_on() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let found = mistakes("*,+nope,,job-controller,extender,-extender,-*");
     assert_eq!(found.len(), 5, "{found:?}");
     for words in ["`nope` is no", "between commas", "Volcano's own", "more than once", "`*` has no prefix"] {

@@ -1,5 +1,5 @@
-//! Random histories: replicas that are late, killed and started anew, answers that are lost, watches that are behind.
-//! At no moment do two of them count as holders.
+//! Random histories: replicas that are late, killed and restarted, answers that are lost, watches that are behind. At
+//! no moment do two replicas count as holders.
 
 use std::collections::VecDeque;
 
@@ -17,19 +17,19 @@ const TIMING: Timing = Timing {
 enum Deed {
     /// Time passes.
     Pass(u64),
-    /// The replica does what it is told to, if nothing is under way.
+    /// The replica carries out its order, if no request is under way.
     Act(usize),
-    /// The API server does what was sent.
+    /// The API server serves the request.
     Serve(usize),
     /// The answer arrives.
     Answer(usize),
     /// The answer does not arrive.
     Lose(usize),
-    /// The watch tells one thing more.
+    /// The watch reports one more event.
     Watch(usize),
-    /// The replica gives the lease back, and is started anew.
+    /// The replica releases the lease and is restarted.
     Release(usize),
-    /// The replica is killed, and started anew; what it sent may still be served.
+    /// The replica is killed and restarted; the API server may still serve its request.
     Kill(usize),
 }
 
@@ -95,7 +95,7 @@ struct World {
     now: Duration,
     store: Store,
     replicas: Vec<Replica>,
-    /// Requests of replicas that are gone.
+    /// Requests of replicas that no longer exist.
     orphans: Vec<(Arc<str>, Order)>,
     born: usize,
     led: usize,
@@ -124,7 +124,7 @@ impl World {
         Replica { candidate: Candidate::new(name.into(), TIMING), sent: None, watch: VecDeque::new() }
     }
 
-    fn tell(&mut self) {
+    fn report(&mut self) {
         let news = self.store.see();
         self.replicas.iter_mut().for_each(|replica| replica.watch.push_back(news.clone()));
     }
@@ -140,7 +140,7 @@ impl World {
             return Err(Answer::Conflict);
         }
         let record = self.store.write(me, None, transitions);
-        self.tell();
+        self.report();
         Err(Answer::Confirmed(record.version))
     }
 
@@ -215,12 +215,12 @@ impl World {
             Deed::Release(who) => {
                 let Some(version) = self.replicas[who].candidate.release() else { return };
                 let me = Arc::clone(self.replicas[who].candidate.me());
-                // Its requests have ended before that; nothing of it is under way any more.
+                // Its requests have ended before that; none is under way any more.
                 let fresh = self.born();
                 self.replicas[who] = fresh;
                 if self.store.is(Some(&version)) {
                     self.store.write("", Some(&me), 0);
-                    self.tell();
+                    self.report();
                 }
             }
             Deed::Kill(who) => {
@@ -259,7 +259,7 @@ proptest! {
     }
 }
 
-/// The histories above are worth something only if somebody leads in them, and others follow.
+/// The histories above prove something only if some replica leads in them, and others follow it.
 #[test]
 fn a_fair_history_has_one_holder_after_another() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! One rule per test, told as a story in seconds.
+//! One rule per test, each a short history with times in seconds.
 
 use super::*;
 
@@ -66,8 +66,8 @@ fn a_released_lease_is_claimed_at_once() {
 }
 
 #[test]
-fn a_lease_that_somebody_else_cleared_or_deleted_is_waited_for() {
-    for cleared in [present(5, ""), released(5, "somebody"), Observation::Absent(Some("5".into()))] {
+fn a_lease_that_another_client_cleared_or_deleted_is_claimed_after_the_wait() {
+    for cleared in [present(5, ""), released(5, "another"), Observation::Absent(Some("5".into()))] {
         let mut me = candidate();
         me.observed(seconds(1.0), Seen::Read, present(4, "other"));
         me.observed(seconds(2.0), Seen::Watch, cleared);
@@ -131,7 +131,7 @@ fn a_claim_that_was_answered_too_late_is_renewed_before_it_counts() {
 }
 
 #[test]
-fn a_claim_without_an_answer_is_looked_for() {
+fn a_claim_without_an_answer_is_read_back() {
     let mut me = candidate();
     me.observed(seconds(0.0), Seen::Read, Observation::Absent(None));
     me.answered(seconds(0.0), seconds(3.0), None, Answer::Unknown);
@@ -152,14 +152,14 @@ fn a_claim_that_was_not_written_does_not_begin_the_wait_anew() {
 }
 
 #[test]
-fn who_loses_the_race_follows_the_winner() {
+fn a_replica_that_loses_the_race_follows_the_winner() {
     let mut me = candidate();
     me.observed(seconds(0.0), Seen::Read, released(4, "old"));
     me.answered(seconds(0.0), seconds(0.1), Some(&"4".into()), Answer::Conflict);
     assert_eq!(me.next(seconds(0.1)), Order::Read);
     me.observed(seconds(0.2), Seen::Read, present(5, "winner"));
     assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(15.2)));
-    // What the watch told before the answer came is not forgotten.
+    // What the watch reported before the answer came is kept.
     let mut me = candidate();
     me.observed(seconds(0.0), Seen::Read, released(4, "old"));
     me.observed(seconds(0.1), Seen::Watch, present(5, "winner"));
@@ -168,7 +168,7 @@ fn who_loses_the_race_follows_the_winner() {
 }
 
 #[test]
-fn a_lease_that_cannot_be_made_is_looked_for_after_a_pause() {
+fn a_lease_that_cannot_be_created_is_read_again_after_a_pause() {
     let mut me = candidate();
     for round in 0..3 {
         let now = seconds(2.0) * round;
@@ -181,7 +181,7 @@ fn a_lease_that_cannot_be_made_is_looked_for_after_a_pause() {
 }
 
 #[test]
-fn a_holder_stops_at_the_first_word_that_is_not_its_own() {
+fn a_holder_stops_when_it_reads_another_name() {
     for (said, lost) in [
         (present(11, "thief"), Lost::Taken("thief".into())),
         (present(11, ""), Lost::Taken("".into())),
@@ -195,7 +195,7 @@ fn a_holder_stops_at_the_first_word_that_is_not_its_own() {
 }
 
 #[test]
-fn what_the_watch_tells_late_is_no_reason_to_stop() {
+fn a_late_event_of_the_watch_is_no_reason_to_stop() {
     let mut me = holder();
     me.observed(seconds(1.0), Seen::Watch, present(9, "earlier"));
     me.observed(seconds(1.0), Seen::Watch, Observation::Absent(Some("8".into())));
@@ -204,11 +204,11 @@ fn what_the_watch_tells_late_is_no_reason_to_stop() {
 }
 
 #[test]
-fn a_doubt_is_settled_by_reading() {
+fn a_doubtful_event_is_settled_by_a_read() {
     let mut me = holder();
     me.observed(seconds(1.0), Seen::Watch, Observation::Absent(None));
     assert_eq!(me.next(seconds(1.0)), Order::Read);
-    // Somebody only wrote an annotation: the next renewal builds on that.
+    // Another program only wrote an annotation: the next renewal builds on that version.
     me.observed(seconds(1.1), Seen::Read, present(12, "me"));
     assert_eq!(me.next(seconds(1.1)), Order::Renew("12".into()));
     me.answered(seconds(1.1), seconds(1.2), None, Answer::Conflict);
@@ -228,7 +228,7 @@ fn an_attempt_never_takes_longer_than_the_lease_is_ours() {
 }
 
 #[test]
-fn whoever_cannot_watch_reads() {
+fn a_replica_whose_watch_fails_reads() {
     let mut me = candidate();
     me.observed(seconds(0.0), Seen::Read, present(4, "other"));
     me.unwatched(seconds(1.0));
@@ -239,7 +239,7 @@ fn whoever_cannot_watch_reads() {
     assert_eq!(me.next(seconds(3.5)), Order::Wait(seconds(5.5)));
     me.observed(seconds(5.6), Seen::Read, present(5, "other"));
     assert_eq!(me.next(seconds(5.6)), Order::Wait(seconds(20.6)));
-    // A holder hears of a foreign word by the conflict of its next renewal.
+    // A holder learns of another name by the conflict of its next renewal.
     let mut me = holder();
     me.unwatched(seconds(0.2));
     assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(2.0)));

@@ -1,4 +1,4 @@
-//! How a call ends when it does not end with an answer.
+//! How a call ends without an answer.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,25 +6,25 @@ use std::time::Duration;
 use super::limits::{Limit, LimitSet};
 use super::model::{Failure, Problem};
 
-/// Why a call has no answer. Complete in itself: printing it prints the whole chain, once.
+/// Why a call has no answer. Printing it prints the whole error chain, once.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The discoverer says why.
+    /// The discoverer reports why.
     #[error(transparent)]
     Failure(Failure),
     /// `configure` found mistakes.
     #[error("the configuration has {}: {}", mistakes(.0.len()), join(.0))]
     InvalidConfig(Vec<Problem>),
     /// The guest crashed.
-    #[error("the plugin crashed ({kind}): {report}{}", way_out(kind.limit()))]
+    #[error("the plugin crashed ({kind}): {report}{}", advice(kind.limit()))]
     Trap {
-        /// What the engine saw.
+        /// What the engine reported.
         kind: TrapKind,
-        /// Where, and what the plugin last said.
+        /// Where, and the last log lines of the plugin.
         report: Box<TrapReport>,
     },
     /// The guest computed for longer than it may.
-    #[error("the plugin computed for longer than its limit of {limit:?}{}{}", report.place(), way_out(Some(*row)))]
+    #[error("the plugin computed for longer than its limit of {limit:?}{}{}", report.place(), advice(Some(*row)))]
     CpuDeadline {
         /// Which budget it was.
         row: Limit,
@@ -32,23 +32,23 @@ pub enum CallError {
         used: Duration,
         /// The limit.
         limit: Duration,
-        /// What it was busy with.
+        /// What it was doing.
         report: Box<TrapReport>,
     },
     /// The call took longer than it may, waiting included.
-    #[error("the call did not end within its limit of {limit:?}{}{}", report.words(), way_out(Some(Limit::Wall)))]
+    #[error("the call did not end within its limit of {limit:?}{}{}", report.last_line(), advice(Some(Limit::Wall)))]
     WallClock {
         /// Guest time used.
         used: Duration,
         /// The limit.
         limit: Duration,
-        /// What it last said; a call that is ended by the clock has no place where it was.
+        /// Its last log lines. A call that is ended by the clock has no place in the code.
         report: Box<TrapReport>,
     },
     /// The guest asked for more memory than it may have and gave up.
     #[error(
         "the plugin needs more than {limit} bytes of memory (it asked for {asked}): {report}{}",
-        way_out(Some(Limit::Memory))
+        advice(Some(Limit::Memory))
     )]
     OutOfMemory {
         /// The limit on all memories together.
@@ -59,38 +59,38 @@ pub enum CallError {
         report: Box<TrapReport>,
     },
     /// The guest ran into a limit on something other than memory and time.
-    #[error("the plugin exceeded a limit: {what}{}{}", report.place(), way_out(Some(*row)))]
+    #[error("the plugin exceeded a limit: {what}{}{}", report.place(), advice(Some(*row)))]
     LimitExceeded {
         /// Which.
         row: Limit,
-        /// What it is, with both numbers.
+        /// Which limit, with both numbers.
         what: String,
-        /// Where; without functions for an answer that is too much.
+        /// Where; without functions if the answer exceeds the limit.
         report: Box<TrapReport>,
     },
     /// What the guest sent is larger than it may be.
-    #[error("{what} is larger than {limit} bytes{}{}", report.place(), way_out(Some(what.limit())))]
+    #[error("{what} is larger than {limit} bytes{}{}", report.place(), advice(Some(what.limit())))]
     TooLarge {
         /// What.
         what: Transfer,
         /// The limit.
         limit: usize,
-        /// Where; without functions for an answer that is too much.
+        /// Where; without functions if the answer is too large.
         report: Box<TrapReport>,
     },
-    /// The answer breaks the rules of its own shape.
+    /// The answer does not have the form that the interface requires.
     #[error("the answer is not valid: {0}")]
     InvalidResult(String),
     /// The plugin could not be started although it was loaded.
     #[error("the plugin could not be started: {0}")]
     Start(String),
-    /// The host's own fault: a bug. The call is over, the host goes on.
+    /// The host's own fault: a bug. The call is over, the host continues.
     #[error("the host failed while it ran the plugin: {0}")]
     Host(String),
 }
 
 /// The end of a sentence about a limit: what an operator can do.
-fn way_out(limit: Option<Limit>) -> String {
+fn advice(limit: Option<Limit>) -> String {
     limit.map(Limit::advice).unwrap_or_default()
 }
 
@@ -143,7 +143,7 @@ pub enum TrapKind {
 }
 
 impl TrapKind {
-    /// The row of the table, for a crash that is one.
+    /// The row of the table, for a crash by a limit.
     #[must_use]
     pub const fn limit(self) -> Option<Limit> {
         match self {
@@ -173,7 +173,7 @@ impl fmt::Display for TrapKind {
     }
 }
 
-/// Functions that a sentence about a crash names.
+/// How many functions a sentence about a crash names.
 const SHOWN_FRAMES: usize = 3;
 
 /// What is known about a guest that stopped.
@@ -185,7 +185,7 @@ pub struct TrapReport {
     pub frames: Vec<String>,
     /// The last lines that the plugin wrote, oldest first, at most 5: a Rust panic arrives this way.
     pub log_tail: Vec<String>,
-    /// How far its budget was used.
+    /// How much of its budget it used.
     pub spent: Spent,
 }
 
@@ -223,17 +223,17 @@ impl TrapReport {
         if shown.is_empty() { String::new() } else { format!("; in {}", shown.join(" < ")) }
     }
 
-    /// What the plugin said last, as the end of a sentence.
-    fn words(&self) -> String {
-        self.log_tail.last().map(|last| format!("; its last words: {last}")).unwrap_or_default()
+    /// The plugin's last log line, as the end of a sentence.
+    fn last_line(&self) -> String {
+        self.log_tail.last().map(|last| format!("; its last log line: {last}")).unwrap_or_default()
     }
 }
 
 impl fmt::Display for TrapReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What the plugin said tells its author most; of the functions the innermost are enough for a sentence.
+        // The last log line helps the plugin's author most; of the functions, the innermost are enough for a sentence.
         if let Some(last) = self.log_tail.last() {
-            write!(f, "its last words: {last}; ")?;
+            write!(f, "its last log line: {last}; ")?;
         }
         f.write_str(&self.message)?;
         f.write_str(&self.place())?;
@@ -244,14 +244,14 @@ impl fmt::Display for TrapReport {
     }
 }
 
-/// What trying again is good for.
+/// Whether another try can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// May pass by itself: try again with the usual pauses, not before the given time if there is one.
+    /// The cause may pass by itself: try again with the usual pauses, not before the given time if there is one.
     Later(Option<Duration>),
-    /// May pass when somebody does something about it outside: asking more often than usual would only make noise.
+    /// A person has to act outside the cluster first: more tries than usual would not help.
     AtInterval,
-    /// Same inputs, same end: only with other bytes, other configuration, other grants or other nodes.
+    /// The same inputs end the same way: try again only with other bytes, configuration, grants or nodes.
     OnChange,
 }
 
@@ -309,7 +309,7 @@ impl CallError {
         }
     }
 
-    /// Why the guest was stopped in the middle, in one word; nothing when it ended by itself.
+    /// Why the host stopped the guest before its end, in one word; `None` when the guest ended by itself.
     #[must_use]
     pub const fn stopped_by(&self) -> Option<&'static str> {
         match self {
@@ -336,7 +336,7 @@ impl CallError {
         }
     }
 
-    /// The same, with what is known about the guest, for an answer that turned out to be too much after it had ended.
+    /// Adds the report about the guest to an error about an answer that was found too large after the guest had ended.
     #[must_use]
     pub fn reported(mut self, known: impl FnOnce() -> Box<TrapReport>) -> Self {
         if let Self::LimitExceeded { report, .. } | Self::TooLarge { report, .. } = &mut self
@@ -347,8 +347,8 @@ impl CallError {
         self
     }
 
-    /// What trying again is good for. A discoverer is a function of its inputs, but those include the world behind its
-    /// endpoints and the load of this machine: only what its configuration alone decides is final.
+    /// Whether another try can help. A discoverer is a function of its inputs, but those include the services behind
+    /// its endpoints and the load of this machine. An error is final only if the configuration alone decides it.
     #[must_use]
     pub fn retry(&self) -> Retry {
         match self {
@@ -356,7 +356,7 @@ impl CallError {
             // A locked account is worse than a late topology.
             Self::Failure(Failure::Unauthorized(_) | Failure::Credentials(_)) => Retry::AtInterval,
             Self::Failure(Failure::Upstream { retry_after, .. }) => Retry::Later(*retry_after),
-            // What is denied may be an address, which changes with its name.
+            // The address may be what is denied, and the name may resolve to another one later.
             Self::Failure(Failure::Denied(_) | Failure::Internal(_))
             | Self::Trap { .. }
             | Self::CpuDeadline { .. }
@@ -370,25 +370,25 @@ impl CallError {
         }
     }
 
-    /// Whether the plugin, rather than its configuration or the world, is at fault: what earns a strike.
+    /// Whether the plugin is at fault, and not its configuration or its environment: only such errors count against it.
     #[must_use]
     pub fn is_fault_of_plugin(&self) -> bool {
         match self {
             Self::Failure(Failure::Internal(_)) => true,
             Self::Failure(_) | Self::InvalidConfig(_) | Self::Host(_) => false,
-            // Others held it, or the operator gives less to all of them than to this one.
+            // Other calls held the memory, or the operator allows less to all calls than to this one.
             Self::LimitExceeded { row: Limit::ProcessMemory, .. } => false,
             _ => true,
         }
     }
 }
 
-/// What one call used, whatever its end.
+/// What one call used, however it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Time until the call had its turn.
+    /// Time until the call started.
     pub queued: Duration,
-    /// Time by the clock from its turn to its end.
+    /// Time by the clock from its start to its end.
     pub wall: Duration,
     /// Time in which the guest computed.
     pub cpu: Duration,
@@ -404,7 +404,7 @@ pub struct Usage {
     pub sent: usize,
     /// HTTP requests.
     pub requests: usize,
-    /// Limits that acted without ending the call: it had to wait for its turn, or lost log lines.
+    /// Limits that took effect without ending the call: it had to wait for its start, or lost log lines.
     pub met: LimitSet,
 }
 

@@ -30,7 +30,7 @@ impl Digest {
         Some(Self(bytes))
     }
 
-    /// The first 12 digits: enough to tell plugins apart in logs and names.
+    /// The first 12 digits: enough to distinguish plugins in logs and names.
     #[must_use]
     pub fn short(&self) -> String {
         self.0.iter().take(6).map(|byte| format!("{byte:02x}")).collect()

@@ -1,4 +1,4 @@
-//! What a plugin asks for, against what the operator gave (decision H16).
+//! What a plugin requires, compared with what the operator granted (decision H16).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::model::{Endpoint, Method, Requirements};
 use crate::topology::names::{is_label_key, is_object_name};
 
-/// Where the bytes of a plugin come from, as far as trust is concerned.
+/// Where the bytes of a plugin come from, as far as grants depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// Embedded in this binary, by digest: what it requires is granted as it is.
     Embedded,
-    /// Anywhere else: nothing is granted that the operator did not write down.
+    /// Anywhere else: only what the operator wrote down is granted.
     Foreign,
 }
 
@@ -26,8 +26,8 @@ pub enum KeyPattern {
 }
 
 impl KeyPattern {
-    /// Reads a label key, or a domain followed by `/*`. `None` for anything else: a pattern that looks as if it meant
-    /// something and means something else would be a wrong grant.
+    /// Reads a label key, or a domain followed by `/*`. `None` for any other text: a pattern that means something else
+    /// than it seems to would be a wrong grant.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text.strip_suffix("/*") {
@@ -36,7 +36,7 @@ impl KeyPattern {
         }
     }
 
-    /// Whether the key is meant.
+    /// Whether the pattern covers the key.
     #[must_use]
     pub fn matches(&self, key: &str) -> bool {
         match self {
@@ -66,7 +66,7 @@ pub struct Permissions {
     pub endpoints: BTreeMap<String, EndpointPermission>,
 }
 
-/// What requests to an endpoint may look like. Where it is and how it is reached stays with the host's HTTP room.
+/// What requests to an endpoint may look like. Its address and connection are configured in the host's endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EndpointPermission {
     /// Methods that may be used.
@@ -93,11 +93,11 @@ pub struct Granted {
 pub struct GrantedEndpoint {
     /// What the plugin asked for.
     pub required: Endpoint,
-    /// What requests may look like: never more than what was asked for.
+    /// What requests may look like: never more than the plugin asked for.
     pub permission: EndpointPermission,
 }
 
-/// Something that a plugin requires and the operator did not grant. Prints a sentence; [`Refusal::yaml`] the cure.
+/// A requirement that the operator did not grant. Prints a sentence; [`Refusal::yaml`] prints the lines that grant it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// A label key.
@@ -108,27 +108,27 @@ pub enum Refusal {
     Endpoint {
         /// Its name.
         name: String,
-        /// What it is for, in the plugin's words.
+        /// What it is for, as the plugin describes it.
         purpose: String,
         /// What it would use.
         methods: Vec<Method>,
-        /// Where it would go.
+        /// Its address.
         paths: Vec<String>,
     },
     /// Names of Nodes.
     NodeNames,
-    /// Methods of an endpoint that is granted otherwise.
+    /// Methods of an endpoint that is granted without them.
     Methods {
         /// The endpoint.
         name: String,
         /// All methods that the plugin uses.
         methods: Vec<Method>,
     },
-    /// Paths of an endpoint that is granted otherwise.
+    /// Paths of an endpoint that is granted without them.
     Paths {
         /// The endpoint.
         name: String,
-        /// The paths that are not covered; empty: the plugin wants all.
+        /// The paths that are not covered; empty: the plugin requires all.
         paths: Vec<String>,
     },
 }
@@ -139,7 +139,7 @@ pub enum Refusal {
 ///
 /// # Errors
 ///
-/// Everything that is missing, at once: a plugin that runs with half of its grants would answer with half a topology.
+/// Everything that is missing, at once. A plugin with only some of its grants would answer with half a topology.
 pub fn grant(requirements: &Requirements, permissions: &Permissions, origin: Origin) -> Result<Granted, Vec<Refusal>> {
     let mut granted = Granted::default();
     let mut refused = Vec::new();
@@ -233,7 +233,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The lines that grant all of these, to be put into the entry. Existing lists are to be extended by them.
+    /// The lines that grant all of these, for the entry. Lists that exist there must be extended.
     #[must_use]
     pub fn yaml(refusals: &[Self]) -> String {
         let mut labels = Vec::new();
@@ -292,14 +292,14 @@ fn list(texts: &[String]) -> String {
     texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")
 }
 
-/// A YAML double-quoted scalar. The text comes from the plugin: it must not be able to add lines to what an operator is
-/// told to paste.
+/// A YAML double-quoted scalar. The text comes from the plugin, and the operator pastes the result: the text must not
+/// be able to add lines.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
-            // Everything that YAML 1.1 takes for a line break, a mark or nothing at all; `\U` is its own escape.
+            // All characters that YAML 1.1 reads as a line break, a mark or nothing at all; `\U` is its own escape.
             c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
                 quoted.push_str(&format!("\\U{:08x}", u32::from(c)));
             }
@@ -310,7 +310,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// The text as a comment that ends where the line ends.
+/// The text as a comment of one line.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,8 +1,8 @@
 //! What a plugin may use. Every number is a row of one table ([`Limit`]); most are defaults that an entry can lower or,
 //! up to the host's ceiling, raise.
 //!
-//! A limit that is configured and never acts is the commonest fault of plugin hosts, so every row has a guest in
-//! `tests/component/limits.rs` that runs into it.
+//! The usual fault of plugin hosts is a limit that is configured and never takes effect. So every row has a guest in
+//! `tests/component/limits.rs` that exceeds it.
 
 pub mod amount;
 pub mod table;
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub use amount::{Amount, Unit};
 pub use table::{Limit, Row, Setting};
 
-/// What kind of program a plugin is: it decides about the defaults.
+/// What kind of program a plugin is: the defaults depend on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Profile {
     /// What a plugin written in Rust needs.
@@ -35,10 +35,10 @@ pub struct Limits {
     pub call: CallLimits,
 }
 
-/// Bounds on the component file. They bound the work of the compiler, which is quadratic in the size of a function.
+/// Limits on the component file. They bound the work of the compiler, which is quadratic in the size of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanLimits {
-    /// [`Limit::Packed`]; whoever unpacks a file checks it.
+    /// [`Limit::Packed`], checked where the file is unpacked.
     pub packed: usize,
     /// [`Limit::File`]
     pub file: usize,
@@ -158,7 +158,7 @@ impl Limits {
         Self::of(Profile::Large)
     }
 
-    /// Puts a value in the place of a default. Rows that belong to the host or to nobody stay as they are.
+    /// Replaces a default. Rows of the host, and rows that cannot be changed, stay as they are.
     pub fn set(&mut self, limit: Limit, amount: Amount) {
         let Self { scan, compile, store, call } = self;
         match limit {
@@ -208,7 +208,7 @@ impl Default for CallLimits {
     }
 }
 
-/// Some limits, as a value that is cheap to copy.
+/// A set of limits, cheap to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitSet(u64);
 
@@ -245,7 +245,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn words_and_keys_are_unique_and_sentences_are_sentences() {
+    fn words_and_keys_are_unique_and_meanings_are_sentences() {
         let words: BTreeSet<_> = Limit::ALL.iter().map(|limit| limit.word()).collect();
         assert_eq!(words.len(), Limit::ALL.len());
         let own = |limit: &&Limit| matches!(limit.row().setting, Setting::Entry { .. });
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_out_is_part_of_the_row() {
+    fn the_hint_is_part_of_the_row() {
         let hint = |limit: Limit| limit.hint().unwrap_or_default();
         assert_eq!(hint(Limit::Memory), "raise `limits.memory` of the entry if the plugin needs it");
         assert_eq!(hint(Limit::Initial), hint(Limit::Memory));
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(hint(Limit::Groups), "");
     }
     #[test]
-    fn the_defaults_are_those_that_were_agreed() {
+    fn the_defaults_are_the_documented_ones() {
         for (limit, standard, large) in [
             (Limit::Packed, Amount::mib(1), Amount::mib(8)),
             (Limit::File, Amount::mib(4), Amount::mib(32)),

@@ -1,24 +1,24 @@
-//! One budget of memory for all calls of plugins: who grows now, and who waits.
+//! One memory budget for all calls of plugins: which call may grow now, and which one waits.
 //!
-//! A call says at its first growth how much it may ever hold. It gets what it asks for only if, after that, all calls can still
-//! come to their end one after the other, each with all that it may ever hold (the banker's algorithm). So no two calls wait for
-//! each other: while one waits, another one can end, and gives back what it held. Those that wait get what they asked for in the order
-//! in which they asked, and while one waits no call begins to hold, so that none waits for ever.
+//! At its first growth a call states how much it may ever hold. A request is granted only if all calls could then still
+//! end, one after the other, each with all that it may ever hold (the banker's algorithm). So no two calls wait for
+//! each other: while one waits, another one can end and release its memory. Waiting requests are granted in the order
+//! in which they came. While one waits, no new call may take memory, so that no call waits for ever.
 //!
-//! Without clock and without threads: the host waits, and gives up, where this says that a call waits.
+//! Without clock and without threads: the host does the waiting, and ends it after a time.
 
-/// What becomes of a request.
+/// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Growth {
-    /// The call holds it.
+    /// The call holds the memory.
     Granted,
-    /// [`Memory::leave`] and [`Memory::settle`] say when.
+    /// The call waits; [`Memory::settle`] returns it when its request is granted.
     Waits,
-    /// It is more than all calls together may hold.
+    /// The request is more than all calls together may hold.
     Never,
 }
 
-/// The memory of all calls. Sizes are bytes; a call is known by its number.
+/// The memory of all calls. Sizes are bytes; a call is identified by its number.
 #[derive(Debug, Clone)]
 pub struct Memory {
     total: usize,
@@ -33,9 +33,9 @@ pub struct Memory {
 struct Held {
     call: u64,
     now: usize,
-    /// All that it may ever hold.
+    /// The most that it may ever hold.
     most: usize,
-    /// What it waits for: when it asked, and the sum that it would hold.
+    /// Its waiting request: when it came, and the sum that the call would hold.
     wants: Option<(u64, usize)>,
 }
 
@@ -76,7 +76,7 @@ impl Memory {
         self.calls.iter().filter(|held| held.wants.is_some()).count()
     }
 
-    /// A call, which may ever hold `most`, asks to hold `sum`.
+    /// A call that may ever hold `most` asks to hold `sum`.
     pub fn ask(&mut self, call: u64, most: usize, sum: usize) -> Growth {
         if sum > self.total {
             return Growth::Never;
@@ -94,14 +94,14 @@ impl Memory {
         if self.settle().contains(&call) { Growth::Granted } else { Growth::Waits }
     }
 
-    /// A call holds less than it asked for: it could not grow.
+    /// A call holds less than was granted: it could not grow.
     pub fn give_back(&mut self, call: u64, sum: usize) {
         if let Some(held) = self.of(call) {
             held.now = held.now.min(sum);
         }
     }
 
-    /// A call waits no longer; what it holds it keeps.
+    /// A call no longer waits; it keeps what it holds.
     pub fn give_up(&mut self, call: u64) {
         if let Some(held) = self.of(call) {
             held.wants = None;
@@ -109,12 +109,12 @@ impl Memory {
         self.calls.retain(|held| held.call != call || !held.is_new());
     }
 
-    /// A call is over.
+    /// A call has ended.
     pub fn leave(&mut self, call: u64) {
         self.calls.retain(|held| held.call != call);
     }
 
-    /// Gives to those that wait what can be given, and answers whom it gave something: to be asked after every change.
+    /// Grants the waiting requests that can be granted, and returns their calls. Call it after every change.
     pub fn settle(&mut self) -> Vec<u64> {
         let mut waiting: Vec<(u64, u64, usize)> =
             self.calls.iter().filter_map(|held| held.wants.map(|(asked, sum)| (asked, held.call, sum))).collect();
@@ -141,13 +141,13 @@ impl Memory {
         self.calls.iter_mut().find(|held| held.call == call)
     }
 
-    /// Whether all calls could come to their end, one after the other, if this one held that.
+    /// Whether all calls could end, one after the other, if this one held that sum.
     fn is_safe_with(&self, call: u64, sum: usize) -> bool {
         let now = |held: &Held| if held.call == call { held.now.max(sum) } else { held.now };
         let Some(mut free) = self.total.checked_sub(self.calls.iter().map(now).sum()) else { return false };
         let mut needs: Vec<(usize, usize)> =
             self.calls.iter().map(|held| (held.most.saturating_sub(now(held)), now(held))).collect();
-        // The call that needs least ends first: if that one cannot, none can.
+        // The call that needs least ends first: if that one cannot end, none can.
         needs.sort_unstable();
         needs.into_iter().all(|(need, held)| {
             let can = need <= free;
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_make_all_others_wait_for_ever_waits() {
+    fn a_call_that_could_make_all_others_wait_for_ever_waits() {
         let mut memory = Memory::new(512);
         for call in 0..3 {
             assert_eq!(memory.ask(call, 256, 100), Growth::Granted, "{call}");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_begins_while_another_one_waits() {
+    fn no_new_call_takes_memory_while_another_one_waits() {
         let mut memory = Memory::new(100);
         assert_eq!(memory.ask(0, 100, 60), Growth::Granted);
         assert_eq!(memory.ask(1, 60, 60), Growth::Waits);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_stands_in_nobodys_way() {
+    fn a_call_that_gives_up_blocks_no_other() {
         let mut memory = Memory::new(100);
         assert_eq!(memory.ask(0, 100, 60), Growth::Granted);
         assert_eq!(memory.ask(1, 60, 60), Growth::Waits);
@@ -229,10 +229,10 @@ mod tests {
     }
 
     proptest! {
-        /// However calls grow, the sum stays within the budget, and from everywhere all of them come to their end, also if each
-        /// takes all that it may before it gives back anything.
+        /// However calls grow, the sum stays within the budget. From every state all calls can end, even if each takes
+        /// all that it may before it releases anything.
         #[test]
-        fn the_budget_holds_and_nobody_waits_for_ever(
+        fn the_budget_holds_and_no_call_waits_for_ever(
             total in 50..200_usize,
             most in prop::collection::vec(1..220_usize, 6),
             steps in prop::collection::vec(step(), 0..60),
@@ -244,7 +244,7 @@ mod tests {
                     Step::Ask(call, sum) => {
                         let is_waiting = memory.calls.iter().any(|held| held.call == call && held.wants.is_some());
                         let now = memory.calls.iter().find(|held| held.call == call).map_or(0, |held| held.now);
-                        // A call that waits stands still, and asks for no less than it has.
+                        // A call that waits does nothing, and asks for no less than it has.
                         if !is_waiting {
                             memory.ask(call, most(call), sum.min(most(call)).max(now));
                         }

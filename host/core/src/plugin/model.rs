@@ -1,13 +1,13 @@
-//! What a discoverer says, in the host's own words: the one model behind every version of the interface.
+//! What a discoverer states, in types of the host: one model for every version of the interface.
 //!
-//! The bindings of each interface version convert into these types, so nothing else in the host knows which version a
-//! plugin speaks. Nothing here is checked beyond its shape.
+//! The bindings of each interface version convert into these types, so no other part of the host knows which version a
+//! plugin uses. Nothing here is checked beyond its form.
 
 use std::time::Duration;
 
 use crate::topology::Topology;
 
-/// What a discoverer says about itself.
+/// A discoverer's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// Lower-case letters, digits and hyphens, at most 63 bytes.
@@ -27,7 +27,7 @@ pub struct Description {
 pub struct Problem {
     /// Where, for instance `networkTopologyTypes.gpu[2].nodeLabel`; empty: the whole.
     pub path: String,
-    /// What is wrong: the value that was met and what is allowed.
+    /// What is wrong: the configured value and the allowed ones.
     pub message: String,
 }
 
@@ -50,14 +50,14 @@ pub struct Requirements {
     pub triggers: Vec<Trigger>,
 }
 
-/// An endpoint that a discoverer wants to speak to.
+/// An endpoint that a discoverer wants to call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// The name that requests use.
     pub name: String,
     /// One sentence for the operator who has to grant it.
     pub purpose: String,
-    /// Where it is, as far as the configuration says so.
+    /// Its address, as far as the configuration has it.
     pub location: Location,
     /// The methods that requests use.
     pub methods: Vec<Method>,
@@ -72,7 +72,7 @@ pub struct Endpoint {
 /// Where an endpoint is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// The operator says where.
+    /// The operator grants the address.
     Granted,
     /// Base URLs of one high-availability pair: the first that answers is used.
     Urls(Vec<String>),
@@ -98,7 +98,7 @@ pub struct Tls {
     pub ca_bundle: Option<String>,
     /// The name on the certificate when it is not that of the URL.
     pub server_name: Option<String>,
-    /// No check at all: shown as a condition and counted.
+    /// No check at all: a condition shows it and a metric counts it.
     pub insecure_skip_verify: bool,
 }
 
@@ -181,56 +181,56 @@ impl CredentialKind {
     }
 }
 
-/// What starts a round; each with the least time between the starts of two such rounds.
+/// What starts a round, each with the least time between the starts of two such rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trigger {
     /// A value in a required column changed.
     Columns(Duration),
-    /// A node appeared or went.
+    /// A node appeared or was deleted.
     Names(Duration),
     /// The entry's `interval` has passed.
     Timer(Duration),
 }
 
-/// What a round said.
+/// The answer of a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The topology, or that it is the last one.
+    /// The topology, or that it is unchanged.
     pub outcome: Answered,
-    /// What the discoverer wants back in the next round of the same revision and configuration.
+    /// The state that the discoverer gets back in the next round of the same revision and configuration.
     pub state: Vec<u8>,
 }
 
 /// The body of an [`Answer`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answered {
-    /// Exactly what the last answer said.
+    /// Exactly the last answer.
     Unchanged,
     /// A complete answer, decoded and not yet validated.
     Topology(Topology),
 }
 
-/// Why a discoverer has no answer, in its own words. What is in force stays in force.
+/// Why a discoverer has no answer, as it reports it. The active topology stays active.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The configuration cannot work; nothing changes before somebody edits it.
+    /// The configuration cannot work: it has to be edited first.
     #[error("the configuration cannot work: {0}")]
     Config(String),
     /// The host refused something: a grant is missing.
     #[error("a grant is missing: {0}")]
     Denied(String),
-    /// The credential of an endpoint is not there, or is not complete. The host says this, whatever the plugin made of it.
+    /// The credential of an endpoint is missing or incomplete. The host reports this, whatever the plugin reports.
     #[error("a credential is missing: {0}")]
     Credentials(String),
-    /// The other side refused our credential.
+    /// The service refused our credential.
     #[error("the credential was refused: {0}")]
     Unauthorized(String),
-    /// The other side is unreachable, slow or wrong.
+    /// The service is unreachable, too slow, or answers wrongly.
     #[error("the source outside the cluster failed: {message}")]
     Upstream {
         /// What happened.
         message: String,
-        /// How long the other side asked us to wait. Not capped yet.
+        /// How long the service asked us to wait, before the host limits it.
         retry_after: Option<Duration>,
     },
     /// A fault of the discoverer itself.

@@ -1,20 +1,20 @@
-//! What a queue answers.
+//! The answers of a queue.
 
 use std::time::Duration;
 
 /// What became of a key that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
-    /// It stands in the line, or will at its time.
+    /// It waits in the queue, or will at its time.
     Queued,
-    /// It stood there already, or is due sooner.
+    /// It waits already, or is added at an earlier time.
     Known,
 }
 
 /// Why a key was not added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// There are as many keys as there may be. Add it again at the next resync.
+    /// The queue has as many keys as it may have. Add the key again at the next resync.
     #[error("the queue is full")]
     Full,
     /// The queue was shut down.
@@ -27,25 +27,25 @@ pub enum Refused {
 pub enum Next<K> {
     /// Work on this key and end with [`Queue::done`](super::Queue::done) or [`Queue::failed`](super::Queue::failed).
     Take(K),
-    /// There is nothing before this time, or before something is added.
+    /// There is no work before this time, or before a key is added.
     Wait(Option<Duration>),
-    /// There will never be anything.
+    /// There will be no more work.
     Closed,
 }
 
-/// What became of a key that failed.
+/// What happens to a key that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is tried again after this pause.
     AgainAfter(Duration),
-    /// It failed too often; its count begins anew. It stays known, and [`Queue::revive`](super::Queue::revive) adds it
-    /// again.
+    /// It failed too often and is dropped; its count starts again. It stays known, and
+    /// [`Queue::revive`](super::Queue::revive) adds it again.
     Dropped,
-    /// The queue was shut down: nothing is tried again.
+    /// The queue was shut down: no key is tried again.
     Closed,
 }
 
-/// How full a queue is, and what happened to it so far.
+/// How full a queue is, and how often each event happened so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Keys that wait for a worker.
@@ -56,27 +56,27 @@ pub struct Counts {
     pub processing: usize,
     /// Keys that failed too often and wait to be revived.
     pub dropped_now: usize,
-    /// How often a key was put in the line.
+    /// How often a key was put in the queue.
     pub adds: u64,
-    /// How often a failed key was given another try.
+    /// How often a failed key was put in the queue again.
     pub retries: u64,
     /// How often a key was dropped.
     pub drops: u64,
-    /// How often a key found no room.
+    /// How often there was no room for a key.
     pub refusals: u64,
 }
 
-/// What is worked on.
+/// The work that is under way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Running {
-    /// The time since the oldest of it began.
+    /// The time since the oldest work began.
     pub longest: Duration,
-    /// The times of all of it together.
+    /// The sum of the times of all work.
     pub total: Duration,
 }
 
 impl Counts {
-    /// Of two queues together.
+    /// The sums over two queues.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Counts {
 }
 
 impl Running {
-    /// Of two queues together.
+    /// The same for two queues together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self { longest: self.longest.max(other.longest), total: self.total.saturating_add(other.total) }

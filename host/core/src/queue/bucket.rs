@@ -1,11 +1,11 @@
-//! How often anything at all is tried again.
+//! The rate at which keys of all kinds are tried again.
 
 use std::time::Duration;
 
-/// A bucket of tokens that is full at first; a token comes back per interval. Who finds it empty reserves a token that is
-/// still to come and is told how long that takes.
+/// A bucket of tokens, full at first; one token comes back per interval. A caller that finds it empty reserves a future
+/// token and learns how long it has to wait.
 ///
-/// Kept as the time at which the bucket would be full again, which is the same thing without fractions of tokens.
+/// Stored as the time at which the bucket would be full again. That is equivalent, without fractions of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
     interval: Duration,
@@ -14,16 +14,16 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Ten in a second, a hundred at once (B11).
+    /// Ten per second, a hundred at once (B11).
     pub const STANDARD: Self = Self { interval: Duration::from_millis(100), burst: 100, full_at: Duration::ZERO };
 
-    /// Of the time in which one token comes back, and how many there are at most.
+    /// `interval` is the time in which one token comes back, `burst` the most tokens that there are.
     #[must_use]
     pub fn new(interval: Duration, burst: u32) -> Self {
         Self { interval, burst, full_at: Duration::ZERO }
     }
 
-    /// Reserves the next token and says in what time it is there.
+    /// Reserves the next token and returns how long it takes until that token is there.
     pub fn reserve(&mut self, now: Duration) -> Duration {
         self.full_at = self.full_at.max(now).saturating_add(self.interval);
         (self.full_at - now).saturating_sub(self.interval.saturating_mul(self.burst))

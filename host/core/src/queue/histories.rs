@@ -1,4 +1,4 @@
-//! Random histories of a queue against a model of it that is slow and plain.
+//! Random histories of a queue against a slow and plain model of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -45,7 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..200)
 }
 
-/// What is true of each key, in milliseconds.
+/// The state of each key, in milliseconds.
 #[derive(Debug, Default)]
 struct Model {
     now: u64,
@@ -182,13 +182,13 @@ impl Model {
     }
 }
 
-/// The queue and the model side by side, and what must hold whatever the model says.
+/// The queue and the model side by side, and properties that hold independently of the model.
 struct Both {
     queue: Queue<u8>,
     model: Model,
-    /// Accepted, and not taken since.
+    /// Keys that were accepted and not taken since then.
     owed: BTreeSet<u8>,
-    /// Who was taken while a key waited.
+    /// Keys that were taken while another one waited.
     passed: BTreeMap<u8, BTreeSet<u8>>,
 }
 
@@ -278,7 +278,7 @@ impl Both {
     }
 
     fn compare(&self) {
-        // What is due is moved at the next call, and time passes without one.
+        // The queue moves due keys at the next call, and time passes without one.
         let mut queue = self.queue.clone();
         queue.done(&u8::MAX, Duration::from_millis(self.model.now));
         let counts = queue.counts();
@@ -320,9 +320,10 @@ proptest! {
         both.drain();
     }
 
-    /// However often one key is added, and whoever works, everybody else is served in one turn of the line.
+    /// However often one key is added, and whichever worker takes it, every other key is served in one turn of the
+    /// queue.
     #[test]
-    fn a_hot_key_starves_nobody(cold in prop::collection::btree_set(1_u32..1000, 1..50), heat in 1_usize..5) {
+    fn a_hot_key_starves_no_other(cold in prop::collection::btree_set(1_u32..1000, 1..50), heat in 1_usize..5) {
         let capacity = NonZeroUsize::new(cold.len() + 1).unwrap();
         let mut queue = Queue::new(capacity, Limiter::default());
         let now = Duration::ZERO;

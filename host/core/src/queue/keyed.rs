@@ -1,4 +1,4 @@
-//! What was last asked about each key, apart from the queue of keys: retries count per key and not per request (R9).
+//! The last request about each key, apart from the queue of keys: retries count per key and not per request (R9).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -14,19 +14,19 @@ pub struct Keyed<K, V> {
 }
 
 impl<K: Ord + Clone, V> Keyed<K, V> {
-    /// The newest request counts alone.
+    /// Only the newest request counts.
     #[must_use]
     pub fn latest(capacity: NonZeroUsize) -> Self {
         Self::merging(capacity, |_, newer| newer)
     }
 
-    /// Requests that meet become one.
+    /// Two requests about one key are merged into one.
     #[must_use]
     pub fn merging(capacity: NonZeroUsize, merge: fn(older: V, newer: V) -> V) -> Self {
         Self { requests: BTreeMap::new(), capacity, merge }
     }
 
-    /// Notes a request. Its key is to be added to the queue afterwards.
+    /// Notes a request. The caller adds its key to the queue afterwards.
     ///
     /// # Errors
     /// [`Refused::Full`]: there are too many keys, and nothing was noted.
@@ -40,8 +40,8 @@ impl<K: Ord + Clone, V> Keyed<K, V> {
         Ok(())
     }
 
-    /// Notes a request again whose work failed; one that came meanwhile is newer. There is always room for it: only what
-    /// is worked on right now can come back.
+    /// Notes a request again whose work failed; a request that came meanwhile is newer. There is always room: only a
+    /// key that is worked on right now can come back.
     pub fn put_back(&mut self, key: K, request: V) {
         let request = match self.requests.remove(&key) {
             Some(newer) => (self.merge)(request, newer),
@@ -50,18 +50,18 @@ impl<K: Ord + Clone, V> Keyed<K, V> {
         self.requests.insert(key, request);
     }
 
-    /// Takes what is asked about a key; nothing, if that was taken already.
+    /// Takes the request about a key, if it was not taken already.
     pub fn take(&mut self, key: &K) -> Option<V> {
         self.requests.remove(key)
     }
 
-    /// How many keys something is asked about.
+    /// How many keys have a request.
     #[must_use]
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether nothing is asked.
+    /// Whether there is no request.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()

@@ -1,4 +1,4 @@
-//! How long a failed key waits: the longer of its own pause and its turn among all.
+//! How long a failed key waits: the longer of its own pause and its turn in the common rate.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// Of both halves.
+    /// A limiter made of both.
     #[must_use]
     pub fn new(backoff: Backoff, bucket: Bucket) -> Self {
         Self { backoff, bucket }
     }
 
-    /// How long a key waits that failed this often before. Takes a token.
+    /// How long a key waits that has failed this often before. Takes a token.
     pub fn pause(&mut self, failures: u32, now: Duration) -> Duration {
         self.backoff.pause(failures).max(self.bucket.reserve(now))
     }

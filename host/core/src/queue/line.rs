@@ -1,4 +1,4 @@
-//! The queue itself: a line of keys in which each stands once.
+//! The queue itself: a line of keys in which each key is once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
@@ -14,7 +14,7 @@ pub struct Queue<K> {
     items: BTreeMap<K, Item>,
     waiting: VecDeque<K>,
     later: BTreeSet<(Duration, u64, K)>,
-    /// Keys of which nothing is known but how often they failed: the first to go where room is needed.
+    /// Keys of which only the count of failures is known: the first to be forgotten when room is needed.
     remembered: BTreeSet<K>,
     /// Keys added for the same time are served in the order in which they were added.
     sequence: u64,
@@ -28,7 +28,7 @@ enum Openness {
     Closed,
 }
 
-/// What is known about a key. It is forgotten when it rests, nothing is to come, and it never failed.
+/// What is known about a key. It is forgotten when it rests, has no time at which it is added, and never failed.
 #[derive(Debug, Clone, Default)]
 struct Item {
     place: Place,
@@ -56,7 +56,7 @@ enum Then {
 }
 
 impl<K: Ord + Clone> Queue<K> {
-    /// An empty line for at most so many keys.
+    /// An empty queue for at most so many keys.
     #[must_use]
     pub fn new(capacity: NonZeroUsize, limiter: Limiter) -> Self {
         Self {
@@ -72,8 +72,8 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Puts a key at the end of the line. One that waits keeps its place; one that is worked on comes back when that is
-    /// done. A time at which it is to be added besides stands.
+    /// Puts a key at the end of the queue. A key that waits keeps its place; a key that is worked on is queued again
+    /// when that work is done. A time at which it is added later is kept.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -83,7 +83,7 @@ impl<K: Ord + Clone> Queue<K> {
         Ok(self.arrive(key))
     }
 
-    /// Adds a key when so much time has passed. Of several times the earliest counts.
+    /// Adds a key after a pause. Of several times the earliest counts.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -108,7 +108,7 @@ impl<K: Ord + Clone> Queue<K> {
         Ok(Added::Queued)
     }
 
-    /// Counts a failure of a key and adds it after its pause, which is answered.
+    /// Counts a failure of a key and adds it after its pause, which is returned.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -122,7 +122,8 @@ impl<K: Ord + Clone> Queue<K> {
         self.add_after(key, pause, now).map(|_| pause)
     }
 
-    /// The key that has waited longest; it is the caller's until it is done.
+    /// The key that has waited longest. The caller must end the work with [`done`](Self::done) or
+    /// [`failed`](Self::failed).
     pub fn next(&mut self, now: Duration) -> Next<K> {
         self.wake(now);
         let Some(key) = self.waiting.pop_front() else {
@@ -136,14 +137,14 @@ impl<K: Ord + Clone> Queue<K> {
         Next::Take(key)
     }
 
-    /// The work on a key ended. Does nothing where nobody worked on it.
+    /// The work on a key ended. Does nothing for a key that is not worked on.
     pub fn done(&mut self, key: &K, now: Duration) {
         self.wake(now);
         self.end(key, Place::Resting);
     }
 
-    /// The work on a key failed: it ends, and the key is tried again or dropped. What was added meanwhile is queued in
-    /// any case. Does nothing where nobody worked on it but count a failure.
+    /// The work on a key failed: it ends, and the key is tried again or dropped. A key that was added meanwhile is
+    /// queued in any case. For a key that is not worked on, only the failure is counted.
     pub fn failed(&mut self, key: &K, requeue: Requeue, now: Duration) -> Verdict {
         self.wake(now);
         if requeue.decide(self.requeues(key)) == Decision::Drop {
@@ -159,7 +160,7 @@ impl<K: Ord + Clone> Queue<K> {
         added.map_or(Verdict::Closed, Verdict::AgainAfter)
     }
 
-    /// A key is as if it had never failed.
+    /// Sets the count of failures of a key to zero.
     pub fn forget(&mut self, key: &K) {
         if let Some(item) = self.items.get_mut(key) {
             item.failures = 0;
@@ -173,7 +174,7 @@ impl<K: Ord + Clone> Queue<K> {
         self.items.get(key).map_or(0, |item| item.failures)
     }
 
-    /// Adds every dropped key again and says how many there were.
+    /// Adds every dropped key again and returns how many there were.
     pub fn revive(&mut self, now: Duration) -> usize {
         self.wake(now);
         if self.open == Openness::Closed {
@@ -188,8 +189,8 @@ impl<K: Ord + Clone> Queue<K> {
         revived
     }
 
-    /// Takes nothing new from here on. What waits is still served, and so is what was added while it was worked on; the
-    /// keys that were to come later are let go and answered.
+    /// Accepts no key from now on. Keys that wait are still served, and so are those that were added while they were
+    /// worked on. Keys that would have been added later are removed and returned.
     pub fn shut_down(&mut self, now: Duration) -> Vec<K> {
         self.wake(now);
         self.open = Openness::Closed;
@@ -204,19 +205,19 @@ impl<K: Ord + Clone> Queue<K> {
         later
     }
 
-    /// Whether it was shut down and everything is served.
+    /// Whether it was shut down and every key is served.
     #[cfg(test)]
     pub(super) fn is_drained(&self) -> bool {
         self.open == Openness::Closed && self.waiting.is_empty() && self.counts.processing == 0
     }
 
-    /// How full it is, and what happened so far.
+    /// How full it is, and the counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts { waiting: self.waiting.len(), later: self.later.len(), ..self.counts }
     }
 
-    /// How long the work goes on that is under way.
+    /// How long the present work has been under way.
     #[must_use]
     pub fn running(&self, now: Duration) -> Running {
         let mut running = Running::default();
@@ -230,13 +231,13 @@ impl<K: Ord + Clone> Queue<K> {
         running
     }
 
-    /// Whether there is something that a second worker could wait for.
+    /// Whether there is a key for a second worker.
     #[must_use]
     pub fn has_more(&self) -> bool {
         !self.waiting.is_empty() || !self.later.is_empty()
     }
 
-    /// Puts in the line what is due.
+    /// Moves due keys into the queue.
     fn wake(&mut self, now: Duration) {
         while self.later.first().is_some_and(|(at, _, _)| *at <= now) {
             let Some((_, _, key)) = self.later.pop_first() else { return };
@@ -247,7 +248,7 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Whether a key may come in; makes room for it where that loses nothing but a count of failures.
+    /// Whether a key may come in. Makes room where that loses nothing but a count of failures.
     fn admit(&mut self, key: &K) -> Result<(), Refused> {
         if self.open == Openness::Closed {
             return Err(Refused::Closed);
@@ -283,7 +284,7 @@ impl<K: Ord + Clone> Queue<K> {
         self.waiting.push_back(key);
     }
 
-    /// Ends the work on a key; `place` is where it goes if nothing was added meanwhile.
+    /// Ends the work on a key. It goes to `place`, unless it was added meanwhile.
     fn end(&mut self, key: &K, place: Place) {
         let Some(item) = self.items.get_mut(key) else { return };
         let Place::Processing { then, .. } = item.place else { return };
@@ -299,7 +300,7 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Forgets a key of which nothing is left.
+    /// Forgets a key about which nothing is left to remember.
     fn settle(&mut self, key: &K) {
         let Some(item) = self.items.get(key) else { return };
         if item.place != Place::Resting || item.later.is_some() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The most retries of one key; without a number there is no end to them.
+/// The most retries of one key; without a number they are not limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requeue {
     most: Option<u32>,
@@ -18,7 +18,7 @@ pub enum Decision {
 }
 
 impl Requeue {
-    /// Without an end.
+    /// Without a limit.
     pub const UNLIMITED: Self = Self { most: None };
 
     /// So many retries after the first try.
@@ -27,10 +27,10 @@ impl Requeue {
         Self { most: Some(retries) }
     }
 
-    /// Of the flag `--max-requeue-num`: any negative number means without an end.
+    /// From the flag `--max-requeue-num`: any negative number means without a limit.
     #[must_use]
     pub fn of_flag(number: i64) -> Self {
-        // A number of retries beyond 32 bits takes longer than anybody waits.
+        // Retries beyond 32 bits would take longer than any process runs.
         Self { most: u64::try_from(number).ok().map(|number| u32::try_from(number).unwrap_or(u32::MAX)) }
     }
 

@@ -17,9 +17,9 @@ pub fn fnv1(text: &str) -> u32 {
 #[must_use]
 pub fn shard(key: &str, workers: NonZeroUsize) -> usize {
     match u32::try_from(workers.get()) {
-        // Below the number of workers, which was a `usize`.
+        // It is below the number of workers, which is a `usize`.
         Ok(workers) => (fnv1(key) % workers) as usize,
-        // More workers than hashes: the hash itself.
+        // There are more workers than hashes: the hash itself.
         Err(_) => fnv1(key) as usize,
     }
 }

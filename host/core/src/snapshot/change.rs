@@ -11,9 +11,9 @@ use super::ColumnKey;
 pub struct Change {
     /// Nodes that appeared.
     pub added: Vec<Arc<str>>,
-    /// Nodes that went.
+    /// Nodes that were deleted.
     pub removed: Vec<Arc<str>>,
-    /// Nodes that were and are there, with another value under at least one of `keys`.
+    /// Nodes that existed before and after, with another value under at least one of `keys`.
     pub changed: Vec<Arc<str>>,
     /// The keys under which at least one node has another value than before.
     pub keys: BTreeSet<ColumnKey>,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::index::Index;
 use super::{ColumnKey, Packed};
 
-/// One key over all rows. Cloning it copies nothing.
+/// One key over all rows. Cloning it copies no data.
 #[derive(Debug, Clone, Default)]
 pub struct Column {
-    // Two allocations: a node that takes a value which others have changes the codes alone, so a baseline that is held
-    // for hours usually shares its dictionary.
+    // Two allocations: a node that takes an existing value changes the codes alone, so a baseline that is kept for
+    // hours usually shares its dictionary.
     dictionary: Arc<Packed>,
     codes: Arc<Vec<u32>>,
 }
@@ -42,7 +42,7 @@ pub(super) enum Effect {
     Changed,
 }
 
-/// A column with what it takes to change it.
+/// A column with the writer's data about it.
 #[derive(Debug)]
 pub(super) struct Tracked {
     pub(super) key: ColumnKey,
@@ -52,7 +52,7 @@ pub(super) struct Tracked {
     users: Vec<u32>,
     /// How many dictionary entries no row has.
     garbage: usize,
-    /// Whether a value was changed since somebody asked.
+    /// Whether a value was changed since the last `take_touched`.
     touched: bool,
 }
 
@@ -82,7 +82,7 @@ impl Tracked {
         if code == 0 { Effect::Same } else { Effect::Changed }
     }
 
-    /// Writes a row. An equal value is found out without a look-up and without a copy for readers.
+    /// Writes a row. An equal value needs no look-up and no copy for readers.
     pub(super) fn set(&mut self, row: u32, value: Option<&str>) -> Effect {
         if self.column.value(row) == value {
             return Effect::Same;
@@ -137,8 +137,8 @@ impl Tracked {
                     self.garbage += 1;
                     code
                 }
-                // 4 GiB of distinct values under one key: the API server's own limits end long before. Such a node
-                // lacks the key, which the guard holds rather than lets a topology shrink.
+                // 4 GiB of distinct values under one key: the API server's own limits are far lower. Such a node lacks
+                // the key; the guard then holds the result and does not let the topology shrink.
                 Err(_) => return 0,
             },
         };
@@ -151,7 +151,7 @@ impl Tracked {
         code
     }
 
-    /// One user less; the last one makes the entry garbage, and too much garbage is swept.
+    /// One user less. Without users the entry is garbage, and too much garbage is compacted.
     fn give_back(&mut self, code: u32) {
         let Some(users) = code.checked_sub(1).and_then(|entry| self.users.get_mut(entry as usize)) else { return };
         *users = users.saturating_sub(1);
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Compaction comes at any moment here; in production it waits for enough garbage.
+        /// In this test a compaction may happen at any moment; in production it waits for enough garbage.
         #[test]
         fn a_column_is_a_list_of_values(
             steps in prop::collection::vec((0..5u8, any::<prop::sample::Index>(), prop::option::of(0..6u8)), 0..80),

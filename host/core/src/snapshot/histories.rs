@@ -13,10 +13,10 @@ type Nodes = BTreeMap<String, Pairs>;
 enum Step {
     Apply(u8, Pairs),
     Remove(u8),
-    /// Happens in the cluster while nobody watches.
+    /// Happens in the cluster while no watch runs.
     Lost(u8, Option<Pairs>),
     Begin,
-    /// The node as the cluster has it goes into the relist.
+    /// The node, as the cluster has it, is added to the relist.
     List(u8),
     Commit,
     WholeRelist,
@@ -56,7 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The store's contract in the plainest words.
+/// The store's contract, implemented plainly.
 #[derive(Default)]
 struct Model {
     cluster: Nodes,
@@ -119,7 +119,7 @@ fn read(view: &View, keys: &[ColumnKey]) -> Nodes {
         }
         assert!(nodes.insert(name.to_string(), pairs).is_none(), "{name} has two rows");
     }
-    assert_eq!(view.find("nobody"), None);
+    assert_eq!(view.find("unknown"), None);
     nodes
 }
 
@@ -272,7 +272,7 @@ fn store_with(nodes: &[(&str, &[(&str, &str)])], keys: &[&str]) -> Store {
 }
 
 #[test]
-fn a_label_that_nobody_wants_changes_nothing() {
+fn a_label_without_a_column_changes_nothing() {
     let mut store = store_with(&[("a", &[("rack", "1")])], &["rack"]);
     let generation = store.generation();
     let change = store.apply(NodeMeta { name: "a", labels: [("rack", "1"), ("heartbeat", "7")], annotations: [] });
@@ -322,7 +322,7 @@ fn a_relist_of_the_same_nodes_copies_nothing() {
 }
 
 #[test]
-fn a_view_can_be_read_elsewhere() {
+fn a_view_can_be_read_in_another_thread() {
     fn shared<T: Send + Sync + Clone>(_: &T) {}
     shared(&Store::new().view(&[]));
 }

@@ -1,12 +1,12 @@
 //! A look-up table from text to the position of an entry that is stored elsewhere.
 //!
-//! Eight bytes per slot instead of a second copy of every string: at 20 000 nodes that is what keeps names and
-//! dictionaries small, and it makes the copy of a table for a view that is still held a plain memory copy. Half of a
-//! slot is the hash: other texts are told apart, and the table grows, without touching text, which is cold memory.
+//! Eight bytes per slot instead of a second copy of every string. At 20 000 nodes that keeps names and dictionaries
+//! small, and makes the copy of a table for a view that is still in use a plain memory copy. Half of a slot is the
+//! hash: with it, other texts are recognised and the table grows without reading text, which is cold memory.
 //!
 //! Open addressing with linear probing; removal shifts back, so there are no tombstones and churn does not fill the
-//! table. The hash has fixed keys, so the same history gives the same table. Who can write node names and labels
-//! at will can make it slow; he can do worse things with them.
+//! table. The hash has fixed keys, so the same history gives the same table. A client that can write node names and
+//! labels freely can make the table slow; such a client can do worse damage.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Index {
 
     /// Adds the position of a text that is not in the table yet.
     pub(crate) fn insert(&mut self, at: u32, text: &str) {
-        // Three quarters full: beyond that, linear probing walks long runs.
+        // Three quarters full: beyond that, linear probing needs many steps.
         if (self.used + 1) * 4 > self.slots.len() * 3 {
             let old = std::mem::take(&mut self.slots);
             self.slots = vec![Slot::default(); (old.len() * 2).max(8)];

@@ -1,10 +1,10 @@
-//! Which labels Nodes have at all: for the sentence about one that none of them has.
+//! Which label keys Nodes have at all: for the message about a key that no Node has.
 
 use std::collections::HashSet;
 
 use crate::near;
 
-/// Keys that are kept. Where there are more, a program makes them.
+/// How many keys are kept. A cluster with more has keys that a program generates.
 const MOST: usize = 1024;
 
 /// The keys of labels that Nodes had when they were listed or changed; at most a thousand.
@@ -23,8 +23,8 @@ impl LabelKeys {
         }
     }
 
-    /// The key that was most likely meant by one that no Node has: the same but for a slip, or the same name under another
-    /// prefix.
+    /// The existing key that was most likely meant by one that no Node has: a key with a typing error in it, or the
+    /// same name under another prefix.
     #[must_use]
     pub fn nearest(&self, given: &str) -> Option<&str> {
         let mut known: Vec<&str> = self.0.iter().map(|key| &**key).filter(|key| *key != given).collect();

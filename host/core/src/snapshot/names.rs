@@ -5,17 +5,17 @@ use std::sync::{Arc, OnceLock};
 use super::Packed;
 use super::index::Index;
 
-/// The names by row, dense and in no particular order, with the way back from name to row.
+/// The names by row, dense and in no particular order, and the row of each name.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     list: Vec<Arc<str>>,
     index: Index,
-    /// Made when the first guest asks; good for as long as nobody appears or goes.
+    /// Made when the first guest asks; valid until a node appears or is deleted.
     packed: OnceLock<Packed>,
 }
 
 impl Clone for Names {
-    /// Cloned only to be changed, so the packed form would be copied for nothing.
+    /// A clone is made only to be changed, so a copy of the packed form would be useless.
     fn clone(&self) -> Self {
         Self { list: self.list.clone(), index: self.index.clone(), packed: OnceLock::new() }
     }

@@ -1,4 +1,4 @@
-//! Many strings as one text and its end offsets: the form in which they cross to a discoverer.
+//! Many strings as one text and its end offsets: the form in which a discoverer receives them.
 
 /// Entry `i` is `text[ends[i-1]..ends[i]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -67,7 +67,7 @@ impl Packed {
     }
 }
 
-/// Node names fit: 4 GiB are seventeen million names of the greatest length. What does not fit is left out.
+/// Node names fit: 4 GiB are seventeen million names of the greatest length. An entry that does not fit is left out.
 impl<'a> FromIterator<&'a str> for Packed {
     fn from_iter<I: IntoIterator<Item = &'a str>>(entries: I) -> Self {
         let mut packed = Self::default();

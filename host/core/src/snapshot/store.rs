@@ -1,4 +1,4 @@
-//! The store: applies node events to the columns that somebody asked for.
+//! The store: applies node events to the columns that consumers asked for.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,15 +6,16 @@ use std::sync::Arc;
 use super::table::{NameRef, RowEffect, Table};
 use super::{Change, ColumnKey, LabelKeys, NodeMeta, View};
 
-/// The nodes of the cluster, as far as somebody asked.
+/// The nodes of the cluster, under the keys that consumers asked for.
 #[derive(Debug, Default)]
 pub struct Store {
     wanted: BTreeSet<ColumnKey>,
-    /// What views show. It has a column for each wanted key that a relist has seen on every node, and no other.
+    /// The contents that views show. It has a column for each wanted key that a relist has read on every node, and no
+    /// other.
     live: Table,
     /// The running relist. It has a column for each key that was wanted when it began and still is.
     staging: Option<Table>,
-    /// Which labels nodes have, wanted or not, and what of that the running relist has met.
+    /// Which label keys nodes have, wanted or not, and those that the running relist has read so far.
     labels: Arc<LabelKeys>,
     met: LabelKeys,
     synced: bool,
@@ -22,14 +23,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty store that wants no key.
+    /// An empty store without wanted keys.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds keys and returns those that nobody wanted before. They need a relist that begins from now on: until it is
-    /// committed they are [`pending`](Self::pending).
+    /// Adds keys and returns those that are new. They need a relist that begins from now on: until it is committed they
+    /// are [`pending`](Self::pending).
     pub fn want(&mut self, keys: impl IntoIterator<Item = ColumnKey>) -> Vec<ColumnKey> {
         keys.into_iter().filter(|key| self.wanted.insert(key.clone())).collect()
     }
@@ -50,20 +51,20 @@ impl Store {
         self.wanted.iter()
     }
 
-    /// The wanted keys that have no column yet. Not empty after a commit means: wanted while that relist was running,
-    /// so list again.
+    /// The wanted keys that have no column yet. If this is not empty after a commit, keys were added while the relist
+    /// was running, and another relist is needed.
     #[must_use]
     pub fn pending(&self) -> Vec<ColumnKey> {
         self.wanted.iter().filter(|key| self.live.column(key).is_none()).cloned().collect()
     }
 
-    /// Whether a relist was ever committed. Before that the store knows nothing, which is not an empty cluster.
+    /// Whether a relist was ever committed. Before that the store has no data, which does not mean an empty cluster.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.synced
     }
 
-    /// A node was added or changed. While a relist is running the event counts for it too.
+    /// A node was added or changed. A running relist takes the event in too.
     pub fn apply<'a, L, A>(&mut self, node: NodeMeta<'a, L, A>) -> Change
     where
         L: IntoIterator<Item = (&'a str, &'a str)>,
@@ -81,7 +82,7 @@ impl Store {
         change
     }
 
-    /// A node was deleted. While a relist is running the event counts for it too.
+    /// A node was deleted. A running relist takes the event in too.
     pub fn remove(&mut self, name: &str) -> Change {
         let mut writer = Writer::new(&mut self.live);
         writer.remove(name);
@@ -92,7 +93,7 @@ impl Store {
         self.count(change)
     }
 
-    /// A relist starts; one that is still running is forgotten.
+    /// A relist starts; one that is still running is dropped.
     pub fn begin_relist(&mut self) {
         self.staging = Some(Table::with_keys(&self.wanted));
         self.met = LabelKeys::default();
@@ -114,7 +115,7 @@ impl Store {
         staging.upsert(&name, &values);
     }
 
-    /// The relist is complete: what it did not mention is gone. Without a running relist nothing happens.
+    /// The relist is complete: nodes that it did not contain are removed. Does nothing without a running relist.
     pub fn commit_relist(&mut self) -> Change {
         let Some(staging) = self.staging.take() else { return Change::default() };
         self.synced = true;
@@ -163,7 +164,7 @@ impl Store {
         self.count(change)
     }
 
-    /// The first list: nothing to compare with, so the relisted table is the new one.
+    /// The first list: there is nothing to compare it with, so the relisted table becomes the live one.
     fn replace(&mut self, mut staging: Table) -> Change {
         staging.shrink_to_fit();
         staging.take_touched();
@@ -187,8 +188,8 @@ impl Store {
         for name in &gone {
             writer.remove(name);
         }
-        // Both tables now have the same keys in the same order: what was forgotten has left both, and what was wanted
-        // since the relist began is in neither.
+        // Both tables now have the same keys in the same order: keys that were dropped have left both, and keys that
+        // were added since the relist began are in neither.
         let mut values = Vec::with_capacity(staging.columns().len());
         for (row, name) in (0u32..).zip(staging.names.list()) {
             values.clear();

@@ -1,4 +1,4 @@
-//! Names and columns together: rows that come, change and go.
+//! Names and columns together: rows that are added, changed and removed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Table {
         self.columns.get(at).map(Tracked::column)
     }
 
-    /// Adds a column without any value; one that is there stays.
+    /// Adds a column without any value; an existing column stays.
     pub(super) fn add_column(&mut self, key: &ColumnKey) {
         if let Err(at) = self.columns.binary_search_by(|column| rank(&column.key).cmp(&rank(key))) {
             self.columns.insert(at, Tracked::new(key.clone(), self.names.len()));
@@ -52,7 +52,7 @@ impl Table {
         self.columns.retain(|column| column.key != *key);
     }
 
-    /// What a node has under the keys of this table, in the order of the columns.
+    /// The values of a node under the keys of this table, in the order of the columns.
     pub(super) fn pick<'a, L, A>(&self, labels: L, annotations: A) -> Vec<Option<&'a str>>
     where
         L: IntoIterator<Item = (&'a str, &'a str)>,
@@ -108,7 +108,7 @@ impl Table {
     }
 }
 
-/// A name that is already stored somewhere, or not: so that one node has one allocation for its name in all tables.
+/// A name that may be stored already, so that one node has one allocation for its name in all tables.
 #[derive(Debug)]
 pub(super) enum NameRef<'a> {
     Stored(&'a Arc<str>),
@@ -131,8 +131,8 @@ impl NameRef<'_> {
     }
 }
 
-/// Labels first, then by length: most keys of a node have the length of no wanted key, and then their text, which is
-/// cold memory, is not even looked at.
+/// Labels first, then by length: most keys of a node have the length of no wanted key. Their text, which is cold
+/// memory, is then not read.
 fn rank(key: &ColumnKey) -> (bool, (usize, &str)) {
     (matches!(key, ColumnKey::Annotation(_)), by_length(key.text()))
 }

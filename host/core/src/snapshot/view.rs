@@ -1,4 +1,4 @@
-//! One consistent state of the store, for as long as somebody holds it.
+//! One consistent state of the store, for as long as a reader keeps it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::table::Table;
 use super::{ColumnKey, LabelKeys, Packed};
 
 /// The contents of the store at one moment, under the keys it was made for. Taking and cloning it copies no column;
-/// while it is held, the first later change of a column copies that column once.
+/// while a reader keeps it, the first later change of a column copies that column once.
 #[derive(Debug, Clone)]
 pub struct View {
     generation: u64,
@@ -58,8 +58,8 @@ impl View {
         self.names.packed()
     }
 
-    /// The keys that this view has no column for: nobody wants them, or no relist has seen them yet. A round must wait
-    /// for them, since a column that is not there looks like labels that are gone.
+    /// The keys that this view has no column for: they are not wanted, or no relist has read them yet. A round must
+    /// wait for them, since a missing column looks like deleted labels.
     #[must_use]
     pub fn missing(&self) -> &[ColumnKey] {
         &self.missing
@@ -85,7 +85,7 @@ impl View {
         }
     }
 
-    /// Which labels nodes have, in a view that was made for some label.
+    /// Which label keys nodes have, in a view that was made for some label.
     #[must_use]
     pub fn labels(&self) -> &LabelKeys {
         &self.labels

@@ -1,4 +1,4 @@
-//! The HyperNodes and who lists whom.
+//! The HyperNodes, their members, and the HyperNodes that list each of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use super::nodes::{Marks, Nodes};
 use super::select::Chooser;
 use crate::topology::Selector;
 
-/// HyperNodes by number, those that are only listed included.
+/// HyperNodes by number, including those that are listed but not stored.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     slots: Vec<Slot>,
     by_name: BTreeMap<Arc<str>, u32>,
     free: Vec<u32>,
-    /// May be neither stored nor listed any more.
+    /// Numbers that may be neither stored nor listed any more.
     doubtful: Vec<u32>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Graph {
 struct Slot {
     name: Arc<str>,
     entry: Option<Entry>,
-    /// Who lists it, each once.
+    /// The HyperNodes that list it, each once.
     parents: Vec<u32>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Entry {
     pub(super) dynamic: Vec<Dynamic>,
     /// Exact HyperNode members: distinct numbers, ascending.
     pub(super) children: Vec<u32>,
-    /// What was reported last.
+    /// The count that was reported last.
     pub(super) settled: Option<NodeCount>,
 }
 
@@ -105,7 +105,7 @@ impl Graph {
         self.by_name.iter().filter_map(|(name, id)| self.entry(*id).map(|entry| (name, *id, entry)))
     }
 
-    /// Puts an entry in place of what was there, which is returned.
+    /// Replaces an entry and returns the old one.
     pub(super) fn replace(&mut self, id: u32, entry: Option<Entry>) -> Option<Entry> {
         let old = self.slots.get_mut(id as usize).and_then(|slot| slot.entry.take());
         for child in old.iter().flat_map(|entry| &entry.children) {
@@ -138,8 +138,8 @@ impl Graph {
         found
     }
 
-    /// Calls `visit` once for every distinct existing Node at or below a HyperNode. `None` when a selector there could
-    /// not be evaluated yet.
+    /// Calls `visit` once for every distinct existing Node at or below a HyperNode. `None` when a selector there cannot
+    /// be evaluated yet.
     pub(super) fn nodes_below(
         &self,
         top: u32,
@@ -167,11 +167,11 @@ impl Graph {
         Some(())
     }
 
-    /// Frees the numbers that nobody uses.
+    /// Frees the numbers that are no longer used.
     pub(super) fn sweep(&mut self) {
         for id in std::mem::take(&mut self.doubtful) {
             let Some(slot) = self.slots.get_mut(id as usize) else { continue };
-            // A slot that is free already has lost its name: the map no longer leads to it.
+            // A slot that was freed before has lost its name: the map no longer leads to it.
             let is_known = self.by_name.get(&slot.name) == Some(&id);
             if is_known && slot.entry.is_none() && slot.parents.is_empty() {
                 self.by_name.remove(&slot.name);

@@ -95,7 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Everything from scratch, by the words of decision H5.
+/// Counts everything from scratch: decision H5 implemented plainly.
 struct Naive<'a> {
     nodes: &'a BTreeMap<String, Labels>,
     objects: &'a BTreeMap<String, Object>,
@@ -103,7 +103,7 @@ struct Naive<'a> {
 }
 
 impl Naive<'_> {
-    /// The existing Nodes at or below; `None` if a label is needed that no column holds.
+    /// The existing Nodes at or below; `None` if a label has no column.
     fn below(&self, name: &str, seen: &mut BTreeSet<String>) -> Option<BTreeSet<String>> {
         let mut found = BTreeSet::new();
         let Some(object) = self.objects.get(name).filter(|_| seen.insert(name.to_owned())) else { return Some(found) };

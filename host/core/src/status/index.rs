@@ -1,4 +1,4 @@
-//! The index: takes events, answers with the counts that changed.
+//! The index: takes events and returns the counts that changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Missing, NodeCount, Overlap, Settled, Shared, first_named};
 use crate::snapshot::{Change, ColumnKey, View};
 use crate::topology::{Object, Spec};
 
-/// Patterns that stay compiled. One takes 10 to 20 KiB and 20 to 50 µs to compile; beyond this many, memory is worth
+/// Patterns that stay compiled. One takes 10 to 20 KiB and 20 to 50 µs to compile. Beyond this many, the memory costs
 /// more than the time, which is only spent when Nodes appear.
 const COMPILED: usize = 256;
 
@@ -21,9 +21,9 @@ pub struct StatusIndex {
     graph: Graph,
     /// HyperNodes whose own members changed.
     dirty: BTreeSet<u32>,
-    /// Nodes that appeared or went since the last settling.
+    /// Nodes that appeared or were deleted since the last settling.
     flipped: Vec<u32>,
-    /// Nodes with another value under a key that some selector reads.
+    /// Nodes with another value under a key that a selector reads.
     relabelled: Vec<u32>,
     /// How many selectors read each key.
     keys: BTreeMap<ColumnKey, usize>,
@@ -38,7 +38,7 @@ impl StatusIndex {
         Self::default()
     }
 
-    /// A HyperNode was added or changed. One whose members are as before costs no counting.
+    /// A HyperNode was added or changed. One with unchanged members costs no counting.
     pub fn put(&mut self, object: &Object) {
         let id = self.graph.intern(&object.name);
         let mut entry = self.read(&object.spec);
@@ -73,7 +73,7 @@ impl StatusIndex {
         self.release(old);
     }
 
-    /// Nodes appeared, went or changed: every change of the snapshot, in order.
+    /// Nodes appeared, changed or were deleted. Takes every change of the snapshot, in order.
     pub fn nodes(&mut self, change: &Change) {
         let flips = change.removed.iter().map(|name| (name, false)).chain(change.added.iter().map(|name| (name, true)));
         for (name, exists) in flips {
@@ -84,13 +84,13 @@ impl StatusIndex {
         }
     }
 
-    /// The label columns that stored selectors read: the host wants them from the snapshot and gives
-    /// [`settle`](Self::settle) a view with them.
+    /// The label columns that stored selectors read. The host adds them to the snapshot and passes a view with them to
+    /// [`settle`](Self::settle).
     pub fn keys_used(&self) -> impl Iterator<Item = &ColumnKey> {
         self.keys.keys()
     }
 
-    /// These HyperNodes, as far as they are known, and everything above them.
+    /// The HyperNodes of these names that are known, and everything above them.
     #[must_use]
     pub fn with_ancestors(&mut self, names: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
         if names.is_empty() {
@@ -107,9 +107,9 @@ impl StatusIndex {
         !(self.dirty.is_empty() && self.flipped.is_empty() && self.relabelled.is_empty())
     }
 
-    /// The HyperNodes whose count changed since the last call, by name; one that is new is among them.
+    /// The HyperNodes whose count changed since the last call, by name, including new ones.
     ///
-    /// The view must be as new as the last change that [`nodes`](Self::nodes) was told. A HyperNode above a selector
+    /// The view must contain the last change that was passed to [`nodes`](Self::nodes). A HyperNode above a selector
     /// whose column the view lacks is left for a later call.
     pub fn settle(&mut self, view: &View) -> Vec<Settled> {
         self.mark_listed();
@@ -158,7 +158,7 @@ impl StatusIndex {
             let mut first_holder: Vec<Option<&Arc<str>>> = vec![None; self.nodes.bound()];
             let mut shared: BTreeMap<u32, [&Arc<str>; 2]> = BTreeMap::new();
             for (name, id) in members {
-                // A selector without its column hides only what is below it.
+                // A selector without its column hides only the Nodes that it would choose.
                 let _ = self.graph.nodes_below(id, &self.nodes, &mut self.walks, |node| {
                     match first_holder.get_mut(node as usize) {
                         Some(Some(first)) => {
@@ -191,7 +191,7 @@ impl StatusIndex {
             exact.push(self.nodes.refer(name));
         }
         exact.sort_unstable();
-        // Every reference is given back once, so the second mention of a name gives its own back here.
+        // Each number is referenced once, so the second mention of a name releases its own reference here.
         exact.dedup_by(|later, first| {
             let same = later == first;
             if same {
@@ -223,7 +223,7 @@ impl StatusIndex {
         Entry { tier: 0, source: None, exact, dynamic, children, settled: None }
     }
 
-    /// Gives back what [`read`](Self::read) took.
+    /// Releases the references that [`read`](Self::read) made.
     fn release(&mut self, entry: Option<Entry>) {
         let Some(entry) = entry else { return };
         entry.exact.iter().for_each(|id| self.nodes.release(*id));
@@ -242,8 +242,8 @@ impl StatusIndex {
         }
     }
 
-    /// Marks the HyperNodes that list a Node which appeared or went. One look at every list for all such Nodes together
-    /// is cheaper than keeping the way back from each Node.
+    /// Marks the HyperNodes that list a Node which appeared or was deleted. One pass over every list for all such Nodes
+    /// together is cheaper than an index from each Node to its HyperNodes.
     fn mark_listed(&mut self) {
         if self.flipped.is_empty() {
             return;
@@ -258,7 +258,7 @@ impl StatusIndex {
         }
     }
 
-    /// Brings what selectors chose up to date and marks the HyperNodes for which that changed something.
+    /// Updates what selectors choose and marks the HyperNodes for which that changed something.
     fn choose(&mut self, view: &View) {
         let flipped = std::mem::take(&mut self.flipped);
         let mut concerned = std::mem::take(&mut self.relabelled);
@@ -275,7 +275,7 @@ impl StatusIndex {
         }
     }
 
-    /// How many numbers of Nodes and HyperNodes were ever given out.
+    /// How many numbers of Nodes and HyperNodes exist.
     #[cfg(test)]
     pub(super) fn numbers(&self) -> (usize, usize) {
         (self.nodes.bound(), self.graph.bound())
@@ -289,7 +289,7 @@ impl StatusIndex {
 }
 
 impl Dynamic {
-    /// Asks again about these Nodes, or about all when there is no answer yet. Says whether the answer may differ.
+    /// Evaluates these Nodes again, or all when there is no answer yet. Returns whether the answer may differ.
     fn refresh(&mut self, asked: &[u32], nodes: &Nodes, view: &View) -> bool {
         if self.chosen.is_some() && asked.is_empty() {
             return false;

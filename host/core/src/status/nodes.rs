@@ -1,19 +1,19 @@
-//! Numbers for Node names: those that exist and those that some HyperNode lists.
+//! Numbers for Node names: of Nodes that exist and of those that a HyperNode lists.
 
 use std::sync::Arc;
 
 use crate::snapshot::index::Index;
 
-/// Names by number. A number stays the same for as long as the Node exists or somebody refers to it; rows of a view do
-/// not, since the last row takes the place of one that goes.
+/// Names by number. A number stays the same for as long as the Node exists or is referenced. Rows of a view do not,
+/// since the last row takes the place of a deleted one.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     names: Vec<Arc<str>>,
     index: Index,
     exists: Vec<bool>,
     references: Vec<u32>,
-    /// May have lost their last reference; only [`sweep`](Self::sweep) gives numbers out again, so that no list that is
-    /// still to be updated means another Node all of a sudden.
+    /// Numbers that may have lost their last reference. Only [`sweep`](Self::sweep) frees numbers, so that no list that
+    /// is still to be updated suddenly means another Node.
     doubtful: Vec<u32>,
     free: Vec<u32>,
 }
@@ -53,7 +53,7 @@ impl Nodes {
         }
     }
 
-    /// Notes that a Node appeared or went; its number if that is news.
+    /// Notes that a Node appeared or was deleted; returns its number if that is new.
     pub(super) fn set_existence(&mut self, name: &Arc<str>, exists: bool) -> Option<u32> {
         let id = if exists { self.intern(name) } else { self.find(name)? };
         let flag = self.exists.get_mut(id as usize)?;
@@ -65,11 +65,11 @@ impl Nodes {
         news.then_some(id)
     }
 
-    /// Frees the numbers that nobody uses. To be called when no list holds the number of a Node that went.
+    /// Frees the numbers that are no longer used. Call it when no list holds the number of a deleted Node.
     pub(super) fn sweep(&mut self) {
         for id in std::mem::take(&mut self.doubtful) {
             let used = self.exists(id) || self.references.get(id as usize).is_none_or(|references| *references > 0);
-            // A name is empty once its number is free, and names of Nodes are not.
+            // A freed number has an empty name, and no Node has one.
             if let Some(name) = self.names.get_mut(id as usize).filter(|name| !used && !name.is_empty()) {
                 self.index.remove(id, name);
                 *name = Arc::default();
@@ -95,7 +95,7 @@ impl Nodes {
             *place = Arc::clone(name);
         }
         self.index.insert(id, name);
-        // Somebody will refer to it or declare that it exists, or it is swept.
+        // It will be referenced or declared to exist, or swept.
         self.doubtful.push(id);
         id
     }
@@ -121,13 +121,13 @@ impl Marks {
         }
     }
 
-    /// Whether the number is met for the first time in this walk.
+    /// Whether this walk meets the number for the first time.
     pub(super) fn is_first(&mut self, id: u32) -> bool {
         let walk = self.walk;
         self.seen.get_mut(id as usize).is_some_and(|seen| std::mem::replace(seen, walk) != walk)
     }
 
-    /// Whether the number was met in this walk.
+    /// Whether this walk has met the number.
     pub(super) fn contains(&self, id: u32) -> bool {
         self.seen.get(id as usize) == Some(&self.walk)
     }

@@ -1,9 +1,9 @@
-//! Go regular expressions, as everybody else who reads a HyperNode understands them.
+//! Go regular expressions, with the meaning that they have for every other reader of a HyperNode.
 //!
 //! A member's pattern is written in Go's dialect (RE2): the admission webhook compiles it there and the scheduler
-//! matches with it. [`compile`] reads that dialect and writes the same expression for the `regex` crate. What Go
-//! refuses is refused here, also where the crate would find a meaning (`x**`, look-alikes of verbose mode, nested
-//! classes); what both accept selects the same names: `\d \w \s \b` are ASCII only, `\Q…\E` quotes, `\<` is a `<`.
+//! matches with it. [`compile`] reads that dialect and writes the same expression for the `regex` crate. It refuses
+//! what Go refuses, also where the crate would accept it (`x**`, look-alikes of verbose mode, nested classes). What
+//! both accept selects the same names: `\d \w \s \b` are ASCII only, `\Q…\E` quotes, `\<` is a `<`.
 //!
 //! Only whether a pattern matches anywhere in a name is preserved: groups lose their names and numbers.
 
@@ -14,11 +14,11 @@ use std::fmt::Write as _;
 
 use regex::{Regex, RegexBuilder};
 
-/// Go's bound for a repetition, alone and multiplied with those inside of it.
+/// Go's limit for a repetition, alone and multiplied with the repetitions inside it.
 const MAX_REPEAT: u32 = 1000;
 
-/// The memory that one compiled pattern may take. Patterns over node names take a few KiB; one MiB is beyond anything
-/// written by hand and small beside the host's 64.
+/// The memory that one compiled pattern may take. Patterns over node names take a few KiB. One MiB is more than any
+/// pattern written by hand needs, and little beside the host's 64.
 const MAX_PROGRAM_BYTES: usize = 1 << 20;
 
 /// Why a pattern selects nothing.
@@ -48,7 +48,7 @@ pub fn compile(pattern: &str) -> Result<Regex, PatternError> {
 
 /// Compiles what [`translate`] returned.
 pub(super) fn build(translated: &str) -> Result<Regex, PatternError> {
-    // Whatever Go accepts was translated into something that parses, so only the size is left to fail.
+    // All that Go accepts was translated into something that parses, so only the size can fail here.
     RegexBuilder::new(translated).size_limit(MAX_PROGRAM_BYTES).build().map_err(|_| PatternError::TooLarge)
 }
 
@@ -166,7 +166,7 @@ impl<'p> Translator<'p> {
         self.top.atom = Some(Atom { start, end: self.out.len(), copies: 1, repeated: false });
     }
 
-    /// The atom is complete: nothing can repeat it any more.
+    /// The atom is complete: no repetition can apply to it any more.
     fn flush(&mut self) {
         if let Some(atom) = self.top.atom.take() {
             self.top.copies = self.top.copies.max(atom.copies);
@@ -200,7 +200,7 @@ impl<'p> Translator<'p> {
         let Some(mut atom) = self.top.atom.take() else { return Err(self.error("nothing to repeat")) };
         if repeat.counted {
             atom.copies = match (repeat.min, repeat.max) {
-                // Nothing is left of what is inside.
+                // Repeated zero times, its content disappears.
                 (_, Some(0)) => 1,
                 (0, None) => atom.copies,
                 (min, max) => atom.copies.saturating_mul(max.unwrap_or(min)),
@@ -209,7 +209,7 @@ impl<'p> Translator<'p> {
                 return Err(self.error("nested repetitions beyond 1000"));
             }
         }
-        // In between, something without a width may have been written (`(?i)`, `\Q\E`): Go repeats what was before it.
+        // Something without a width may have been written in between (`(?i)`, `\Q\E`): Go repeats what is before it.
         if atom.repeated {
             self.out.insert(atom.end, ')');
             self.out.insert_str(atom.start, "(?:");
@@ -262,7 +262,7 @@ impl<'p> Translator<'p> {
         Ok(())
     }
 
-    /// Reads flags up to `)` or `:`; says whether they open a group. Each flag's last mention counts.
+    /// Reads flags up to `)` or `:`; returns whether they open a group. The last mention of each flag counts.
     fn flags(&mut self) -> Result<bool, PatternError> {
         let mut set = [None; FLAGS.len()];
         let (mut on, mut since_sign) = (true, 0);
@@ -292,7 +292,7 @@ impl<'p> Translator<'p> {
     }
 }
 
-/// The flags of both dialects that mean the same in both. Go has no others.
+/// The flags that both dialects have, with the same meaning. Go has no others.
 const FLAGS: [char; 4] = ['i', 'm', 's', 'U'];
 
 struct Repeat {
@@ -313,7 +313,7 @@ fn braces(text: &str) -> Option<(u32, Option<u32>, &str)> {
     Some((min, max, rest))
 }
 
-/// Digits without a leading zero. What is too large for a number is too large for a repetition as well.
+/// Digits without a leading zero. A text too large for a number is too large for a repetition as well.
 fn count(digits: &str) -> Option<u32> {
     let valid =
         !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));

@@ -19,8 +19,8 @@ pub(crate) enum Chooser {
 }
 
 impl Chooser {
-    /// Reads the selector of a Node member. `None`: it names a Node, is no Node member, is invalid or is empty; the
-    /// latter choose nothing.
+    /// Reads the selector of a Node member. `None`: it names a Node, is no Node member, is invalid or is empty. An
+    /// invalid or empty selector chooses nothing.
     pub(crate) fn of(member: &Member) -> Option<Self> {
         match (member.kind, &member.selector) {
             (MemberKind::Node, Selector::Regex(go)) => Pattern::new(go).map(Self::Name),
@@ -43,7 +43,7 @@ impl Chooser {
         self.keys().all(|key| view.column(key).is_some())
     }
 
-    /// Itself, ready for many questions.
+    /// The same chooser, prepared for many calls.
     pub(crate) fn prepared(&self) -> Cow<'_, Self> {
         match self {
             Self::Name(pattern) if pattern.compiled.is_none() => {
@@ -101,7 +101,7 @@ impl Pattern {
         Some(Self { translated: translated.into(), compiled: Some(compiled) })
     }
 
-    /// Keeps the text alone; every later use compiles it again.
+    /// Keeps only the text; every later use compiles it again.
     pub(super) fn forget_compiled(&mut self) {
         self.compiled = None;
     }
@@ -110,7 +110,7 @@ impl Pattern {
         self.compiled.is_some()
     }
 
-    /// The expression; it was compiled once before, so it is there.
+    /// The expression. It was compiled once before, so this does not fail.
     fn regex(&self) -> Option<Regex> {
         self.compiled.clone().or_else(|| pattern::build(&self.translated).ok())
     }
@@ -164,7 +164,7 @@ impl Requirement {
     }
 }
 
-/// All requirements of a selector; `None` when it is empty or any of them is invalid, which selects nothing.
+/// All requirements of a selector. `None` when it is empty or one of them is invalid: then it selects nothing.
 fn requirements(selector: &LabelSelector) -> Option<Vec<Requirement>> {
     let labels = selector.match_labels.iter().map(|(k, v)| Requirement::new(k, Rule::In(BTreeSet::from([v.clone()]))));
     let expressions = selector.match_expressions.iter().map(Requirement::read);

@@ -57,7 +57,7 @@ fn hash_domain(hasher: &mut Hasher, domain: &Domain, all: &[Domain]) {
     for node in &domain.nodes {
         hasher.text(node);
     }
-    // Positions follow from the sorted ids, but an id says it without depending on what else is in the list.
+    // Positions follow from the sorted ids, but an id does not depend on the rest of the list.
     hasher.number(domain.children.len());
     for child in domain.children.iter().filter_map(|child| all.get(*child)) {
         hasher.text(&child.id);

@@ -1,26 +1,26 @@
 //! From what is stored to what is wanted: which writes, in which order (decision H7, `hypernode.md` 14).
 //!
-//! The scheduler sees every write on its own, and a wrong moment in between can stop it from placing jobs or crash it.
-//! So a plan is made by *playing it through*: a model of the stored objects is changed step by step, and a step is taken
-//! only when what it leads to is sound.
+//! The scheduler reads every write on its own. A wrong state between two writes can stop it from placing jobs or crash
+//! it. So the planner *simulates* the writes: it changes a model of the stored objects step by step, and takes a step
+//! only when the state after it is valid.
 //!
 //! ```text
 //! World ─► Reach ─► Walk ───────────────► order ─► Plan
-//! (who     (what we  (the history: one      (which two steps
-//!  lists    may       sound state after      must keep their
-//!  whom)    write)    another, `relax` when  order, and why)
-//!                     steps wait in a circle)
+//! (who     (what    (the history: one      (which two steps
+//!  lists    may      valid state after      must keep their
+//!  whom)    be       another, `relax` when  order, and why)
+//!           written) steps wait in a circle)
 //! ```
 //!
-//! The history alone would be one long queue. What has to stay in order is less: two states of two objects *clash* when
-//! they must never be seen together (two parents that list one child, a listed child that does not exist, a child that is
-//! not below its parent). Wherever one of two clashing states ended before the other began, the step that ended the one
-//! comes before the step that began the other. Then no selection of steps that respects the order can meet a clash that
-//! the stored objects did not have at the beginning: whichever writes are slow, or fail and take their dependents with
-//! them.
+//! Executed as it is, the history would be one long queue. Fewer steps have to keep their order. Two states of two
+//! objects *clash* when they must never exist at the same time: two parents that list one child, a listed child that
+//! does not exist, a child whose tier is not lower than its parent's. Where one of two clashing states ended before the
+//! other began, the step that ended the one comes before the step that began the other. No selection of steps that
+//! respects this order can meet a clash that the stored objects did not have at the beginning. That holds whichever
+//! writes are slow, or fail and so stop the steps that depend on them.
 //!
-//! Never writes an object of somebody else, never leaves a member list empty, and writes nothing where nothing differs.
-//! What stands in the way of a write is reported beside the plan.
+//! Never writes an object of another owner, never leaves a member list empty, and writes nothing where nothing differs.
+//! What prevents a write is reported beside the plan.
 
 mod order;
 mod reach;

@@ -1,8 +1,8 @@
 //! A checked answer: domains that form a forest, by construction.
 //!
-//! Only `validate` and `merge` make a [`Forest`], so whoever has one knows: every domain has a member, children stand at
-//! existing positions with a strictly lower tier, no child has two parents, names and labels are legal, and one tier
-//! name stands for one tier. Domains are sorted by tier and id, Node names inside them by bytes.
+//! Only `validate` and `merge` make a [`Forest`]. So every `Forest` has these properties: each domain has a member,
+//! children are at existing positions and have a strictly lower tier, no child has two parents, names and labels are
+//! legal, and one tier name belongs to one tier. Domains are sorted by tier and id, Node names inside them by bytes.
 
 mod overlaps;
 
@@ -15,7 +15,7 @@ use super::names::{Kind, Tier};
 use crate::snapshot::ColumnKey;
 use crate::status::select::Chooser;
 
-/// A sound topology of one source.
+/// A valid topology of one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forest {
     pub(super) coverage: Coverage,
@@ -33,7 +33,7 @@ pub struct Domain {
     pub kind: Kind,
     /// The object's name where the discoverer fixes it (`compat: volcano`).
     pub fixed_name: Option<Arc<str>>,
-    /// What people call it.
+    /// A description for people.
     pub description: Option<Arc<str>>,
     /// The distance class.
     pub tier: Tier,
@@ -86,8 +86,8 @@ pub enum About {
     Name(String),
 }
 
-/// Nodes that are direct members of two or more domains of one tier. Allowed, but the scheduler then picks one of them
-/// arbitrarily, so it is shown (decision H15).
+/// Nodes that are direct members of two or more domains of one tier. That is allowed, but the scheduler picks one of
+/// the domains arbitrarily, so it is reported (decision H15).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Overlaps {
     /// The first of them, sorted by tier and Node.
@@ -108,7 +108,7 @@ pub struct Overlap {
 }
 
 /// The short name of a result: what an operator confirms (decision H6). Equal results have equal hashes; object names
-/// play no part.
+/// are not part of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResultHash(Arc<str>);
 
@@ -127,7 +127,7 @@ impl fmt::Display for ResultHash {
 }
 
 impl Forest {
-    /// Whether what is not in it is gone.
+    /// Whether what the answer does not mention is gone.
     #[must_use]
     pub fn coverage(&self) -> Coverage {
         self.coverage
@@ -157,7 +157,7 @@ impl Forest {
         self.domains.iter().flat_map(|domain| &domain.nodes).collect()
     }
 
-    /// The label columns that its selectors read: who counts the Nodes below needs them.
+    /// The label columns that its selectors read: the counter of Nodes needs these columns.
     #[must_use]
     pub fn selector_keys(&self) -> BTreeSet<ColumnKey> {
         let selectors = self.domains.iter().flat_map(|domain| &domain.selectors);

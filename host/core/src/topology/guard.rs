@@ -1,41 +1,44 @@
-//! The guard: whether a result may be written at once, or is held until it is confirmed (decision H6).
+//! The guard: decides whether a result may be written at once, or is held until it is confirmed (decision H6).
 //!
-//! Owns the three rules, what explains a loss, what was lost lately ([`Losses`]), and the way from held to confirmed
-//! ([`Hold`]). Never writes, never schedules: [`Standing`] says when a round would count, the host runs it.
+//! Owns the three rules, the explanation of losses, the memory of recent losses ([`Losses`]), and the path from held to
+//! confirmed ([`Hold`]). Never writes, never schedules: [`Standing`] says when a round would count, the host runs it.
 //!
 //! # The reference
 //!
-//! All Nodes that have a place, or had one since the last `holdFor`, and still exist. What stored objects list says the
-//! first part, [`Losses`] the second, across restarts as numbers by time. A Node of the reference that the result places
-//! nowhere is *lost*. Lost Nodes are *few* while they are at most ten, or at most `maxLosePercent` of the reference: so
-//! many wipes of one Node each count as one wipe of all of them. While a result is held none is few: labels that return one by
-//! one must not end the hold before the last of them.
+//! The reference is all Nodes that exist and that have a place now, or had one within the last `holdFor`. The stored
+//! objects give the first part. [`Losses`] gives the second; across a restart it keeps numbers by time. A Node of the
+//! reference that the result places nowhere is *lost*. Lost Nodes are *few* while they are at most ten, or at most
+//! `maxLosePercent` of the reference: so many losses of one Node each count like one loss of all of them. While a
+//! result is held, no lost Node counts as few: labels that return one by one must not end the hold before the last of
+//! them.
 //!
 //! # What is left out
 //!
-//! An object is *explained* when every Node last placed under it, at every tier, no longer exists, or has another place
-//! after a change in a column that the plugin requires, or is one of few lost ones. That a lost Node changed explains
-//! nothing: labels that were wiped by mistake change Nodes, too. Explained objects are left out before any rule counts:
+//! An object is *explained* when each Node last placed under it, at every tier, no longer exists, or has another place
+//! after a change in a column that the plugin requires, or is one of few lost ones. A change of a lost Node explains
+//! nothing: labels that were removed by mistake change Nodes too. Explained objects are left out before any rule
+//! counts:
 //!
-//! * *delete share*: neither deleted nor counted in the whole;
-//! * *lost placement*: held when the round takes a place from a Node, and lost Nodes are not few. A Node counts when an
-//!   object lists it itself; not when only an object above does: the spine above a wiped rack does not place its Nodes;
-//! * *empty*: an empty result is held while more than ten Nodes of the reference exist. When all Nodes of a source are
-//!   gone, its last objects go with them.
+//! * *delete share*: the rule counts them neither as deleted nor in the whole;
+//! * *lost placement*: the rule holds a round that takes a place from a Node when lost Nodes are not few. A Node has a
+//!   place in an object that lists it directly, not in an object above: a spine does not place the Nodes of its racks;
+//! * *empty*: the rule holds an empty result while more than ten Nodes of the reference exist. When all Nodes of a
+//!   source are gone, its last objects are deleted with them.
 //!
-//! One half of a move goes when the move is over, and its Nodes with it to the older name: that is explained, too.
+//! When a move is over, one of its two objects is deleted and its Nodes return to the older name. That is explained
+//! too.
 //!
-//! An object with no existing Node below it is explained: deleting it takes nothing from anybody. One whose selector
-//! reads a label that neither view has is not, nor, after a restart, one whose selector chooses no Node while many are
-//! without a place: what was below it is unknown.
+//! An object with no existing Node below it is explained: deleting it takes a place from no Node. An object is not
+//! explained when its Nodes are unknown: its selector reads a label that neither view has; or, after a restart, its
+//! selector chooses no Node while many Nodes are without a place.
 //!
-//! `allowEmpty` takes the empty rule away and no other: a source with many objects that answers with none is still
-//! held for its deletions and losses, and these are confirmed by time.
+//! `allowEmpty` switches off the empty rule and no other. When a source with many objects answers with none, its
+//! deletions and losses still hold the result, and time confirms it.
 //!
 //! # Failure story
 //!
-//! Every doubt holds: without a baseline (after a restart) no change of a Node is known, a column that one of the views
-//! lacks shows no change, what was lost before a restart is taken for any Node without a place, and the clock going back
+//! Every doubt holds. Without a baseline (after a restart) no change of a Node is known. A column that one of the views
+//! lacks shows no change. Any Node without a place may be one that was lost before a restart. A clock that goes back
 //! restarts the wait. A held round costs minutes; a topology that was deleted by mistake costs running jobs.
 
 mod explain;
@@ -56,7 +59,7 @@ pub use safety::{Safety, SafetyError};
 use super::model::{Object, Spec};
 use crate::snapshot::{ColumnKey, View};
 
-/// Everything that the guard looks at.
+/// The input of the guard.
 #[derive(Debug, Clone, Copy)]
 pub struct Round<'a> {
     /// The source, for the sentence.
@@ -65,7 +68,7 @@ pub struct Round<'a> {
     pub stored: &'a [&'a Object],
     /// What the result would leave.
     pub desired: &'a Desired,
-    /// The nodes when the last round was applied; `None` after a restart.
+    /// The nodes at the time of the last applied round; `None` after a restart.
     ///
     /// Both views hold the required columns, and those that the selectors of stored objects read.
     pub baseline: Option<&'a View>,
@@ -73,7 +76,7 @@ pub struct Round<'a> {
     pub now: &'a View,
     /// The columns that the plugin requires.
     pub required: &'a [ColumnKey],
-    /// What results that were written took lately.
+    /// The places that earlier results, which were written, took from Nodes within `holdFor`.
     pub losses: &'a Losses,
     /// Whether the entry's config was edited since the last applied round.
     pub config: Config,
@@ -86,11 +89,11 @@ pub struct Round<'a> {
 pub enum Config {
     /// It is the one of the last applied round.
     Same,
-    /// It was edited: fewer objects may be what the edit is for, so the delete share is not counted.
+    /// It was edited. The edit may be meant to delete objects, so the delete share is not checked.
     Edited,
 }
 
-/// What a result would leave in the cluster, as far as the guard cares.
+/// What a result would leave in the cluster, as far as the guard needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Desired {
     names: BTreeSet<Arc<str>>,
@@ -100,7 +103,7 @@ pub struct Desired {
 
 impl Desired {
     /// Adds one object of the result, by the name that it has or will have, with the Nodes that its spec places. The
-    /// view holds the columns that its selectors read; a selector that cannot be read places nobody.
+    /// view holds the columns that its selectors read; a selector that cannot be read places no Node.
     pub fn add(&mut self, name: &Arc<str>, spec: &Spec, now: &View) {
         self.add_name(name);
         for row in explain::listed(spec, None, now).placed {
@@ -113,7 +116,7 @@ impl Desired {
         self.names.insert(Arc::clone(name));
     }
 
-    /// Says that the result places the Node in this row of the present view.
+    /// Notes that the result places the Node in this row of the present view.
     pub fn place(&mut self, row: u32) {
         let row = row as usize;
         if self.placed.len() <= row {
@@ -134,12 +137,12 @@ pub(crate) fn placed(spec: &Spec, view: &View) -> Vec<u32> {
     explain::listed(spec, None, view).placed
 }
 
-/// A round, judged.
+/// The guard's decision about a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
     /// Whether it may be written.
     pub verdict: Verdict,
-    /// What became of the reference.
+    /// The reference, and the Nodes of it that the result loses.
     pub loss: Loss,
 }
 
@@ -148,16 +151,17 @@ pub struct Judged {
 pub enum Verdict {
     /// It may be written.
     Pass,
-    /// Nothing of it is written before it is confirmed.
+    /// Nothing of it is written until it is confirmed.
     Held(Held),
 }
 
 /// Why a round is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// The first rule that holds it; an empty result before all others, since time does not confirm it.
+    /// The first rule that holds it. The empty rule comes before all others, since time does not confirm an empty
+    /// result.
     pub rule: Rule,
-    /// For the operator: what and how much, which limit, what to do. Names every rule that holds it.
+    /// For the operator: what would be lost, which limit it exceeds, and what to do. Names every rule that holds it.
     pub sentence: String,
 }
 
@@ -169,7 +173,7 @@ pub enum Rule {
         /// Stored objects.
         objects: u64,
     },
-    /// Too many objects would go.
+    /// The result would delete too many objects.
     Deletes {
         /// Unexplained objects that would be deleted.
         deletes: u64,
@@ -178,13 +182,13 @@ pub enum Rule {
         /// Objects that were left out.
         explained: u64,
     },
-    /// Too many Nodes would lose all placement.
+    /// Too many Nodes would lose their last place.
     Loses {
         /// Nodes of the reference without a place.
         nodes: u64,
         /// All Nodes of the reference.
         of: u64,
-        /// Those of `nodes` from which results took it that were written before.
+        /// Those of `nodes` that lost their place to earlier results, which were written.
         earlier: u64,
     },
 }
@@ -221,7 +225,7 @@ pub fn judge(round: &Round<'_>) -> Judged {
     Judged { verdict, loss }
 }
 
-/// More than so many percent, and at least two: one object alone is no mass loss, whatever its share.
+/// More than so many percent, and at least two: one object alone is no mass deletion, whatever its share.
 fn exceeds(part: u64, of: u64, percent: u8) -> bool {
     part >= 2 && u128::from(part) * 100 > u128::from(of) * u128::from(percent)
 }
@@ -238,14 +242,14 @@ fn sentence(round: &Round<'_>, first: Rule, rules: &[Rule]) -> String {
                     write!(text, "would delete {deletes} of {} (limit {max_delete_percent} %", many(*of, "HyperNode"));
                 match explained {
                     0 => write!(text, ")"),
-                    _ => write!(text, "; {explained} more are explained by their Nodes and not counted)"),
+                    _ => write!(text, "; {explained} more are not counted, their Nodes explain them)"),
                 }
             }
             Rule::Loses { nodes, of, earlier } => {
                 let placed = many(*of, "placed Node");
-                let _ = write!(text, "would take all placement from {nodes} of {placed} (limit ");
+                let _ = write!(text, "would leave {nodes} of {placed} without a place (limit ");
                 let _ = match losses::share(*of, *max_lose_percent) {
-                    share if *nodes <= share.max(FEW) => text.write_str("none while a result is held"),
+                    share if *nodes <= share.max(FEW) => text.write_str("0 while a result is held"),
                     share if share > FEW => write!(text, "{max_lose_percent} %"),
                     _ => write!(text, "{FEW}"),
                 };
@@ -253,7 +257,7 @@ fn sentence(round: &Round<'_>, first: Rule, rules: &[Rule]) -> String {
                     0 => text.write_char(')'),
                     _ => write!(
                         text,
-                        "; {earlier} of them lost it to results that were written within {})",
+                        "; {earlier} of them lost it to earlier results, within {})",
                         span(hold_for.as_secs())
                     ),
                 }
@@ -265,7 +269,7 @@ fn sentence(round: &Round<'_>, first: Rule, rules: &[Rule]) -> String {
         let wait = span(hold_for.as_secs());
         write!(
             text,
-            ". It is applied when {confirmations} agreeing rounds lie at least {wait} apart. \
+            ". The host applies it after {confirmations} agreeing rounds, at least {wait} apart. \
              If it is right, `topoloom confirm {source}` applies it now; if not, correct what the source reads."
         )
     } else {

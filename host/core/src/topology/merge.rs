@@ -1,17 +1,17 @@
 //! Additions-only answers, completed from what is stored (decision H13).
 //!
-//! A discoverer that saw only a part of the fabric says so, and then silence about a Node means "as before". The merge
-//! makes a whole topology of such an answer, so that naming, guard and plan need not know the difference:
+//! A discoverer that read only a part of the fabric says so. A Node that such an answer does not mention is "as
+//! before". The merge makes a whole topology of such an answer, so that naming, guard and plan need no special case:
 //!
 //! * a Node that the answer mentions is where the answer says, and nowhere else;
 //! * every other Node stays in the objects that list it, and these stay below the objects that list them, unless the
 //!   answer gives them another parent;
-//! * an object that has no member left after that is gone.
+//! * an object that has no member left after that is deleted.
 //!
-//! Selectors name no Nodes: those of a stored object stay, unless the answer gives that domain a selector.
+//! Selectors name no Nodes: a stored object keeps its selectors, unless the answer gives that domain a selector.
 //!
-//! The stored objects may be wrong in any way. What cannot be part of a sound forest (a second parent, a parent that is
-//! not above its child, a tier name for two tiers, a child that is not of this source) is left out; the object stays.
+//! The stored objects may be wrong in any way. What cannot be part of a valid forest is left out; the object stays.
+//! That is a second parent, a parent whose tier is not higher, a tier name for two tiers, or a child of another source.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,8 +40,8 @@ pub fn merge_additions(forest: Forest, source: &Arc<str>, observed: &[Arc<Object
         let overlaps = Overlaps::of(&domains);
         let merged = Forest { coverage: forest.coverage, domains, findings: forest.findings.clone(), overlaps };
 
-        // Now that the domains of the answer are whole, naming may take one of them for an object that has nobody left.
-        // Then that object lives on, and what stands above it has a child again.
+        // The domains of the answer now have all their members, so naming may match one of them to an object that has
+        // no member left. That object then survives, and the object above it has a child again.
         let found = matches(&own, &Adoption::find(&merged, &own, observed));
         let answers = place.iter().take(forest.domains.len()).enumerate();
         let answer_at: BTreeMap<usize, usize> = answers.filter_map(|(at, place)| Some(((*place)?, at))).collect();
@@ -99,7 +99,7 @@ impl<'a> Merge<'a> {
         Self { own, domains, parents, domain_of: all, mentioned }
     }
 
-    /// Keeps stored children below their parents where the answer leaves room for it.
+    /// Keeps stored children below their parents where the answer does not say otherwise.
     fn keep_links(&mut self) {
         let own = self.own;
         let by_name: BTreeMap<&str, usize> =
@@ -146,7 +146,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Leaves out what is empty, and sorts the rest. Also returns, per domain, where it is now.
+    /// Removes empty domains and sorts the rest. Also returns the new position of each domain.
     fn finish(self) -> (Vec<Domain>, Vec<Option<usize>>) {
         let mut order: Vec<usize> = (0..self.domains.len()).collect();
         let key = |at: &usize| self.domains.get(*at).map(|domain| (domain.tier, &domain.id, kept_name(domain)));
@@ -188,7 +188,7 @@ fn kept(object: &Object, kind: Kind, tier_names: &mut BTreeMap<Arc<str>, Tier>) 
     let tier = Tier::nearest(object.spec.tier);
     let stands_for_it = |name: &&Arc<str>| *tier_names.entry(Arc::clone(name)).or_insert(tier) == tier;
     let tier_name = object.spec.tier_name.as_ref().filter(stands_for_it).cloned();
-    // Only what our field manager owns is stated again, so that nothing is taken over from others.
+    // Only labels that our field manager owns are written again, so that the host takes over no label of others.
     let ours = object.labels.iter().filter(|(key, _)| object.owned_labels.contains(*key));
     Domain {
         id: Arc::clone(object.group_id.as_ref().unwrap_or(&object.name)),

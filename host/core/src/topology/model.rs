@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::version::ResourceVersion;
 
-/// A discoverer's whole answer, decoded, before anybody has checked it.
+/// A discoverer's whole answer, decoded and not yet validated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
     /// Whether what is not mentioned is gone.
@@ -34,7 +34,7 @@ pub struct Group {
     pub kind: Option<Arc<str>>,
     /// The object's name, only for `compat: volcano`; `None` lets the host name the object.
     pub fixed_name: Option<Arc<str>>,
-    /// What people call it, at most 256 bytes; `None`: what stands at the object stays.
+    /// A description for people, at most 256 bytes. `None`: the object keeps the description that it has.
     pub description: Option<Arc<str>>,
     /// Distance class, 1 (closest) to 16.
     pub tier: u32,
@@ -55,7 +55,7 @@ pub enum Members {
     Groups(Vec<u32>),
     /// Nodes by name; they need not exist.
     Names(Vec<Arc<str>>),
-    /// Nodes by their labels, evaluated by whoever reads the HyperNode.
+    /// Nodes by their labels. Each reader of the HyperNode evaluates them.
     Selector(LabelSelector),
 }
 
@@ -73,13 +73,13 @@ pub struct LabelSelector {
 pub struct LabelRequirement {
     /// The label key.
     pub key: String,
-    /// How the values are meant.
+    /// How the values are compared.
     pub operator: LabelOperator,
     /// The values, in the order they were written.
     pub values: Vec<String>,
 }
 
-/// The operator of a [`LabelRequirement`]. The API server accepts any text there, so what we do not know is kept.
+/// The operator of a [`LabelRequirement`]. The API server accepts any text there, so an unknown operator is kept.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LabelOperator {
     /// The value is one of the values.
@@ -118,7 +118,7 @@ pub enum Subject {
     Name(String),
 }
 
-/// A HyperNode as it was last observed in the cluster, whoever wrote it.
+/// A HyperNode as it was last observed in the cluster, no matter which program or person wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     /// `metadata.name`.
@@ -129,20 +129,21 @@ pub struct Object {
     pub resource_version: ResourceVersion,
     /// `metadata.creationTimestamp`, seconds since the epoch.
     pub created: i64,
-    /// The owning source (label `volcano.sh/network-topology-source`); nobody owns what is being deleted.
+    /// The source that owns it (label `volcano.sh/network-topology-source`); `None` also for an object that is being
+    /// deleted.
     pub source: Option<Arc<str>>,
-    /// The identity of the group it stands for (annotation `topoloom.dev/group-id`); Volcano's objects have none.
+    /// The id of the group that it represents (annotation `topoloom.dev/group-id`); Volcano's objects have none.
     pub group_id: Option<Arc<str>>,
-    /// The object whose Nodes this one was first made of (annotation `topoloom.dev/split-from`): while a domain is
-    /// relabelled node by node it exists twice, and this says whose name survives (decision H3).
+    /// The object whose Nodes this one was first made of (annotation `topoloom.dev/split-from`). While a domain is
+    /// relabelled node by node it has two objects; this annotation decides which name survives (decision H3).
     pub split_from: Option<Arc<str>>,
-    /// What people call it (annotation `topoloom.dev/description`).
+    /// A description for people (annotation `topoloom.dev/description`).
     pub description: Option<Arc<str>>,
     /// All labels but the source label.
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// The label keys that our field manager owns (from `managedFields`): what an apply without them would remove.
     pub owned_labels: BTreeSet<Arc<str>>,
-    /// Those of them that another manager owns, too: an apply without them would leave them there.
+    /// Those of them that another field manager owns too: an apply without them would leave them on the object.
     pub shared_labels: BTreeSet<Arc<str>>,
     /// The spec.
     pub spec: Spec,
@@ -151,7 +152,7 @@ pub struct Object {
 /// The spec of a HyperNode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// The tier as stored: any number of at least 0, since others write here too.
+    /// The tier as stored: any number of at least 0, since other programs write HyperNodes too.
     pub tier: u32,
     /// The tier's name, if any.
     pub tier_name: Option<Arc<str>>,
@@ -205,7 +206,7 @@ impl Member {
 }
 
 impl Spec {
-    /// The names of the HyperNodes that this spec lists as children: exact members only, since nobody reads others.
+    /// The names of the HyperNodes that this spec lists as children. Exact members only: the scheduler reads no others.
     pub fn children(&self) -> impl Iterator<Item = &Arc<str>> {
         self.members.iter().filter_map(|member| match (member.kind, &member.selector) {
             (MemberKind::HyperNode, Selector::Exact(name)) => Some(name),

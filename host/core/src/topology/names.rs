@@ -1,7 +1,7 @@
 //! The rules for the texts that end up in a Kubernetes object: names, label keys, label values, tiers.
 //!
-//! Owns the rules and the errors that name the rule that was broken. Never repairs anything but a [`Kind`], whose
-//! cleaning is part of the format of generated names.
+//! Owns the rules and the errors that name the broken rule. Never repairs a text, except a [`Kind`]: its cleaning is
+//! part of the format of generated names.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const AROUND_KIND: usize = 10 + 8 + 32;
 /// Why a text cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Nothing there.
+    /// The text is empty.
     #[error("must not be empty")]
     Empty,
     /// Too many bytes.
@@ -136,7 +136,7 @@ impl Tier {
         }
     }
 
-    /// The nearest legal tier to what is stored, where anything may stand.
+    /// The nearest legal tier to a stored number, which may be any.
     #[must_use]
     pub fn nearest(tier: u32) -> Self {
         u8::try_from(tier).map_or(Self::MAX, |small| Self(small.clamp(1, TIER_MAX)))

@@ -1,11 +1,12 @@
 //! Names: which stored object a domain continues, and what a new one is called (decisions H2, H3, H8, H15).
 //!
-//! Running jobs are remembered by the name of their HyperNode, so a name is worth more than an identity: a domain that
-//! is in essence the old one keeps the old object, whoever made it and whatever it is called now.
+//! Jobs refer to their HyperNode by name while they run, so the name matters more than the group's id. A domain that
+//! has mostly the Nodes of an old one keeps the old object and its name, no matter which program made that object and
+//! what the group is called now.
 //!
-//! Owns the matching (`adopt`), the format of new names (`suffix`) and what follows from a name that somebody else
+//! Owns the matching (`adopt`), the format of new names (`suffix`) and the consequences of a name that another owner
 //! has. Never writes and never judges how much changes; that is the guard's work. The result depends on the forest and
-//! the stored objects alone: not on the order of either.
+//! the stored objects alone, and not on the order of either.
 
 mod adopt;
 mod build;
@@ -21,18 +22,18 @@ use super::forest::Forest;
 use super::model::{Object, Spec};
 use super::names::Tier;
 
-/// What naming looks at beside the forest.
+/// The input of naming, beside the forest.
 #[derive(Debug, Clone, Copy)]
 pub struct NameInput<'a> {
     /// The source that owns the objects.
     pub source: &'a Arc<str>,
     /// All HyperNodes of the cluster.
     pub observed: &'a [Arc<Object>],
-    /// Tier names that earlier entries use.
+    /// Tier names that earlier entries of the configuration use.
     pub tier_names_elsewhere: &'a TierNames,
 }
 
-/// Which tier a tier name stands for, and which source says so.
+/// For each tier name, its tier and the source that uses it.
 pub type TierNames = BTreeMap<Arc<str>, TierNameUse>;
 
 /// The use of a tier name by a source.
@@ -49,17 +50,17 @@ pub struct TierNameUse {
 pub struct Named {
     /// The source that owns them.
     pub source: Arc<str>,
-    /// What is to be written, by name.
+    /// The objects to write, by name.
     pub objects: BTreeMap<Arc<str>, Desired>,
-    /// Stored objects that stay exactly as they are, because something below them cannot be named.
+    /// Stored objects that stay exactly as they are, because something below them has no name.
     pub held: BTreeSet<Arc<str>>,
-    /// Fixed names that foreign objects have taken, sorted by name.
+    /// Fixed names that objects of other owners have, sorted by name.
     pub name_conflicts: Vec<NameConflict>,
     /// Tier names that were dropped, sorted by name and tier.
     pub tier_name_conflicts: Vec<TierNameConflict>,
 }
 
-/// One object as it should be.
+/// The wanted state of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Desired {
     /// The uid of the stored object that it continues; `None` for a new one.
@@ -76,7 +77,7 @@ pub struct Desired {
     pub spec: Spec,
 }
 
-/// A fixed name that a foreign object has taken: the HyperNode is skipped and its ancestors are held back.
+/// A fixed name that an object of another owner has. The HyperNode is not written, nor are its ancestors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameConflict {
     /// The name.
@@ -85,7 +86,7 @@ pub struct NameConflict {
     pub group_id: Arc<str>,
     /// The source of the object that has it; `None` for one made by hand.
     pub owner: Option<Arc<str>>,
-    /// Names of the stored ancestors that are held back, sorted.
+    /// Names of the stored ancestors that are not written, sorted.
     pub held: Vec<Arc<str>>,
 }
 
@@ -127,12 +128,12 @@ impl Named {
 /// 2. the annotation with the group's id (same tier first, then the oldest object);
 /// 3. objects without that annotation, which Volcano made: same tier, the group's labels among theirs, name beginning
 ///    with `hypernode-<kind>-tier<t>-`; of several the one that shares most Nodes, then the oldest;
-/// 4. a domain whose object was split from one that no domain continues any more takes that one back, if most of its
-///    Nodes come with it: this ends a node-by-node relabel with the original name (complete answers only);
+/// 4. a domain whose object was split from an object that no domain matches any more takes that older object, if most
+///    of its Nodes are in the domain: a node-by-node relabel so ends with the original name (complete answers only);
 /// 5. the same tier and the largest overlap in Nodes below, if it is more than half of *the object's* Nodes: the name
 ///    follows the Nodes that running jobs know by it. Ties go to the oldest object, then to the first domain.
 ///
-/// What is left is new and gets a generated name that nobody has.
+/// A domain without a match is new and gets a generated name that no object has.
 #[must_use]
 pub fn name(forest: &Forest, input: &NameInput<'_>) -> Named {
     build::build(forest, input)

@@ -1,5 +1,5 @@
-//! All HyperNodes of a cluster at one moment, arranged so that what concerns one source is found without a look at what
-//! belongs to the others. It is arranged once for each change, and asked by every source in every round.
+//! All HyperNodes of a cluster at one moment, indexed so that the objects that concern one source are found without a
+//! look at the others. The index is built once per change; every source reads it in every round.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -17,26 +17,26 @@ pub struct Observed {
     objects: Vec<Arc<Object>>,
     /// Positions of the objects of each source.
     by_source: BTreeMap<Arc<str>, Vec<usize>>,
-    /// Made when it is first asked for: who is alone in a cluster never asks.
+    /// Built at the first look-up: a source that is alone in a cluster never needs it.
     listers: OnceLock<Listers>,
 }
 
-/// Positions of the objects that list a name. Only ever asked, never walked through, so its order is nobody's.
+/// Positions of the objects that list a name. Only looked up, never iterated, so its order does not matter.
 type Listers = HashMap<Arc<str>, Vec<usize>, BuildHasherDefault<DefaultHasher>>;
 
-/// What a sound answer wants the cluster to hold.
+/// What the cluster should hold according to a valid answer.
 #[derive(Debug, Clone)]
 pub struct Wanted {
-    /// The answer; one that only adds is completed from what is stored.
+    /// The answer; an additions-only answer is completed from the stored objects.
     pub forest: Arc<Forest>,
-    /// The objects that it means.
+    /// The objects that follow from it.
     pub named: Named,
-    /// All stored objects that have to do with them, which is all that [`diff`](super::diff) has to know.
+    /// All stored objects that are connected with them. [`diff`](super::diff) needs no others.
     pub near: Vec<Arc<Object>>,
 }
 
 impl Observed {
-    /// Arranges what is stored.
+    /// Indexes the stored objects.
     #[must_use]
     pub fn new(objects: impl IntoIterator<Item = Arc<Object>>) -> Self {
         let mut objects: Vec<Arc<Object>> = objects.into_iter().collect();
@@ -82,10 +82,10 @@ impl Observed {
         self.by_source.keys()
     }
 
-    /// What an answer means beside what is stored. An answer that only adds speaks of what is stored, so it is completed
-    /// here and not once and for all (decisions H11 and H13).
+    /// What an answer means for the stored objects. An additions-only answer depends on the stored objects, so it is
+    /// completed here, each time (decisions H11 and H13).
     ///
-    /// The result is the one that a look at every object would have; most of them are not looked at.
+    /// The result is the same as if every object had been read; most of them are not.
     #[must_use]
     pub fn wanted(&self, forest: &Arc<Forest>, source: &Arc<str>, tier_names_elsewhere: &TierNames) -> Wanted {
         let is_alone = self.by_source.get(source).is_some_and(|own| own.len() == self.objects.len());
@@ -118,8 +118,8 @@ impl Observed {
         seen.into_iter().filter_map(|at| self.objects.get(at)).cloned().collect()
     }
 
-    /// Whether what was left out has nothing to do with what is wanted: a generated name may be one that somebody has, or
-    /// lists.
+    /// Whether the objects that were left out have nothing to do with the wanted ones. A generated name may be one that
+    /// another object has or lists.
     fn is_enough(&self, wanted: &Wanted) -> bool {
         let is_near = |at: usize| {
             let object = self.objects.get(at);

@@ -1,9 +1,9 @@
-//! A plan: writes with the order that keeps the scheduler's tree sound at every moment (decision H7).
+//! A plan: writes, and the order that keeps the stored HyperNodes a valid forest at every moment (decision H7).
 //!
-//! A [`Plan`] is a value: it is printed, compared and executed by others. Its steps stand in an order in which they can
-//! be executed one by one. Whoever executes several at once waits for exactly the steps named in [`Step::after`], and
-//! leaves out every step that comes (directly or not) after one that failed. Every state that can be reached in this
-//! way is sound: the order in [`Step::after`] keeps apart every two states of two objects that must not meet.
+//! A [`Plan`] is a value: the host prints, compares and executes it. Its steps are listed in an order in which they can
+//! be executed one by one. An executor that runs several steps at once waits for exactly the steps named in
+//! [`Step::after`], and skips every step that depends, directly or not, on one that failed. Every state that can be
+//! reached in this way is valid: [`Step::after`] keeps apart every two states of two objects that must not meet.
 
 mod show;
 
@@ -18,7 +18,7 @@ use crate::version::ResourceVersion;
 pub struct Plan {
     /// The writes, in an order in which they can be executed one by one.
     pub steps: Vec<Step>,
-    /// What is wanted and cannot be written, sorted by object.
+    /// What is wanted but cannot be written, sorted by object.
     pub blocked: Vec<Blocked>,
 }
 
@@ -47,7 +47,7 @@ pub enum Action {
         /// Whether that is all of it.
         part: Part,
     },
-    /// The object exists as the base says.
+    /// The object exists as `base` says.
     Update {
         /// What is written.
         write: Write,
@@ -56,25 +56,25 @@ pub enum Action {
         /// What differs from that version.
         changes: Changes,
     },
-    /// The object exists as the base says and goes.
+    /// The object exists as `base` says, and is deleted.
     Delete {
         /// The version that it was decided on.
         base: Base,
-        /// Whether it stays away, or is created again under its name by a later step.
+        /// Whether a later step creates it again under its name.
         part: Part,
     },
 }
 
-/// Everything of ours that an object carries after a write. A server-side apply states all of it: what it leaves out
-/// and our field manager owns is removed.
+/// Everything of ours that an object carries after a write. A server-side apply states all of it: the API server
+/// removes what our field manager owns and the apply leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     /// The spec.
     pub spec: Spec,
     /// Our labels, without the source label (which every write carries too).
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
-    /// Label keys that another manager owns and that must go, by a merge patch *before* the apply: once the apply has
-    /// written our annotation, nobody can tell any more that Volcano wrote them.
+    /// Label keys that another field manager owns and that must be removed, by a merge patch *before* the apply. After
+    /// the apply the object has our annotation, and nothing shows any more that Volcano wrote these labels.
     pub remove_labels: BTreeSet<Arc<str>>,
     /// The annotation `topoloom.dev/group-id`.
     pub group_id: Option<Arc<str>>,
@@ -117,7 +117,7 @@ pub struct Changes {
     pub labels: Vec<Arc<str>>,
     /// Whether one of our annotations changes.
     pub annotations: Annotations,
-    /// Whether this is only a part of what the object becomes, because a cycle forces a second write.
+    /// Whether a later step completes the object, because a cycle forces a second write.
     pub part: Part,
 }
 
@@ -133,7 +133,7 @@ pub struct Changed<T> {
 /// Whether one of our annotations changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Annotations {
-    /// They are right already.
+    /// They are as wanted already.
     #[default]
     Same,
     /// At least one is written.
@@ -164,13 +164,13 @@ pub struct Dependency {
 pub enum Because {
     /// Both write the same object.
     SameObject,
-    /// The earlier one takes this child from its old parent; a child has one parent at every moment.
+    /// The earlier step takes this child from its old parent. A child has at most one parent at every moment.
     Releases(Arc<str>),
-    /// The earlier one creates this child.
+    /// The earlier step creates this child.
     Creates(Arc<str>),
-    /// The earlier one is the last that makes this object unlisted, and only then it may go.
+    /// After the earlier step no object lists this one any more, so it may be deleted.
     Unlists(Arc<str>),
-    /// Otherwise this parent would not be above this child for a moment.
+    /// In the other order this parent would, for a moment, not have a higher tier than this child.
     Tier {
         /// The parent.
         parent: Arc<str>,
@@ -179,7 +179,7 @@ pub enum Because {
     },
 }
 
-/// Something that is wanted and cannot be written.
+/// Something that is wanted but cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blocked {
     /// The object that is not, or not fully, as wanted.
@@ -199,26 +199,26 @@ pub enum Withheld {
     Update,
     /// It is not deleted.
     Delete,
-    /// It is written without this child.
+    /// It is written, but without this child.
     Child(Arc<str>),
 }
 
 /// Why something cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// An object that we cannot change lists it.
+    /// An object that this source cannot change lists it.
     ListedBy(Arc<str>),
-    /// An object that we cannot change lists it and would not be above it.
+    /// An object that this source cannot change lists it and would not have a higher tier.
     BelowForeign(Arc<str>),
     /// This child does not exist and cannot be created now.
     Missing(Arc<str>),
-    /// This child keeps a tier that is not below, because it cannot be written.
+    /// This child cannot be written, so it keeps a tier that is not lower.
     TierOf(Arc<str>),
-    /// No member is left that it may have.
+    /// None of its members may be listed.
     NoMembers,
-    /// An object of that name belongs to somebody else.
+    /// An object of that name does not belong to this source.
     Foreign,
-    /// No order was found. This does not happen; it is here so that an error would be seen and nothing unsafe written.
+    /// No order was found. This does not happen; if it does, the plan reports it and writes nothing unsafe.
     NoOrder,
 }
 

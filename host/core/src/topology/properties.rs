@@ -1,8 +1,8 @@
-//! What must hold for every topology, shown with random ones.
+//! Properties that hold for every topology, tested with random ones.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `cluster` | a model of the API server: stored objects, preconditions, and what is unsound about them |
+//! | `cluster` | a model of the API server: stored objects, preconditions, and the faults in what is stored |
 //! | `consumer` | a model of the scheduler's tree (`hypernode.md` 14.2 and 14.3) |
 //! | `draw` | random topologies, random damage, random orders |
 //! | `histories` | the guard over time: labels, Nodes and restarts |

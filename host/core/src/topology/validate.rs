@@ -1,9 +1,9 @@
-//! From a discoverer's answer to a sound forest, or to everything that is wrong with it.
+//! From a discoverer's answer to a valid forest, or to everything that is wrong with the answer.
 //!
-//! Owns the rules for an answer (`hypernode.md` 14.4, `wasm-plugins.md` 2, decisions H2 and H15). An answer is a list of
-//! things a guest made up, so nothing in it is trusted: every number is looked up, every text is measured, and no input
-//! costs more than sorting it. Never repairs: an answer is taken as it is or refused as a whole, because a topology
-//! with a hole in it is a wrong topology. (Names that stand twice in one list are the exception: they mean the same.)
+//! Owns the rules for an answer (`hypernode.md` 14.4, `wasm-plugins.md` 2, decisions H2 and H15). A guest made the
+//! answer, so nothing in it is trusted: every number is looked up, every text is measured, and no input costs more than
+//! sorting it. Never repairs: the answer is accepted as it is or refused as a whole, because a topology with a hole is
+//! a wrong topology. (Names that occur twice in one list are the exception: they mean the same.)
 
 mod finding;
 mod group;
@@ -40,7 +40,7 @@ pub fn validate(topology: &Topology, input: &ValidateInput<'_>) -> Result<Forest
     let (groups, nodes) = (topology.groups.len(), input.nodes.len());
     let max = Limit::Groups.fixed().of_nodes(nodes);
     if groups > max {
-        // The count alone refuses the answer; looking further would spend time on what is too much already.
+        // The count alone refuses the answer; checking the groups would cost time for nothing.
         violations.push(None, Problem::TooManyGroups { is: groups, nodes, max });
         return Err(violations);
     }
@@ -57,7 +57,7 @@ pub fn validate(topology: &Topology, input: &ValidateInput<'_>) -> Result<Forest
     Ok(Forest { coverage: topology.coverage, domains, findings, overlaps })
 }
 
-/// Sorts checked domains, which still stand in the answer's order, and links them by their new positions.
+/// Sorts checked domains, which are still in the answer's order, and links them by their new positions.
 fn arrange(domains: Vec<Domain>, topology: &Topology) -> Vec<Domain> {
     let mut order: Vec<usize> = (0..domains.len()).collect();
     order.sort_by(|a, b| {

@@ -1,4 +1,4 @@
-//! How much of something: the value of a limit, with its unit.
+//! An amount with its unit: the value of a limit.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The table of limits: every number that bounds a plugin, once.
 //!
-//! Defaults, ranges of the configuration, metric words and the tables of the documentation are all made from these rows,
-//! and `tests/component/limits.rs` has a guest that runs into each of them.
+//! Defaults, ranges of the configuration, metric words and the tables of the documentation are all made from these
+//! rows. `tests/component/limits.rs` has a guest that exceeds each of them.
 
 use super::Profile;
 use super::amount::Amount;
@@ -18,7 +18,7 @@ pub enum Setting {
         /// The host's ceiling.
         high: Amount,
     },
-    /// Whoever starts the host, with this flag: it belongs to the engine, which all plugins share.
+    /// The operator who starts the host, with this flag: it belongs to the engine, which all plugins share.
     Host {
         /// The flag.
         flag: &'static str,
@@ -27,14 +27,14 @@ pub enum Setting {
         /// The highest that the host's own memory allows.
         high: Amount,
     },
-    /// It goes with another limit, and has its value.
+    /// It always has the value of another limit.
     With(Limit),
     /// Each endpoint, under this key of `permissions.endpoints.NAME`.
     Endpoint {
         /// The key.
         key: &'static str,
     },
-    /// Nobody: what needs more is no discoverer.
+    /// No one can change it: a program that needs more is no discoverer.
     Fixed,
 }
 
@@ -70,7 +70,7 @@ macro_rules! rows {
             /// Every row, in the order of a plugin's life.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
-            /// What is known about it.
+            /// The row of this limit.
             #[must_use]
             pub const fn row(self) -> Row {
                 match self {
@@ -163,7 +163,7 @@ rows! {
     Memory "memory": Amount::mib(256);
         entry("memory", Amount::mib(1), Amount::gib(4)),
     /// Linear memories of an instance.
-    // Multi-memory is off; what needs two is not what our tools build.
+    // Multi-memory is off, and our tools build no guest that needs two.
     Memories "memories": Amount::Count(1),
     /// Core instances of an instance.
     // Rust and JavaScript guests need 4 or fewer, Python more than 32 (measured).
@@ -238,7 +238,7 @@ rows! {
     /// Values of one selector.
     SelectorValues "selector-values": Amount::Count(1_000),
     /// One text of an answer or of requirements.
-    // Every rule about a text is stricter and has better words; this keeps the price of those words small.
+    // The rules about single texts are stricter and have better messages; this limit bounds the cost of those messages.
     Text "text": Amount::kib(4),
     /// Labels, annotations, or parts of one endpoint, that `configure` asks for.
     // Each column costs four bytes per node for as long as the source runs.
@@ -276,7 +276,7 @@ impl Limit {
         }
     }
 
-    /// The value, for a limit that is the same for everybody.
+    /// The value of a limit that is the same in every profile.
     #[must_use]
     pub const fn fixed(self) -> Amount {
         self.row().standard
@@ -295,7 +295,7 @@ impl Limit {
         }
     }
 
-    /// What an operator can do about it, as the end of a sentence; nothing for a limit that nobody can change.
+    /// What an operator can do about it, as the end of a sentence; `None` for a limit that no one can change.
     #[must_use]
     pub fn hint(self) -> Option<String> {
         let Row { standard, large, setting, .. } = self.row();
@@ -311,7 +311,7 @@ impl Limit {
         }
     }
 
-    /// The same with its semicolon, for the end of a sentence; empty where there is nothing to do.
+    /// The same after a semicolon, for the end of a sentence; empty where nothing can be done.
     #[must_use]
     pub fn advice(self) -> String {
         self.hint().map(|hint| format!("; {hint}")).unwrap_or_default()

@@ -8,7 +8,7 @@ fn queue(capacity: usize) -> Queue<&'static str> {
     Queue::new(NonZeroUsize::new(capacity).unwrap(), Limiter::default())
 }
 
-/// Takes what is next and hands it over at once.
+/// Takes every key that is ready and ends its work at once.
 fn served<K: Ord + Clone>(queue: &mut Queue<K>, now: Duration) -> Vec<K> {
     let mut keys = Vec::new();
     while let Next::Take(key) = queue.next(now) {
@@ -84,7 +84,7 @@ fn bx_4_of_250_keys_that_fail_at_once_the_bucket_spreads_all_but_a_hundred() {
 }
 
 #[test]
-fn a_key_stands_once_in_the_line_and_keeps_its_place() {
+fn a_key_is_once_in_the_queue_and_keeps_its_place() {
     let mut queue = queue(3);
     assert_eq!(queue.add("a", ZERO), Ok(Added::Queued));
     assert_eq!(queue.add("b", ZERO), Ok(Added::Queued));
@@ -94,7 +94,7 @@ fn a_key_stands_once_in_the_line_and_keeps_its_place() {
 }
 
 #[test]
-fn r7_what_is_added_while_it_is_worked_on_comes_back_when_that_is_done() {
+fn r7_a_key_added_while_it_is_worked_on_is_queued_again_when_that_is_done() {
     let mut queue = queue(3);
     queue.add("a", ZERO).unwrap();
     assert_eq!(queue.next(ZERO), Next::Take("a"));
@@ -119,7 +119,7 @@ fn of_two_times_the_earlier_counts() {
 }
 
 #[test]
-fn a_key_too_many_is_refused_and_counted_and_the_line_stands() {
+fn a_key_too_many_is_refused_and_counted_and_the_others_stay() {
     let mut queue = queue(2);
     queue.add("a", ZERO).unwrap();
     queue.add_after("b", MS, ZERO).unwrap();
@@ -145,7 +145,7 @@ fn a_count_of_failures_takes_no_room_from_a_key() {
 }
 
 #[test]
-fn r8_what_was_dropped_is_known_counts_anew_and_is_revived_once() {
+fn r8_a_dropped_key_is_known_counts_anew_and_is_revived_once() {
     let mut queue = queue(2);
     queue.add("a", ZERO).unwrap();
     queue.add("b", ZERO).unwrap();
@@ -171,7 +171,7 @@ fn r9_retries_count_for_the_key_however_often_it_is_asked_for() {
         match queue.next(now) {
             Next::Take(key) => {
                 tries += 1;
-                // Somebody asks again while it is worked on.
+                // Another caller asks again while it is worked on.
                 queue.add(key, now).unwrap();
                 if queue.failed(&key, Requeue::of_flag(2), now) == Verdict::Dropped {
                     break;
@@ -196,7 +196,7 @@ fn r8_a_drop_does_not_swallow_what_was_asked_meanwhile() {
 }
 
 #[test]
-fn after_the_end_what_waits_is_served_and_what_was_to_come_is_named() {
+fn after_shutdown_waiting_keys_are_served_and_later_ones_are_returned() {
     let mut queue = queue(9);
     for key in ["a", "b"] {
         queue.add(key, ZERO).unwrap();
@@ -217,7 +217,7 @@ fn after_the_end_what_waits_is_served_and_what_was_to_come_is_named() {
 }
 
 #[test]
-fn the_times_of_what_runs_are_told() {
+fn the_times_of_running_work_are_counted() {
     let mut queue = queue(2);
     queue.add("a", ZERO).unwrap();
     queue.add("b", ZERO).unwrap();
@@ -229,7 +229,7 @@ fn the_times_of_what_runs_are_told() {
 }
 
 #[test]
-fn limits_are_those_that_were_given() {
+fn limits_are_those_of_the_arguments() {
     let limiter = Limiter::new(Backoff::new(MS, 3 * MS), Bucket::new(MS, 100));
     let mut queue = Queue::new(NonZeroUsize::MIN, limiter);
     let pauses: Vec<_> = (0..4).map(|_| queue.add_rate_limited("a", ZERO).unwrap()).collect();

@@ -9,7 +9,7 @@ const POSIX: [&str; 14] = [
     "xdigit",
 ];
 
-/// After an opening bracket. Go knows neither nested brackets nor set operations: all their signs are literals.
+/// After an opening bracket. Go has neither nested brackets nor set operations: all their signs are literals.
 pub(super) fn bracket(from: &mut Translator<'_>, out: &mut String) -> Result<(), PatternError> {
     out.push('[');
     if from.eat("^") {

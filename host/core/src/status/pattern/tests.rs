@@ -172,7 +172,8 @@ fn an_error_says_where() {
 }
 
 proptest! {
-    /// Whatever passes the reader is an expression of the crate (or too large): nothing is lost between the dialects.
+    /// All that the translator accepts is an expression of the crate (or too large): nothing is lost between the
+    /// dialects.
     #[test]
     fn a_translation_always_parses(pattern in r"([ab0(|)*+?{},\[\]^$.\\dwsbBQEpPLux:<>=!imsU\-0-9é&~]){0,16}") {
         if let Ok(translated) = translate(&pattern) {

@@ -1,9 +1,9 @@
 //! Which steps must keep their order, and why.
 //!
 //! Every object has a life: a sequence of states, each begun and ended by a step. Two states of two objects clash when
-//! they must not be seen together. In the history no two clashing states overlap, except where they did at the very
-//! beginning; so of two clashing states one ended before the other began, and the step that ended the one has to come
-//! before the step that began the other. Nothing else has to keep its order.
+//! they must not exist at the same time. In the history no two clashing states overlap, except where they did at the
+//! very beginning. So of two clashing states one ended before the other began, and the step that ended the one has to
+//! come before the step that began the other. No other steps have to keep their order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::write::{self, Writes};
 use crate::topology::model::Object;
 use crate::topology::plan::{Action, Base, Because, Dependency, Step, StepId};
 
-/// From when to when something was so. Step `n` ends what is before and begins what is after the moment `n + 1`; 0 is
-/// how it was observed.
+/// From which moment to which moment something was true. Step `n` ends what was before and begins what is after the
+/// moment `n + 1`; moment 0 is the observed state.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     from: usize,

@@ -1,8 +1,8 @@
-//! What may be written at all, before any order is thought of.
+//! What may be written at all, before the order of the steps is decided.
 //!
-//! Objects of others, and ours that are held back, are *fixed*: they list whom they list and keep their tier. That
-//! spreads: an object of ours that goes but is listed by a fixed one must stay, so it is fixed too, and whom it lists
-//! cannot be claimed by others. What is left can always be written by some sequence of steps.
+//! Objects of other owners, and ours that are held back, are *fixed*: they keep their children and their tier. That
+//! spreads: an object of ours that should be deleted but that a fixed one lists must stay, so it is fixed too, and its
+//! children cannot be claimed by other objects. Some sequence of steps can always write the rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::topology::plan::{Blocked, Obstacle, Withheld};
 pub(super) struct Reach {
     /// What the object is to become.
     pub(super) goal: Table<Goal>,
-    /// Whether the object is as it is.
+    /// Whether the object must stay as it is.
     pub(super) fixed: Table<bool>,
     blocked: Vec<Blocked>,
 }
@@ -24,11 +24,11 @@ pub(super) struct Reach {
 /// What an object is to become.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// What it is: it is right already, or must not be touched.
+    /// What it is now: it is as wanted already, or must not be touched.
     Stay,
     /// The wanted object with these of its children.
     Write(Vec<Id>),
-    /// Nothing.
+    /// It is deleted.
     Delete,
 }
 
@@ -37,7 +37,7 @@ impl Reach {
         let size = world.name.ids().count();
         let mut search = Search {
             world,
-            fixed: Table::with(size, |id| world.owner[id] == Owner::Others),
+            fixed: Table::with(size, |id| world.owner[id] == Owner::Other),
             missing: Table::with(size, |id| world.stored[id].is_none() && world.wanted[id].is_none()),
             open: world.name.ids().collect(),
         };
@@ -70,7 +70,7 @@ impl Reach {
 struct Search<'w, 'a> {
     world: &'w World<'a>,
     fixed: Table<bool>,
-    /// Does not exist and will not.
+    /// Objects that do not exist and will not be created.
     missing: Table<bool>,
     open: BTreeSet<Id>,
 }
@@ -87,12 +87,12 @@ impl Judgement {
 }
 
 impl Search<'_, '_> {
-    /// Fixes what has to be fixed, until nothing more has to. Each object is fixed once, and only its neighbours are
-    /// looked at again.
+    /// Fixes objects until no further one has to be fixed. Each object is fixed once, and only its neighbours are then
+    /// judged again.
     fn spread(&mut self) {
         let world = self.world;
         while let Some(id) = self.open.pop_first() {
-            let ours = world.owner[id] == Owner::Us || world.wanted[id].is_some();
+            let ours = world.owner[id] == Owner::ThisSource || world.wanted[id].is_some();
             if !ours || self.fixed[id] || self.missing[id] || self.judge(id).goal != Goal::Stay {
                 continue;
             }
@@ -112,9 +112,9 @@ impl Search<'_, '_> {
     fn judge(&self, id: Id) -> Judgement {
         let world = self.world;
         match (world.wanted[id], world.owner[id]) {
-            (Some(_), Owner::Others) => Judgement::stay(Withheld::Update, Obstacle::Foreign),
-            (None, Owner::Others | Owner::Nobody) => Judgement { goal: Goal::Stay, obstacles: Vec::new() },
-            (None, Owner::Us) => match self.fixed_lister(id) {
+            (Some(_), Owner::Other) => Judgement::stay(Withheld::Update, Obstacle::Foreign),
+            (None, Owner::Other | Owner::Absent) => Judgement { goal: Goal::Stay, obstacles: Vec::new() },
+            (None, Owner::ThisSource) => match self.fixed_lister(id) {
                 Some(lister) => Judgement::stay(Withheld::Delete, Obstacle::ListedBy(self.named(lister))),
                 None => Judgement { goal: Goal::Delete, obstacles: Vec::new() },
             },
@@ -141,7 +141,8 @@ impl Search<'_, '_> {
         }
         let has_others = world.wanted[id].is_some_and(|wanted| other_members(&wanted.spec).next().is_some());
         if children.is_empty() && !has_others {
-            // Better to keep what it lists already, although another lists it too, than to go.
+            // Better to keep the children that it lists already, although another object lists them too, than to delete
+            // it.
             let kept = |(child, why): &(Id, Obstacle)| {
                 matches!(why, Obstacle::ListedBy(_)) && world.lists[id].binary_search(child).is_ok()
             };
@@ -156,10 +157,10 @@ impl Search<'_, '_> {
         Judgement { goal, obstacles }
     }
 
-    /// What keeps a wanted child from being listed.
+    /// The reason why a wanted child cannot be listed.
     fn obstacle(&self, parent: Id, tier: u32, child: Id) -> Option<Obstacle> {
         let world = self.world;
-        if self.missing[child] || world.wanted[child].is_none() || world.owner[child] == Owner::Others {
+        if self.missing[child] || world.wanted[child].is_none() || world.owner[child] == Owner::Other {
             return Some(Obstacle::Missing(self.named(child)));
         }
         let stays = if self.fixed[child] { self.tier(child) } else { None };

@@ -1,25 +1,25 @@
-//! When objects wait for each other in a circle: one smaller step that opens it.
+//! Objects that wait for each other in a circle: one smaller step that opens the circle.
 //!
-//! Every circle has a place where somebody waits for an object to let go of a child (everything else that is waited for
-//! follows the tree up or down and ends). In this order, the first that is possible:
+//! Every circle has a place where an object waits until another one releases a child. (Everything else that is waited
+//! for follows the tree up or down and ends.) The first of these steps that is possible is taken:
 //!
-//! 1. *part*: an object of the circle is written with that part of its goal that is possible now. What stays is kept and
-//!    the rest released; if nothing stays, the children that are free already are claimed.
-//! 2. *keep one*: nothing of it stays, but it has more than the child that is waited for: it is released, and one other
-//!    child (or Nodes that it has) keeps the list from being empty.
-//! 3. *nobody, before it goes*: an object that is deleted anyway gets one Node that does not exist, which the scheduler
-//!    ignores, instead of the children that others wait for.
-//! 4. *delete*: it has only that child. It is released by its own parent, deleted, and created again under its name
-//!    (decision H7). Parents with several such children release them in one write.
-//! 5. *nobody, for a while*: its parent cannot release it, having no other child. Like 3, better than to take down all
-//!    objects above.
+//! 1. *part*: an object of the circle is written with the part of its goal that is possible now. It keeps its wanted
+//!    children and releases the others; if it has none of them yet, it claims those that are free already.
+//! 2. *keep one*: the object keeps none of its children, but has more than the one that is waited for. It releases that
+//!    one, and one other child (or Nodes that it has) keeps the list from being empty.
+//! 3. *placeholder, before it is deleted*: an object that is deleted anyway gets one Node that does not exist, which
+//!    the scheduler ignores, instead of the children that others wait for.
+//! 4. *delete*: the object has only that child. Its own parent releases it, it is deleted, and a later step creates it
+//!    again under its name (decision H7). Parents with several such children release them in one write.
+//! 5. *placeholder, for a while*: the parent cannot release the object, having no other child. The object gets a Node
+//!    that does not exist, as in 3, which is better than to delete all objects above.
 //!
-//! Each of them happens at most once to an object, so there is an end.
+//! Each of these steps is taken at most once per object, so the search ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::table::Id;
-use super::walk::{Others, State, Todo, Until, Wait, Walk};
+use super::walk::{OtherMembers, State, Todo, Until, Wait, Walk};
 use super::world::other_members;
 use crate::topology::plan::Part;
 
@@ -29,18 +29,18 @@ struct Smaller {
     state: State,
 }
 
-/// Objects that wait for each other: each entry says who waits, and for what.
+/// Objects that wait for each other. Each entry is an object that waits, and what it waits for.
 type Circle = Vec<(Id, Wait)>;
 
 impl Walk<'_, '_> {
-    /// Takes a smaller step. False when everything is done, or nothing can be done.
+    /// Takes a smaller step. `false` when everything is done, or nothing can be done.
     pub(super) fn relax(&mut self) -> bool {
         let Some(circle) = self.next_circle() else { return false };
         if let Some(smaller) = self.smaller(&circle) {
             self.advance(smaller);
         } else if self.deletable(&circle).is_some() {
             self.delete_for_now();
-        } else if let Some(smaller) = self.nobody(&circle, Todo::Write) {
+        } else if let Some(smaller) = self.placeholder(&circle, Todo::Write) {
             self.advance(smaller);
         } else {
             return false;
@@ -54,16 +54,16 @@ impl Walk<'_, '_> {
             self.finish(id);
         } else {
             self.step(id, Some(state), Part::First);
-            self.look_at(id);
+            self.recheck(id);
         }
     }
 
-    /// A step that takes no object away.
+    /// A step that deletes no object.
     fn smaller(&self, circle: &Circle) -> Option<Smaller> {
-        self.part(circle).or_else(|| self.keep_one(circle)).or_else(|| self.nobody(circle, Todo::Delete))
+        self.part(circle).or_else(|| self.keep_one(circle)).or_else(|| self.placeholder(circle, Todo::Delete))
     }
 
-    /// The first circle from where the last one was found: what was looked at before is mostly done by now.
+    /// The first circle, searched from where the last one was found: the objects before that place are mostly done.
     fn next_circle(&mut self) -> Option<Circle> {
         let mut seen = BTreeSet::new();
         let from = self.looked_until;
@@ -74,7 +74,7 @@ impl Walk<'_, '_> {
         Some(circle)
     }
 
-    /// A circle that can be reached from this object by following who waits for whom, over objects not seen before.
+    /// A circle that can be reached from this object by following the waits, over objects not seen before.
     fn circle_from(&self, start: Id, seen: &mut BTreeSet<Id>) -> Option<Circle> {
         let mut at = start;
         let mut path: Circle = Vec::new();
@@ -130,23 +130,27 @@ impl Walk<'_, '_> {
         if !stay.iter().all(free) {
             return None;
         }
-        if !stay.is_empty() || self.has_others(id, Others::Wanted) {
-            return Some(State { tier, children: stay, others: Others::Wanted });
+        if !stay.is_empty() || self.has_others(id, OtherMembers::Wanted) {
+            return Some(State { tier, children: stay, others: OtherMembers::Wanted });
         }
         let children: Vec<Id> = come.into_iter().filter(free).collect();
-        if children.is_empty() { None } else { Some(State { tier, children, others: Others::Wanted }) }
+        if children.is_empty() { None } else { Some(State { tier, children, others: OtherMembers::Wanted }) }
     }
 
-    fn has_others(&self, id: Id, others: Others) -> bool {
+    fn has_others(&self, id: Id, others: OtherMembers) -> bool {
         match others {
-            Others::Stored => self.world.stored[id].is_some_and(|object| other_members(&object.spec).next().is_some()),
-            Others::Wanted => self.world.wanted[id].is_some_and(|wanted| other_members(&wanted.spec).next().is_some()),
-            Others::Nobody => true,
+            OtherMembers::Stored => {
+                self.world.stored[id].is_some_and(|object| other_members(&object.spec).next().is_some())
+            }
+            OtherMembers::Wanted => {
+                self.world.wanted[id].is_some_and(|wanted| other_members(&wanted.spec).next().is_some())
+            }
+            OtherMembers::Placeholder => true,
         }
     }
 
-    /// Objects that somebody waits for to let go of a child.
-    fn holders<'c>(&'c self, circle: &'c Circle, todo: Todo) -> impl Iterator<Item = (Id, Id, &'c State)> {
+    /// Objects that list a child which another object of the circle waits for.
+    fn blocking_parents<'c>(&'c self, circle: &'c Circle, todo: Todo) -> impl Iterator<Item = (Id, Id, &'c State)> {
         circle.iter().filter(move |(_, wait)| self.todo[wait.on] == todo).filter_map(|(waiter, wait)| {
             let child = match wait.until {
                 Until::Releases(child) => child,
@@ -160,7 +164,7 @@ impl Walk<'_, '_> {
 
     fn keep_one(&self, circle: &Circle) -> Option<Smaller> {
         let mut choices = Vec::new();
-        for (id, child, state) in self.holders(circle, Todo::Write) {
+        for (id, child, state) in self.blocking_parents(circle, Todo::Write) {
             let keep = |children| State { tier: state.tier, children, others: state.others };
             if self.has_others(id, state.others) {
                 choices.push((0, id, None, keep(Vec::new())));
@@ -174,10 +178,10 @@ impl Walk<'_, '_> {
         best.map(|(_, id, _, state)| Smaller { id, state })
     }
 
-    /// How likely it is that keeping a child a little longer makes another circle: 0 when nobody waits for it.
+    /// How likely it is that keeping a child a little longer makes another circle: 0 when no object waits for it.
     fn harm_in_keeping(&self, child: Id, circle: &Circle) -> u8 {
         let Some(waiter) = self.world.wanted_by[child] else {
-            // It goes, or becomes a root. Going later, it keeps what it lists.
+            // It is deleted, or becomes a root. Deleted later, it keeps its children for longer.
             let lists = self.now[child].as_ref().is_some_and(|state| !state.children.is_empty());
             return match self.todo[child] {
                 Todo::Delete if lists => 2,
@@ -188,11 +192,11 @@ impl Walk<'_, '_> {
         if circle.iter().any(|(waits, _)| *waits == waiter) { 4 } else { 3 }
     }
 
-    /// An object whose parents, if it has any, can do without it for a while.
+    /// An object whose parents, if it has any, can release it for a while.
     fn deletable(&self, circle: &Circle) -> Option<Id> {
         let ours = |lister: &Id| !self.reach.fixed[*lister] && self.world.wanted[*lister].is_some();
         let spares = |lister: &Id| ours(lister) && self.spare(*lister) > 0;
-        let holders = self.holders(circle, Todo::Write).map(|(id, _, _)| id);
+        let holders = self.blocking_parents(circle, Todo::Write).map(|(id, _, _)| id);
         let deletable = holders.filter(|id| self.parents(*id).all(|lister| spares(&lister)));
         deletable.min_by_key(|id| (self.parents(*id).count(), *id))
     }
@@ -208,8 +212,8 @@ impl Walk<'_, '_> {
         state.children.len().saturating_sub(kept)
     }
 
-    /// Deletes one object of every circle that cannot be opened otherwise, so that a parent of several of them is
-    /// written once.
+    /// Deletes one object of every circle that cannot be opened otherwise. A parent of several such objects is written
+    /// once.
     fn delete_for_now(&mut self) {
         let mut seen = BTreeSet::new();
         let mut goes = BTreeSet::new();
@@ -219,7 +223,7 @@ impl Walk<'_, '_> {
             let Some(id) = circle.and_then(|circle| self.deletable(&circle)) else { continue };
             let released = |lister: &Id| releases.get(lister).map_or(0, Vec::len);
             let spared = self.parents(id).all(|lister| released(&lister) < self.spare(lister));
-            // A parent that goes itself, or a child that was just written as one, waits for its next turn.
+            // A parent that is deleted itself, or a child that was just written as a parent, waits for its next turn.
             let apart = !releases.contains_key(&id) && self.parents(id).all(|lister| !goes.contains(&lister));
             if spared && apart {
                 goes.insert(id);
@@ -233,7 +237,7 @@ impl Walk<'_, '_> {
         }
         for id in goes {
             self.step(id, None, Part::First);
-            self.look_at(id);
+            self.recheck(id);
         }
     }
 
@@ -243,16 +247,16 @@ impl Walk<'_, '_> {
         // Where it has to be written in parts anyway, this is the first part.
         let unfinished = self.todo[lister] == Todo::Write;
         let part = if unfinished { self.possible_part(lister) } else { None };
-        // It must not claim, since what it claims may be about to go as well.
+        // It must not claim a child, since that child may be deleted too.
         let keeps = |part: &State| part.children.iter().all(|child| state.children.binary_search(child).is_ok());
         let state = part.filter(keeps).unwrap_or(state);
         self.todo[lister] = Todo::Write;
         self.advance(Smaller { id: lister, state });
     }
 
-    fn nobody(&self, circle: &Circle, todo: Todo) -> Option<Smaller> {
-        let holders = self.holders(circle, todo).map(|(id, _, state)| (id, state.tier));
+    fn placeholder(&self, circle: &Circle, todo: Todo) -> Option<Smaller> {
+        let holders = self.blocking_parents(circle, todo).map(|(id, _, state)| (id, state.tier));
         let (id, tier) = holders.min_by_key(|(id, _)| *id)?;
-        Some(Smaller { id, state: State { tier, children: Vec::new(), others: Others::Nobody } })
+        Some(Smaller { id, state: State { tier, children: Vec::new(), others: OtherMembers::Placeholder } })
     }
 }

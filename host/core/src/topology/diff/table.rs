@@ -1,4 +1,4 @@
-//! Objects as small numbers, and columns over them.
+//! Objects as small numbers, and one value per object.
 
 use std::ops::{Index, IndexMut};
 

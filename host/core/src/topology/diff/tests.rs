@@ -1,4 +1,4 @@
-//! Plans for named situations, compared as text. Each is also executed, and nothing unsound may be seen on the way.
+//! Plans for named situations, compared as text. Each plan is also executed, and no state on the way may have a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,11 +73,11 @@ fn check_objects(stored: Vec<Object>, named: &Named, want: &str) -> Plan {
     let lines: Vec<&str> = want.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(plan.to_string(), lines.join("\n"));
     let mut cluster = Cluster::of(stored);
-    let before = cluster.unsound();
+    let before = cluster.faults();
     let mut versions = Versions::new();
     for (at, step) in plan.steps.iter().enumerate() {
         cluster.step(at, step, &named.source, &mut versions);
-        let new: Vec<_> = cluster.unsound().difference(&before).cloned().collect();
+        let new: Vec<_> = cluster.faults().difference(&before).cloned().collect();
         assert!(new.is_empty(), "{new:?} after step {}", at + 1);
     }
     if plan.blocked.is_empty() {
@@ -128,7 +128,7 @@ fn an_upper_level_under_a_new_name_is_created_after_the_old_one_is_gone() {
     check(
         &[("root", 3, "@s1 @z"), ("s1", 2, "@a7"), ("a7", 1, "m1"), ("z", 1, "m9")],
         &[("root", 3, "@s2 @z"), ("s2", 2, "@a7"), ("a7", 1, "m1"), ("z", 1, "m9")],
-        "1. update root: drop s1 (more follows)
+        "1. update root: drop s1 (a later step completes it)
          2. delete s1; after 1 (no longer lists s1)
          3. create s2: tier 2, children a7; after 2 (releases a7)
          4. update root: add s2; after 1 (same object), 3 (creates s2)",
@@ -136,20 +136,20 @@ fn an_upper_level_under_a_new_name_is_created_after_the_old_one_is_gone() {
 }
 
 #[test]
-fn children_that_change_places_cost_one_more_write() {
+fn children_that_swap_parents_cost_one_more_write() {
     check(
         &[("p", 2, "@a @b"), ("q", 2, "@c @d"), ("a", 1, "m1"), ("b", 1, "m2"), ("c", 1, "m3"), ("d", 1, "m4")],
         &[("p", 2, "@a @c"), ("q", 2, "@b @d"), ("a", 1, "m1"), ("b", 1, "m2"), ("c", 1, "m3"), ("d", 1, "m4")],
-        "1. update p: drop b (more follows)
+        "1. update p: drop b (a later step completes it)
          2. update q: drop c, add b; after 1 (releases b)
          3. update p: add c; after 1 (same object), 2 (releases c)",
     );
-    // Nothing stays, but there is more than one.
+    // None of them is kept, but there is more than one.
     check(
         &[("p", 2, "@a @b"), ("q", 2, "@c @d"), ("a", 1, "m1"), ("b", 1, "m2"), ("c", 1, "m3"), ("d", 1, "m4")],
         &[("p", 2, "@c @d"), ("q", 2, "@a @b"), ("a", 1, "m1"), ("b", 1, "m2"), ("c", 1, "m3"), ("d", 1, "m4")],
-        "1. update p: drop a (more follows)
-         2. update q: drop c d, add a (more follows); after 1 (releases a)
+        "1. update p: drop a (a later step completes it)
+         2. update q: drop c d, add a (a later step completes it); after 1 (releases a)
          3. update p: drop b, add c d; after 1 (same object), 2 (releases c)
          4. update q: add b; after 2 (same object), 3 (releases b)",
     );
@@ -170,7 +170,7 @@ fn a_circle_of_sole_children_is_opened_by_deleting_a_parent() {
     check(
         &[("p", 2, "@a"), ("q", 2, "@b"), ("a", 1, "m1"), ("b", 1, "m2")],
         &[("p", 2, "@b"), ("q", 2, "@a"), ("a", 1, "m1"), ("b", 1, "m2")],
-        "1. delete p (it is created again under its name)
+        "1. delete p (a later step creates it again)
          2. update q: drop b, add a; after 1 (releases a)
          3. create p: tier 2, children b; after 1 (same object), 2 (releases b)",
     );
@@ -178,8 +178,8 @@ fn a_circle_of_sole_children_is_opened_by_deleting_a_parent() {
     check(
         &[("r", 3, "@p @q"), ("p", 2, "@a"), ("q", 2, "@b"), ("a", 1, "m1"), ("b", 1, "m2")],
         &[("r", 3, "@p @q"), ("p", 2, "@b"), ("q", 2, "@a"), ("a", 1, "m1"), ("b", 1, "m2")],
-        "1. update r: drop p (more follows)
-         2. delete p (it is created again under its name); after 1 (no longer lists p)
+        "1. update r: drop p (a later step completes it)
+         2. delete p (a later step creates it again); after 1 (no longer lists p)
          3. update q: drop b, add a; after 2 (releases a)
          4. create p: tier 2, children b; after 2 (same object), 3 (releases b)
          5. update r: add p; after 1 (same object), 4 (creates p)",
@@ -187,11 +187,11 @@ fn a_circle_of_sole_children_is_opened_by_deleting_a_parent() {
 }
 
 #[test]
-fn a_sole_child_that_its_parent_cannot_release_gets_nobody_for_a_while() {
+fn an_object_with_one_child_that_its_parent_cannot_release_gets_a_placeholder_for_a_while() {
     check(
         &[("r", 3, "@p"), ("s", 3, "@q"), ("p", 2, "@a"), ("q", 2, "@b"), ("a", 1, "m1"), ("b", 1, "m2")],
         &[("r", 3, "@p"), ("s", 3, "@q"), ("p", 2, "@b"), ("q", 2, "@a"), ("a", 1, "m1"), ("b", 1, "m2")],
-        "1. update p: drop a, add 1 member (more follows)
+        "1. update p: drop a, add 1 member (a later step completes it)
          2. update q: drop b, add a; after 1 (releases a)
          3. update p: add b, drop 1 member; after 1 (same object), 2 (releases b)",
     );
@@ -203,8 +203,8 @@ fn a_level_is_inserted() {
     check(
         &[("s", 3, "@a @b @c"), ("a", 1, "m1"), ("b", 1, "m2"), ("c", 1, "m3")],
         &[("s", 3, "@n"), ("n", 2, "@a @b @c"), ("a", 1, "m1"), ("b", 1, "m2"), ("c", 1, "m3")],
-        "1. update s: drop a c (more follows)
-         2. create n: tier 2, children a c (more follows); after 1 (releases a)
+        "1. update s: drop a c (a later step completes it)
+         2. create n: tier 2, children a c (a later step completes it); after 1 (releases a)
          3. update s: drop b, add n; after 1 (same object), 2 (creates n)
          4. update n: add b; after 2 (same object), 3 (releases b)",
     );
@@ -212,7 +212,7 @@ fn a_level_is_inserted() {
     check(
         &[("s", 3, "@a"), ("a", 1, "m1")],
         &[("s", 3, "@n"), ("n", 2, "@a"), ("a", 1, "m1")],
-        "1. delete s (it is created again under its name)
+        "1. delete s (a later step creates it again)
          2. create n: tier 2, children a; after 1 (releases a)
          3. create s: tier 3, children n; after 1 (same object), 2 (creates n)",
     );
@@ -223,14 +223,14 @@ fn a_level_is_removed() {
     check(
         &[("s", 3, "@n"), ("n", 2, "@a @b"), ("a", 1, "m1"), ("b", 1, "m2")],
         &[("s", 3, "@a @b"), ("a", 1, "m1"), ("b", 1, "m2")],
-        "1. update n: drop a b, add 1 member (more follows)
+        "1. update n: drop a b, add 1 member (a later step completes it)
          2. update s: drop n, add a b; after 1 (releases a)
          3. delete n; after 1 (same object), 2 (no longer lists n)",
     );
     check(
         &[("s", 3, "@n @o"), ("n", 2, "@a"), ("o", 2, "@b"), ("a", 1, "m1"), ("b", 1, "m2")],
         &[("s", 3, "@n @b"), ("n", 2, "@a"), ("a", 1, "m1"), ("b", 1, "m2")],
-        "1. update s: drop o (more follows)
+        "1. update s: drop o (a later step completes it)
          2. delete o; after 1 (no longer lists o)
          3. update s: add b; after 1 (same object), 2 (releases b)",
     );
@@ -250,9 +250,9 @@ fn circles_below_one_root_cost_it_two_writes() {
             ("b", 1, "m2"),
             ("z", 1, "m3"),
         ],
-        "1. update r: drop s t (more follows)
-         2. delete s (it is created again under its name); after 1 (no longer lists s)
-         3. delete t (it is created again under its name); after 1 (no longer lists t)
+        "1. update r: drop s t (a later step completes it)
+         2. delete s (a later step creates it again); after 1 (no longer lists s)
+         3. delete t (a later step creates it again); after 1 (no longer lists t)
          4. create x: tier 2, children a; after 2 (releases a)
          5. create y: tier 2, children b; after 3 (releases b)
          6. create s: tier 3, children x; after 2 (same object), 4 (creates x)
@@ -275,7 +275,7 @@ fn tiers_change_in_place_and_parents_stay_above() {
         "1. update a: tier 2 to 1
          2. update s: tier 3 to 2; after 1 (keeps s above a)",
     );
-    // The child must be let go before it rises above its old parent.
+    // The parent must release the child before the child's tier rises above the parent's.
     check(
         &[("s", 2, "@a @b"), ("a", 1, "m1"), ("b", 1, "m2")],
         &[("s", 2, "@b"), ("a", 3, "m1"), ("b", 1, "m2")],
@@ -316,9 +316,9 @@ fn an_object_that_a_foreign_parent_lists_is_not_deleted() {
         "1. update a: add 1 member
          2. create c: tier 1, 1 member
          3. create t: tier 2, children c; after 2 (creates c)
-         blocked: b is not deleted: s, which we cannot change, lists it
-         blocked: s is not deleted: mine, which we cannot change, lists it
-         blocked: t does not list a: s, which we cannot change, lists it",
+         blocked: b is not deleted: s, which this source cannot change, lists it
+         blocked: s is not deleted: mine, which this source cannot change, lists it
+         blocked: t does not list a: s, which this source cannot change, lists it",
     );
 }
 
@@ -330,28 +330,28 @@ fn a_child_that_a_foreign_parent_lists_is_not_claimed() {
         stored.clone(),
         &named(&[("s", 2, "@a @b"), ("a", 1, "m1"), ("b", 1, "m2")]),
         "1. create s: tier 2, children b
-         blocked: s does not list a: mine, which we cannot change, lists it",
+         blocked: s does not list a: mine, which this source cannot change, lists it",
     );
-    // With nothing else to list, the parent is not there, and nobody above it lists it.
+    // With nothing else to list, the parent is not created, and no object above lists it.
     check_objects(
         stored,
         &named(&[("r", 3, "@s @b"), ("s", 2, "@a"), ("a", 1, "m1"), ("b", 1, "m2")]),
         "1. create r: tier 3, children b
          blocked: r does not list s: s does not exist as an object of this source
-         blocked: s is not created: no member is left that it may have
-         blocked: s does not list a: mine, which we cannot change, lists it",
+         blocked: s is not created: none of its members may be listed
+         blocked: s does not list a: mine, which this source cannot change, lists it",
     );
 }
 
 #[test]
-fn a_child_with_a_foreign_second_parent_is_let_go() {
+fn a_child_with_a_foreign_second_parent_is_released() {
     let mut stored = objects(&[("s", 2, "@a @b"), ("a", 1, "m1"), ("b", 1, "m2")]);
     stored.push(foreign(("mine", 5, "@a")));
     check_objects(
         stored,
         &named(&[("s", 2, "@a @b"), ("a", 1, "m1"), ("b", 1, "m2")]),
         "1. update s: drop a
-         blocked: s does not list a: mine, which we cannot change, lists it",
+         blocked: s does not list a: mine, which this source cannot change, lists it",
     );
 }
 
@@ -363,17 +363,17 @@ fn an_object_does_not_rise_above_a_foreign_parent() {
         stored,
         &named(&[("a", 2, "m1 m2")]),
         "nothing to write
-         blocked: a is not updated: mine, which we cannot change, lists it and would not be above it",
+         blocked: a is not updated: mine, which this source cannot change, lists it and would not have a higher tier",
     );
 }
 
 #[test]
-fn an_object_of_somebody_else_is_never_written() {
+fn an_object_of_another_owner_is_never_written() {
     check_objects(
         vec![foreign(("a", 1, "m1")), object(("s", 2, "@b")), object(("b", 1, "m2"))],
         &named(&[("a", 1, "m1 m2"), ("s", 2, "@a @b"), ("b", 1, "m2")]),
         "nothing to write
-         blocked: a is not updated: an object of that name belongs to somebody else
+         blocked: a is not updated: an object of that name does not belong to this source
          blocked: s does not list a: a does not exist as an object of this source",
     );
 }
@@ -386,9 +386,9 @@ fn what_is_held_back_stays_as_it_is() {
         objects(&[("s", 2, "@a @b"), ("a", 1, "m1"), ("b", 1, "m2"), ("t", 2, "@c"), ("c", 1, "m3")]),
         &named,
         "nothing to write
-         blocked: c is not deleted: t, which we cannot change, lists it
-         blocked: t is not updated: no member is left that it may have
-         blocked: t does not list b: s, which we cannot change, lists it",
+         blocked: c is not deleted: t, which this source cannot change, lists it
+         blocked: t is not updated: none of its members may be listed
+         blocked: t does not list b: s, which this source cannot change, lists it",
     );
 }
 
@@ -405,7 +405,7 @@ fn edits_by_hand_are_repaired() {
     check(
         &[("x", 2, "@y"), ("y", 2, "@x")],
         &[],
-        "1. update x: drop y, add 1 member (more follows)
+        "1. update x: drop y, add 1 member (a later step completes it)
          2. delete y; after 1 (no longer lists y)
          3. delete x; after 1 (same object), 2 (no longer lists x)",
     );
@@ -468,7 +468,7 @@ fn the_label_that_volcano_wrote_for_another_level_goes_by_name() {
 }
 
 #[test]
-fn members_that_are_not_ours_to_name_are_a_difference() {
+fn members_that_this_source_did_not_write_are_a_difference() {
     let mut edited = object(("a", 1, "m1"));
     edited.spec.members.push(Member { kind: MemberKind::Node, selector: Selector::Regex(arc("m.*")) });
     edited.spec.members.push(Member { kind: MemberKind::HyperNode, selector: Selector::Absent });
@@ -496,7 +496,7 @@ fn a_second_write_builds_on_the_first() {
 }
 
 #[test]
-fn nothing_is_nothing() {
+fn an_empty_answer_needs_no_write_when_the_source_has_no_objects() {
     assert_eq!(diff(&[], &named(&[])), Plan::default());
     let stored = vec![foreign(("mine", 3, "@mine @nowhere"))];
     assert_eq!(diff(&shared(&stored), &named(&[])), Plan::default());

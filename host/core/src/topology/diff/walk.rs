@@ -1,8 +1,8 @@
-//! The history: from the stored objects to the goal, one sound state after another.
+//! The history: from the stored objects to the goal, one valid state after another.
 //!
-//! Every object that differs has one thing to do. It is done as soon as what it leads to is sound; otherwise it waits for
-//! one other object ([`Wait`]) and is looked at again when that has changed. When everything that is left waits, some of
-//! it waits in a circle, and `relax` takes one smaller step.
+//! Every object that differs has one thing to do. It is done as soon as the state after it is valid. Until then the
+//! object waits for one other object ([`Wait`]) and is checked again when that one has changed. When every object that
+//! is left waits, some of them wait in a circle, and `relax` takes one smaller step.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::table::{Id, Table};
 use super::world::World;
 use crate::topology::plan::{Blocked, Obstacle, Part, Withheld};
 
-/// What matters of an object at one moment.
+/// The part of an object's state that needs an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct State {
     /// The tier.
@@ -20,18 +20,18 @@ pub(super) struct State {
     /// Its HyperNode children, sorted and distinct.
     pub(super) children: Vec<Id>,
     /// Its other members.
-    pub(super) others: Others,
+    pub(super) others: OtherMembers,
 }
 
 /// The members that are no HyperNode children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Others {
+pub(super) enum OtherMembers {
     /// Those that are stored.
     Stored,
     /// Those that are wanted.
     Wanted,
-    /// One Node that does not exist: the member list is not empty and nobody is in it.
-    Nobody,
+    /// One Node that does not exist, so that the member list is not empty.
+    Placeholder,
 }
 
 /// One write of the history.
@@ -47,7 +47,7 @@ pub(super) struct Moment {
     pub(super) part: Part,
 }
 
-/// Everything that happened.
+/// All writes of a plan, in the order in which they were simulated.
 pub(super) struct History {
     /// The writes.
     pub(super) moments: Vec<Moment>,
@@ -62,21 +62,21 @@ pub(super) enum Todo {
     Delete,
 }
 
-/// What an object waits for: something that this other object has to do first.
+/// An object that another one waits for, and what it has to do first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wait {
     pub(super) on: Id,
     pub(super) until: Until,
 }
 
-/// What is waited for.
+/// The event that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// It no longer lists this one.
+    /// It no longer lists this child.
     Releases(Id),
     /// It exists.
     Exists,
-    /// It has its new tier, or no longer has to do with the one that waits.
+    /// It has its new tier, or is no longer connected with the object that waits.
     Moves,
 }
 
@@ -91,19 +91,19 @@ pub(super) struct Walk<'w, 'a> {
     pub(super) waits: Table<Option<Wait>>,
     moments: Vec<Moment>,
     waiters: Table<Vec<Id>>,
-    /// How many of its wanted children were found in order when it was last looked at: most wait for them one by one.
+    /// How many of its wanted children were free when it was last checked: most objects wait for them one by one.
     checked: Table<usize>,
     ready: BTreeSet<(Turn, Todo, u32, Id)>,
     /// Where the last circle was found.
     pub(super) looked_until: Id,
 }
 
-/// When something that is possible is done.
+/// When a possible step is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     /// At once.
     Now,
-    /// When nothing else is possible: one of its children has yet to change, and perhaps must be let go for that.
+    /// When nothing else is possible: one of its children has yet to change, and perhaps must be released for that.
     Late,
 }
 
@@ -124,7 +124,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         let size = world.name.ids().count();
         let state = |id: Id| {
             let tier = world.stored[id]?.spec.tier;
-            Some(State { tier, children: world.lists[id].clone(), others: Others::Stored })
+            Some(State { tier, children: world.lists[id].clone(), others: OtherMembers::Stored })
         };
         let todo = |id: Id| match reach.goal[id] {
             Goal::Stay => Todo::Nothing,
@@ -148,10 +148,10 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     pub(super) fn run(mut self) -> History {
         for id in self.todo.ids() {
-            self.look_at(id);
+            self.recheck(id);
         }
         while let Some(id) = self.next() {
-            // Something may have been taken back since it became ready.
+            // An earlier step may have made it impossible since it became ready.
             self.checked[id] = 0;
             match self.obstacle(id) {
                 None => self.finish(id),
@@ -161,8 +161,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         History { moments: self.moments, todo: self.todo }
     }
 
-    /// Something that can be done. Opens circles where that is all that is left, but before anything is done that might
-    /// have to be taken back for it.
+    /// The next object whose step is possible. Circles are opened before any step that might have to be undone for
+    /// them.
     fn next(&mut self) -> Option<Id> {
         while self.ready.first().is_none_or(|(turn, ..)| *turn == Turn::Late) {
             if !self.relax() {
@@ -172,7 +172,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.ready.pop_first().map(|(.., id)| id)
     }
 
-    /// Takes one step. `Part::First` leaves something to do.
+    /// Takes one step. After `Part::First` the object still has something to do.
     pub(super) fn step(&mut self, id: Id, after: Option<State>, part: Part) {
         let before = self.now[id].take();
         let had = before.as_ref().map_or(&[][..], |state| &state.children);
@@ -187,13 +187,13 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.moments.push(Moment { id, before, after, part });
         for waiter in std::mem::take(&mut self.waiters[id]) {
             if self.waits[waiter].is_some_and(|wait| wait.on == id) {
-                self.look_at(waiter);
+                self.recheck(waiter);
             }
         }
     }
 
-    /// Makes ready what can be done, and puts the rest to wait.
-    pub(super) fn look_at(&mut self, id: Id) {
+    /// Checks what the object can do now: it becomes ready, or waits.
+    pub(super) fn recheck(&mut self, id: Id) {
         if self.todo[id] == Todo::Nothing {
             return;
         }
@@ -220,7 +220,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     /// What an object is to become; `None` when it is to go.
     pub(super) fn whole(&self, id: Id) -> Option<State> {
         let tier = self.world.wanted[id]?.spec.tier;
-        Some(State { tier, children: self.goal(id).to_vec(), others: Others::Wanted })
+        Some(State { tier, children: self.goal(id).to_vec(), others: OtherMembers::Wanted })
     }
 
     pub(super) fn finish(&mut self, id: Id) {
@@ -246,12 +246,12 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.now[parent].as_ref().is_some_and(|state| state.children.binary_search(&child).is_ok())
     }
 
-    /// Somebody else who lists it now.
+    /// Another object that lists the child now.
     pub(super) fn other_lister(&self, child: Id, but: Id) -> Option<Id> {
         self.listed_by[child].iter().copied().find(|lister| *lister != but)
     }
 
-    /// What the object waits for before it can do what it has to do.
+    /// What the object waits for before it can take its step.
     fn obstacle(&mut self, id: Id) -> Option<Wait> {
         if self.todo[id] == Todo::Delete {
             return self.other_lister(id, id).map(|on| Wait { on, until: Until::Releases(id) });
@@ -267,12 +267,12 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.obstacle_above(id, tier)
     }
 
-    /// What keeps a parent from listing a child while the parent has this tier.
+    /// The reason why a parent cannot list a child while the parent has this tier.
     pub(super) fn obstacle_at_child(&self, parent: Id, tier: u32, child: Id) -> Option<Wait> {
         let until = |on, until| Some(Wait { on, until });
         let below = self.tier(child);
         if self.lists(parent, child) {
-            // A link that is there and wrong already is not made worse.
+            // A wrong link that exists already is not made worse.
             let was_wrong = self.tier(parent) <= below;
             return if below >= Some(tier) && !was_wrong { until(child, Until::Moves) } else { None };
         }
@@ -283,7 +283,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         if below >= tier { until(child, Until::Moves) } else { None }
     }
 
-    /// What keeps an object from having this tier, because of who lists it.
+    /// The reason why an object cannot have this tier, because of the objects that list it.
     pub(super) fn obstacle_above(&self, id: Id, tier: u32) -> Option<Wait> {
         let listers = self.listed_by[id].iter().copied().filter(|lister| *lister != id);
         let sinks = |lister: &Id| {
@@ -295,7 +295,7 @@ impl<'w, 'a> Walk<'w, 'a> {
 }
 
 impl History {
-    /// What could not be done although nothing forbids it.
+    /// Steps that could not be taken although nothing forbids them.
     pub(super) fn stuck(&self, world: &World<'_>) -> Vec<Blocked> {
         let blocked = |id: Id| {
             let what = match (self.todo[id], world.stored[id]) {

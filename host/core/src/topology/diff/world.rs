@@ -1,4 +1,4 @@
-//! Everything that has a name: stored objects, wanted objects, and names that somebody lists.
+//! Every name: of stored objects, of wanted objects, and of children that an object lists.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -8,7 +8,7 @@ use super::table::{Id, Table};
 use crate::topology::model::{Member, MemberKind, Object, Selector, Spec};
 use crate::topology::naming::{Desired, Named};
 
-/// What is stored and what is wanted, by number.
+/// The stored and the wanted objects, by number.
 pub(super) struct World<'a> {
     /// The name.
     pub(super) name: Table<&'a Arc<str>>,
@@ -16,7 +16,7 @@ pub(super) struct World<'a> {
     pub(super) stored: Table<Option<&'a Object>>,
     /// The wanted object.
     pub(super) wanted: Table<Option<&'a Desired>>,
-    /// Whose the stored object is.
+    /// Who owns the stored object.
     pub(super) owner: Table<Owner>,
     /// The children that the stored object lists, sorted and distinct.
     pub(super) lists: Table<Vec<Id>>,
@@ -28,15 +28,15 @@ pub(super) struct World<'a> {
     pub(super) wanted_by: Table<Option<Id>>,
 }
 
-/// Whose a stored object is.
+/// Who owns a stored object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     /// Ours: it may be written.
-    Us,
-    /// Another source's, somebody's own work, or ours but held back: it is as it is.
-    Others,
-    /// There is none.
-    Nobody,
+    ThisSource,
+    /// It must not be written: another source's, a hand-made one, or ours but held back.
+    Other,
+    /// No object is stored.
+    Absent,
 }
 
 impl<'a> World<'a> {
@@ -55,13 +55,13 @@ impl<'a> World<'a> {
 
         let size = names.len();
         let mut stored = Table::with(size, |_| None);
-        let mut owner = Table::with(size, |_| Owner::Nobody);
+        let mut owner = Table::with(size, |_| Owner::Absent);
         let mut lists = Table::with(size, |_| Vec::new());
         for (object, listing) in observed.iter().zip(listing) {
             let Some(at) = id(&object.name) else { continue };
             let ours = object.source.as_ref() == Some(&desired.source) && !desired.held.contains(&object.name);
             stored[at] = Some(&**object);
-            owner[at] = if ours { Owner::Us } else { Owner::Others };
+            owner[at] = if ours { Owner::ThisSource } else { Owner::Other };
             lists[at] = ids(listing);
         }
         let mut wanted = Table::with(size, |_| None);
@@ -79,7 +79,7 @@ impl<'a> World<'a> {
         Self { name: Table::of(names), stored, wanted, owner, lists, listed_by, wants, wanted_by }
     }
 
-    /// Whether the two members that are no HyperNode children select the same.
+    /// Whether the stored and the wanted object have the same members, HyperNode children aside.
     pub(super) fn other_members_are_right(&self, id: Id) -> bool {
         let (Some(stored), Some(wanted)) = (self.stored[id], self.wanted[id]) else { return false };
         if other_members(&stored.spec).eq(other_members(&wanted.spec)) {
@@ -89,18 +89,18 @@ impl<'a> World<'a> {
     }
 }
 
-/// The number of every name. Only ever asked, never walked through, so its order is nobody's.
+/// The number of every name. Only looked up, never iterated, so its order does not matter.
 type Numbers<'a> = HashMap<&'a str, Id, BuildHasherDefault<DefaultHasher>>;
 
-/// Every name once, sorted, and its place. Nearly all children are objects too, so only the few that are not are sorted
-/// in.
+/// Every name once, sorted, and its position. Nearly all children are objects too, so only the few that are not are
+/// sorted in.
 fn number<'a: 'n, 'n>(
     observed: &'a [Arc<Object>],
     desired: &'a Named,
     children: impl Iterator<Item = &'n &'a Arc<str>>,
 ) -> (Vec<&'a Arc<str>>, Numbers<'a>) {
     let place = |mut names: Vec<&'a Arc<str>>| {
-        // Stable, because what is there already consists of sorted runs.
+        // A stable sort is fast here, because the input consists of sorted runs.
         names.sort();
         names.dedup();
         let numbers: Numbers<'a> =
@@ -118,7 +118,7 @@ fn children(spec: &Spec) -> Vec<&Arc<str>> {
     spec.children().collect()
 }
 
-/// Who lists whom, the other way round.
+/// For every object, the objects that list it.
 pub(super) fn listers(lists: &Table<Vec<Id>>) -> Table<Vec<Id>> {
     let mut listed_by = Table::with(lists.ids().count(), |_| Vec::new());
     for parent in lists.ids() {
@@ -129,7 +129,7 @@ pub(super) fn listers(lists: &Table<Vec<Id>>) -> Table<Vec<Id>> {
     listed_by
 }
 
-/// All members but exact HyperNode children: nothing that needs an order.
+/// All members but exact HyperNode children. They need no order.
 pub(super) fn other_members(spec: &Spec) -> impl Iterator<Item = &Member> + Clone {
     spec.members.iter().filter(|member| !is_child(member))
 }

@@ -1,10 +1,10 @@
-//! What a write says, and whether one is needed.
+//! The content of a write, and whether a write is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::table::Id;
-use super::walk::{Moment, Others, State};
+use super::walk::{Moment, OtherMembers, State};
 use super::world::{World, other_members, sorted};
 use crate::topology::model::{Member, Object, Spec};
 use crate::topology::naming::Desired;
@@ -23,8 +23,8 @@ pub(super) fn is_right(world: &World<'_>, id: Id, children: &[Id]) -> bool {
         && world.other_members_are_right(id)
 }
 
-/// Keys that are set, changed or removed. Labels of others stay: ours are the wanted ones, those that our field manager
-/// owns, and on Volcano's objects the one of its level.
+/// Label keys that are set, changed or removed. Labels of other programs stay. Ours are the wanted ones, those that our
+/// field manager owns, and on Volcano's objects the label of its level.
 fn labels_that_change(stored: &Object, wanted: &Desired) -> BTreeSet<Arc<str>> {
     let set = wanted.labels.iter().filter(|(key, value)| stored.labels.get(*key) != Some(value)).map(|(key, _)| key);
     let owned = stored.owned_labels.iter();
@@ -32,7 +32,7 @@ fn labels_that_change(stored: &Object, wanted: &Desired) -> BTreeSet<Arc<str>> {
     set.chain(gone).cloned().chain(left_by_volcano(stored, wanted)).collect()
 }
 
-/// Label keys that an apply cannot remove, since another manager owns them alone or with us.
+/// Label keys that an apply cannot remove, since another field manager owns them, alone or with us.
 fn others_must_go(stored: &Object, wanted: &Desired) -> BTreeSet<Arc<str>> {
     let shared = stored.shared_labels.iter();
     let gone = shared.filter(|key| stored.labels.contains_key(*key) && !wanted.labels.contains_key(*key));
@@ -40,8 +40,8 @@ fn others_must_go(stored: &Object, wanted: &Desired) -> BTreeSet<Arc<str>> {
 }
 
 /// Volcano labels an object with the key and value of its level, and the key is also its tier name. When such an object
-/// becomes ours for a level with another key, that label would say something wrong, and an apply cannot remove it,
-/// since Volcano's field manager owns it.
+/// becomes ours for a level with another key, that label would be wrong. An apply cannot remove it, since Volcano's
+/// field manager owns it.
 fn left_by_volcano(stored: &Object, wanted: &Desired) -> Option<Arc<str>> {
     let key = stored.spec.tier_name.as_ref()?;
     let made_by_volcano = stored.group_id.is_none() && wanted.group_id.is_some();
@@ -67,7 +67,7 @@ pub(super) fn write(world: &World<'_>, moment: &Moment, writes_before: Writes) -
                 description: wanted.description.clone(),
             }
         }
-        // It is about to go: its list gets shorter, nothing else changes.
+        // It is about to be deleted: its list gets shorter, nothing else changes.
         (None, stored) => Write {
             spec,
             labels: stored.map(owned_labels).unwrap_or_default(),
@@ -100,7 +100,7 @@ fn spec(world: &World<'_>, id: Id, state: &State) -> Spec {
     Spec { tier: state.tier, tier_name: tier_name(world, id, state), members }
 }
 
-/// The name goes with the tier: one name stands for one tier in between, too.
+/// The tier name changes together with the tier, so that one name belongs to one tier in every state.
 fn tier_name(world: &World<'_>, id: Id, state: &State) -> Option<Arc<str>> {
     let wanted = world.wanted[id].map(|wanted| &wanted.spec);
     let stored = world.stored[id].map(|object| &object.spec);
@@ -108,12 +108,12 @@ fn tier_name(world: &World<'_>, id: Id, state: &State) -> Option<Arc<str>> {
     spec.and_then(|spec| spec.tier_name.clone())
 }
 
-fn others(world: &World<'_>, id: Id, others: Others) -> Vec<Member> {
+fn others(world: &World<'_>, id: Id, others: OtherMembers) -> Vec<Member> {
     let spec = match others {
-        Others::Stored => world.stored[id].map(|object| &object.spec),
-        Others::Wanted => world.wanted[id].map(|wanted| &wanted.spec),
-        // No Node is called like a HyperNode.
-        Others::Nobody => return vec![Member::node(Arc::clone(world.name[id]))],
+        OtherMembers::Stored => world.stored[id].map(|object| &object.spec),
+        OtherMembers::Wanted => world.wanted[id].map(|wanted| &wanted.spec),
+        // No Node has the name of a HyperNode.
+        OtherMembers::Placeholder => return vec![Member::node(Arc::clone(world.name[id]))],
     };
     spec.map(|spec| other_members(spec).cloned().collect()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Finding Nodes that stand in several domains of one tier.
+//! Finds Nodes that are in several domains of one tier.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What became of the Nodes below each stored object, and what the rules count after that.
+//! Explains the loss of each stored object by its Nodes, and counts the unexplained rest for the rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use crate::topology::model::{Object, Spec};
 /// How many splits are followed back.
 const SPLITS: usize = 8;
 
-/// What the rules look at: explained objects are left out of all but `explained`.
+/// The numbers that the rules compare. Explained objects are only in `explained`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) explained: u64,
     pub(super) objects: u64,
     pub(super) deletes: u64,
-    /// Whether it is unknown what was below some object.
+    /// Whether the Nodes of some object are unknown.
     pub(super) is_unknown: bool,
 }
 
-/// The Nodes that one spec lists itself, as rows of the present view: Nodes that are gone explain themselves.
+/// The Nodes that one spec lists itself, as rows of the present view. Nodes that no longer exist are explained by that.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     /// Those that it places now.
     pub(super) placed: Vec<u32>,
-    /// Those that its selectors chose at the baseline. A Node that left a selector by its own labels lost nothing
-    /// through us, but it is what the object stood for.
+    /// Those that its selectors chose at the baseline. A Node that left a selector by a change of its own labels lost
+    /// its place through no write of ours, but the object represented it.
     chosen_before: Vec<u32>,
     /// A selector reads a label that no view has.
     is_unknown: bool,
@@ -35,7 +35,7 @@ pub(super) struct Listed {
     is_vague: bool,
 }
 
-/// What a spec lists, between two views.
+/// The Nodes that a spec lists, in the baseline and now.
 pub(super) fn listed(spec: &Spec, then: Option<&View>, now: &View) -> Listed {
     let mut listed =
         Listed { placed: spec.exact_nodes().filter_map(|name| now.find(name)).collect(), ..Listed::default() };
@@ -48,15 +48,15 @@ pub(super) fn listed(spec: &Spec, then: Option<&View>, now: &View) -> Listed {
         });
         listed.is_unknown |= present.is_none() && past.is_none();
         listed.is_vague |= past.is_none() && present.as_ref().is_some_and(Vec::is_empty);
-        // Where the present is unknown, the past stands for it: rather too many that could lose than too few.
+        // Where the present is unknown, the past is used: rather count too many Nodes that could lose than too few.
         listed.placed.extend(present.as_ref().or(past.as_ref()).into_iter().flatten());
         listed.chosen_before.extend(past.into_iter().flatten());
     }
     listed
 }
 
-/// Counts a round. Nothing but the loss when it takes nothing from anybody, which is what nearly every round does: then
-/// nothing needs to be explained.
+/// Counts a round. Returns only the loss when the round takes a place from no Node: that is the usual round, and
+/// nothing needs an explanation then.
 pub(super) fn count(round: &Round<'_>) -> (Loss, Option<Counts>) {
     let Round { stored, desired, now, .. } = round;
     let mut listed: Vec<Listed> = stored.iter().map(|object| listed(&object.spec, round.baseline, now)).collect();
@@ -81,7 +81,7 @@ pub(super) fn count(round: &Round<'_>) -> (Loss, Option<Counts>) {
     (loss, Some(counts))
 }
 
-/// What becomes of the reference, and how many Nodes without a place do not belong to it as far as we know.
+/// The lost part of the reference, and how many Nodes without a place are not in the reference, as far as is known.
 fn lost(round: &Round<'_>, listed: &[Listed]) -> (Loss, u64) {
     let Round { stored, desired, now, losses, .. } = round;
     let mut had = vec![Had::Nothing; now.rows() as usize];
@@ -92,7 +92,7 @@ fn lost(round: &Round<'_>, listed: &[Listed]) -> (Loss, u64) {
     };
     losses.names().filter_map(|name| now.find(name)).for_each(|row| mark(row, Had::PlaceLately));
     for (object, listed) in stored.iter().zip(listed) {
-        // What left a selector by itself lost its place through us only where its object goes.
+        // A Node that left a selector by itself loses its place through us only if its object is deleted.
         let past: &[u32] = if desired.names.contains(&object.name) { &[] } else { &listed.chosen_before };
         listed.placed.iter().chain(past).for_each(|row| mark(*row, Had::Place));
     }
@@ -112,26 +112,26 @@ fn lost(round: &Round<'_>, listed: &[Listed]) -> (Loss, u64) {
             }
         }
     }
-    // Any of them may be one of those of which only the number is known.
+    // Any of these Nodes may be one of those of which only the number is known.
     let unnamed = losses.unnamed().min(strangers);
     loss.reference += unnamed;
     loss.lost += unnamed;
     (loss, strangers)
 }
 
-/// What a Node had before the round.
+/// The place of a Node before the round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Had {
-    /// It is not of the reference.
+    /// It is not in the reference.
     Nothing,
-    /// A result that was written lately took its place.
+    /// An earlier result, which was written within `holdFor`, took its place.
     PlaceLately,
     /// A stored object lists it.
     Place,
 }
 
-/// For each stored object, whether a Node at or below it speaks against its going: it exists and has a place as it was, or
-/// lost its place together with too many others.
+/// For each stored object, whether a Node at or below it forbids the deletion: a Node that exists and has an unchanged
+/// place, or that is lost together with too many others.
 fn unexplained(round: &Round<'_>, listed: &[Listed], lost_are_few: bool) -> Vec<bool> {
     let by_name: BTreeMap<&str, usize> = (0..).zip(round.stored).map(|(i, object)| (&*object.name, i)).collect();
     let mut parents: Vec<Vec<usize>> = vec![Vec::new(); round.stored.len()];
@@ -152,7 +152,7 @@ fn unexplained(round: &Round<'_>, listed: &[Listed], lost_are_few: bool) -> Vec<
         listed.is_unknown || listed.placed.iter().chain(&listed.chosen_before).any(|row| !is_excused(*row))
     };
     let mut unexplained: Vec<bool> = listed.iter().map(&mut is_unexplained).collect();
-    // A Node below a child is below its parents: upwards, each object once, so cycles end.
+    // A Node below a child is also below its parents. Each object is visited once on the way up, so cycles end.
     let mut open: Vec<usize> = unexplained.iter().enumerate().filter(|(_, is)| **is).map(|(i, _)| i).collect();
     while let Some(i) = open.pop() {
         for parent in parents.get(i).into_iter().flatten() {
@@ -168,8 +168,9 @@ fn unexplained(round: &Round<'_>, listed: &[Listed], lost_are_few: bool) -> Vec<
     unexplained
 }
 
-/// Whether an object goes because it was one half of a move that is over: the object that it was split from lives on and has
-/// what it had, under the older name (decision H3). The Nodes that moved first are as they were at the baseline.
+/// Whether an object is deleted because a move is over and it was one half of it. The object that it was split from
+/// still exists and has its Nodes, under the older name (decision H3). The Nodes that moved first are unchanged since
+/// the baseline.
 fn is_other_half(round: &Round<'_>, by_name: &BTreeMap<&str, usize>, object: &Object, listed: &Listed) -> bool {
     if round.desired.names.contains(&object.name) || !listed.placed.iter().all(|row| round.desired.places(*row)) {
         return false;
@@ -186,8 +187,8 @@ fn is_other_half(round: &Round<'_>, by_name: &BTreeMap<&str, usize>, object: &Ob
     false
 }
 
-/// Whether a Node that exists has another value than at the baseline in a required column. A Node that was not there
-/// had no values. What one of the views does not hold shows no change.
+/// Whether an existing Node has another value than at the baseline in a required column. A Node that did not exist then
+/// had no values. A column that one of the views lacks shows no change.
 fn has_changed(round: &Round<'_>, row: u32) -> bool {
     let (Some(then), Some(name)) = (round.baseline, round.now.names().get(row as usize)) else { return false };
     let row_then = then.find(name);

@@ -1,4 +1,4 @@
-//! A held result on its way to being confirmed.
+//! The path of a held result to its confirmation.
 //!
 //! ```text
 //!            agree(other result)
@@ -7,9 +7,9 @@
 //!                  └── the operator names this result ─────┘
 //! ```
 //!
-//! A failed round agrees with nothing and disagrees with nothing: it is not shown to the machine. A result that is
-//! decided about once more without a new answer (somebody edited an object) says nothing new about the source: it is
-//! shown as [`Seen::Again`] and never counts as an agreeing round.
+//! A failed round neither agrees nor disagrees: the host does not pass it to this machine. A result that is decided
+//! again without a new answer (for instance after an edit of an object) is no new evidence about the source: it is
+//! passed as [`Seen::Again`] and never counts as an agreeing round.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use super::{Rule, Safety};
 
-/// What a source waits for with a held result.
+/// The held result of a source, if it has one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hold {
     waiting: Option<Waiting>,
@@ -30,52 +30,53 @@ struct Waiting {
     /// The last round that counted.
     counted: Timestamp,
     agreeing: u32,
-    /// Stays until the result is written or another one comes: a write that fails half-way must not ask again.
+    /// Kept until the result is written or another one comes: a write that fails half-way must not need a second
+    /// confirmation.
     by_operator: bool,
 }
 
-/// Why a result is looked at.
+/// Why a result is decided about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
-    /// A round has just given it.
+    /// A round has just returned it.
     Round,
-    /// The last round gave it; something else changed.
+    /// It is the result of the last round; something else changed.
     Again,
 }
 
-/// Where a held result stands.
+/// How far the confirmation of a result is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Not confirmed yet.
     Held {
         /// When it was first held.
         since: Timestamp,
-        /// Rounds that count so far. A round counts when it lies `holdFor` after the last that did.
+        /// Rounds that count so far. A round counts when it is at least `holdFor` after the last one that counted.
         agreeing: u32,
         /// How many are needed.
         needed: u32,
-        /// When the host should run the next round that counts; `None`: time does not confirm it.
+        /// When the host should run the next round that counts; `None`: time does not confirm this result.
         next_due: Option<Timestamp>,
     },
     /// It may be written.
     Confirmed(Confirmation),
 }
 
-/// Who confirmed.
+/// What confirmed a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confirmation {
     /// Enough agreeing rounds, far enough apart.
     Time,
-    /// The operator named this very result.
+    /// The operator, who named exactly this result.
     Operator,
 }
 
 impl Hold {
-    /// A decision about this result (its hash) was held by that rule. `operator` is the result that the operator confirmed,
-    /// if any: it counts for that very result and no other.
+    /// The given rule holds this result (its hash). `operator` is the result that the operator confirmed, if any: it
+    /// confirms exactly that result and no other.
     ///
-    /// Another result than last time starts anew. The answer stays *confirmed* for the same result until
-    /// [`clear`](Self::clear), so that writing can be taken up again where it failed.
+    /// A result that differs from the last one starts anew. The answer stays *confirmed* for the same result until
+    /// [`clear`](Self::clear), so that the host can continue writing after a failure.
     pub fn agree(
         &mut self,
         result: &str,
@@ -94,7 +95,7 @@ impl Hold {
             by_operator: false,
         });
         if now < waiting.counted {
-            // The clock went back. How long ago the last round was is unknown, so it counts from now.
+            // The clock went back. How long ago the last round was is unknown, so the wait starts again now.
             waiting.counted = now;
             waiting.since = waiting.since.min(now);
         }
@@ -121,12 +122,12 @@ impl Hold {
         standing
     }
 
-    /// A round passed, or the confirmed result is completely written: nothing is waited for any more.
+    /// A round passed, or the confirmed result is completely written: no result is held any more.
     pub fn clear(&mut self) {
         self.waiting = None;
     }
 
-    /// The result that is held, and since when. For `topoloom confirm`, which has to name it.
+    /// The result that is held, and since when. `topoloom confirm` has to name it.
     #[must_use]
     pub fn waiting(&self) -> Option<(&str, Timestamp)> {
         self.waiting.as_ref().map(|waiting| (&*waiting.result, waiting.since))
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(hold.agree("a", DELETES, at(0), Seen::Round, Some("b"), &safety), held(0, 1, 600));
         let confirmed = Standing::Confirmed(Confirmation::Operator);
         assert_eq!(hold.agree("a", DELETES, at(1), Seen::Round, Some("a"), &safety), confirmed);
-        // The annotation is taken away, the write failed: still confirmed.
+        // The annotation is removed and the write failed: still confirmed.
         assert_eq!(hold.agree("a", DELETES, at(2), Seen::Round, None, &safety), confirmed);
         assert_eq!(hold.agree("c", DELETES, at(3), Seen::Round, None, &safety), held(3, 1, 603));
     }
@@ -244,8 +245,8 @@ mod tests {
     }
 
     proptest! {
-        /// Confirmed by time means: enough rounds of this result since the last other one, each far enough from the one
-        /// before. And whoever keeps to `next_due` is confirmed after exactly as many rounds as are needed.
+        /// Confirmed by time means: enough rounds of this result since the last different one, each far enough from the
+        /// one before. A host that keeps to `next_due` is confirmed after exactly as many rounds as are needed.
         #[test]
         fn time_confirms_what_agreed_often_and_long_enough(
             rounds in prop::collection::vec((0..2u8, 0..900i64), 1..30),

@@ -1,8 +1,9 @@
-//! Nodes that lost their place lately: what the guard counts together with those that the next result would take.
+//! Nodes that lost their place within `holdFor`. The guard counts them together with those that the next result would
+//! take.
 //!
-//! While the process runs they are known by name, so one that returns, or is deleted, counts no more. What is kept
-//! across a restart are numbers by time ([`Bucket`]), which fit into a status whatever the size of the cluster. After a
-//! restart any Node without a place may be one of them: rather too many are counted than too few.
+//! While the process runs they are known by name, so a Node that returns or is deleted no longer counts. Across a
+//! restart only numbers by time are kept ([`Bucket`]), which fit into a status whatever the size of the cluster. After
+//! a restart any Node without a place may be one of them: rather too many are counted than too few.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,37 +13,37 @@ use jiff::Timestamp;
 
 use super::Safety;
 
-/// So many lost Nodes are few in every cluster.
+/// This many lost Nodes are few in every cluster.
 pub const FEW: u64 = 10;
 
-/// Buckets that are made of one `holdFor`, and those that are read at most.
+/// How many buckets one `holdFor` has, and how many are read at most.
 const BUCKETS: u64 = 8;
 const READ: usize = 64;
 
-/// What became of the reference in one round.
+/// What happens to the reference in one round.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Loss {
-    /// Nodes that have a place, or had one since the last `holdFor`, and exist.
+    /// Existing Nodes that have a place, or had one within the last `holdFor`.
     pub reference: u64,
     /// Those of them that the result places nowhere.
     pub lost: u64,
-    /// Those of `lost` that have a place until this result is written.
+    /// Those of `lost` that have a place as long as this result is not written.
     pub fresh: u64,
-    /// The lost ones as far as their names are known.
+    /// The lost Nodes, as far as their names are known.
     pub names: Vec<Arc<str>>,
-    /// A result is held already. Then no lost Node is let through: while labels return, those that did not return yet
-    /// are fewer and fewer, and their objects must not go at the end.
+    /// A result is held already. Then any lost Node holds the next one: while labels return, fewer and fewer Nodes are
+    /// missing, and the objects of the last ones must not be deleted.
     pub is_held: bool,
 }
 
 impl Loss {
-    /// How many may be lost without a hold.
+    /// How many Nodes may be lost without a hold.
     #[must_use]
     pub fn limit(&self, safety: &Safety) -> u64 {
         share(self.reference, safety.max_lose_percent).max(FEW)
     }
 
-    /// Whether the lost Nodes are let through.
+    /// Whether the lost Nodes are few enough to be written.
     #[must_use]
     pub fn is_few(&self, safety: &Safety) -> bool {
         !self.is_held && self.lost <= self.limit(safety)
@@ -54,7 +55,7 @@ pub(super) fn share(reference: u64, percent: u8) -> u64 {
     u64::try_from(u128::from(reference) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
-/// So many Nodes lost their place at about this time, rather later than earlier.
+/// How many Nodes lost their place at about this time, rather later than earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
     /// When the last of them lost its place.
@@ -63,7 +64,7 @@ pub struct Bucket {
     pub nodes: u64,
 }
 
-/// The Nodes that results took the place from that were written since the last `holdFor`.
+/// The Nodes whose place was taken by results that were written within the last `holdFor`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Losses {
     named: BTreeMap<Arc<str>, Timestamp>,
@@ -73,7 +74,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    /// What was kept across a restart. Where a result was held then, it is as if it were held now.
+    /// What was kept across a restart. If a result was held before the restart, it counts as held now.
     #[must_use]
     pub fn remembered(kept: impl IntoIterator<Item = Bucket>, held_until_now: Option<Timestamp>) -> Self {
         let since = |bucket: Bucket| Bucket { at: held_until_now.unwrap_or(bucket.at), ..bucket };
@@ -81,11 +82,11 @@ impl Losses {
         Self { named: BTreeMap::new(), unnamed, is_held: held_until_now.is_some() }
     }
 
-    /// The time until now has passed. While a result is held nothing is forgotten: a wipe that goes on for longer than
-    /// the wait must not become a small one by that.
+    /// Forgets losses older than `holdFor`. While a result is held nothing is forgotten: labels that are removed over a
+    /// longer time than the wait must not count as a small loss.
     pub fn pass(&mut self, now: Timestamp, safety: &Safety) {
         let times = self.named.values_mut().chain(self.unnamed.iter_mut().map(|bucket| &mut bucket.at));
-        // The clock went back: how long ago it was is unknown, so it counts from now.
+        // The clock went back. How long ago the loss was is unknown, so its time starts again now.
         times.for_each(|at| *at = (*at).min(now));
         if !self.is_held {
             let counts = |at: &Timestamp| at.checked_add(safety.hold_for).map_or(true, |until| until > now);
@@ -94,25 +95,25 @@ impl Losses {
         }
     }
 
-    /// Whether the last result is held.
+    /// Notes whether the last result is held.
     pub fn held(&mut self, is_held: bool) {
         self.is_held = is_held;
     }
 
-    /// A result that passed is about to be written.
+    /// Notes the loss of a result that passed and is about to be written.
     pub fn take_in(&mut self, loss: &Loss, now: Timestamp) {
-        // Who is not lost any more has returned, or is gone.
+        // A Node that is not lost any more has returned or is gone.
         let known = std::mem::take(&mut self.named);
         let lost = loss.names.iter().map(|name| (Arc::clone(name), known.get(name).copied().unwrap_or(now)));
         self.named = lost.collect();
     }
 
-    /// A result that was held is confirmed: what it leaves is the reference from here on.
+    /// A held result is confirmed: the Nodes that it places are the reference from here on.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// What is kept across a restart: few numbers, whatever was lost.
+    /// What is kept across a restart: few numbers, however many Nodes were lost.
     #[must_use]
     pub fn buckets(&self, safety: &Safety) -> Vec<Bucket> {
         let width = i64::try_from((safety.hold_for.as_secs() / BUCKETS).max(1)).unwrap_or(i64::MAX);
@@ -126,7 +127,7 @@ impl Losses {
         buckets.into_values().collect()
     }
 
-    /// When the last of them is forgotten, if nothing else happens.
+    /// When the last loss is forgotten, if nothing else happens.
     #[must_use]
     pub fn until(&self, hold_for: Duration) -> Option<Timestamp> {
         let times = self.named.values().copied().chain(self.unnamed.iter().map(|bucket| bucket.at));
@@ -141,7 +142,7 @@ impl Losses {
         self.named.keys()
     }
 
-    /// How many of them have no name here.
+    /// How many of them are known by number only.
     pub(super) fn unnamed(&self) -> u64 {
         self.unnamed.iter().fold(0, |sum, bucket| sum.saturating_add(bucket.nodes))
     }

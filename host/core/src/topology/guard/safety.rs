@@ -5,15 +5,17 @@ use std::time::Duration;
 /// The limits of the guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Safety {
-    /// `maxDeletePercent`, 0 to 100: more of the source's objects may not go at once. 100 switches the rule off.
+    /// `maxDeletePercent`, 0 to 100: at most this share of the source's objects is deleted at once. 100 switches it
+    /// off.
     pub max_delete_percent: u8,
-    /// `maxLosePercent`, 0 to 100: more of the placed Nodes may not lose all placement at once. 100 switches it off.
+    /// `maxLosePercent`, 0 to 100: at most this share of the placed Nodes loses all places at once. 100 switches it
+    /// off.
     pub max_lose_percent: u8,
     /// `confirmations`, 2 to 10: how many rounds have to agree, the first one included.
     pub confirmations: u32,
-    /// `holdFor`, 1 s to 7 days: how far apart agreeing rounds have to lie.
+    /// `holdFor`, 1 s to 7 days: the least time between agreeing rounds.
     pub hold_for: Duration,
-    /// `allowEmpty`: an empty result is no reason to hold. The other rules still count what it takes away.
+    /// `allowEmpty`: an empty result is no reason to hold. The other rules still count its deletions and losses.
     pub allow_empty: bool,
 }
 
@@ -23,29 +25,30 @@ pub struct Safety {
 pub struct SafetyError {
     /// The key in the entry.
     pub field: &'static str,
-    /// What was met.
+    /// The configured value.
     pub value: String,
     /// The range.
     pub allowed: &'static str,
 }
 
 impl Safety {
-    /// `holdFor` of a source that only reads nodes: long enough for a controller that lost its labels to come back.
+    /// `holdFor` of a source that only reads nodes: long enough for a controller that removed its labels to set them
+    /// again.
     pub const HOLD_FOR: Duration = Duration::from_secs(600);
-    /// `holdFor` of a source that calls endpoints: long enough for somebody to look at a fabric manager.
+    /// `holdFor` of a source that calls endpoints: long enough for an operator to check a fabric manager.
     pub const HOLD_FOR_REMOTE: Duration = Duration::from_secs(3600);
 
     /// All limits that are out of range.
     ///
     /// # Errors
     ///
-    /// One for each of them; the entry is not used before they are corrected.
+    /// One for each limit out of range; the host does not use the entry until they are corrected.
     pub fn check(&self) -> Result<(), Vec<SafetyError>> {
         let percent = |field, value: u8| (field, value <= 100, value.to_string(), "0 to 100");
         let checks = [
             percent("maxDeletePercent", self.max_delete_percent),
             percent("maxLosePercent", self.max_lose_percent),
-            // One would apply at once what was just held; to switch a rule off, its percentage is the place.
+            // One would apply at once what was just held. To switch a rule off, set its percentage to 100.
             ("confirmations", (2..=10).contains(&self.confirmations), self.confirmations.to_string(), "2 to 10"),
             (
                 "holdFor",

@@ -1,4 +1,4 @@
-//! Every clause of decision H6 by name, and the whole of it against its own words.
+//! Every clause of decision H6 by name, and the whole decision against a plain implementation of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ fn object(name: &str, members: Vec<Member>) -> Object {
     }
 }
 
-/// A source in front of the guard: `racks` racks of `size` Nodes and, if there is more than one, a spine above them.
+/// A source that the guard judges: `racks` racks of `size` Nodes and, if there is more than one, a spine above them.
 struct World {
     stored: Vec<Object>,
     before: Nodes,
@@ -77,13 +77,13 @@ impl World {
         }
     }
 
-    /// Earlier results took the place of these.
+    /// Earlier results took the place of these Nodes.
     fn lost_lately<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
         let loss = Loss { names: names.into_iter().map(Arc::from).collect(), ..Loss::default() };
         self.losses.take_in(&loss, jiff::Timestamp::UNIX_EPOCH);
     }
 
-    /// One object with all Nodes that there are.
+    /// One object with all existing Nodes.
     fn all_in(&self, name: &str) -> Object {
         object(name, self.now.keys().map(|name| Member::node(name.as_str().into())).collect())
     }
@@ -100,7 +100,7 @@ impl World {
         self.now.retain(|name, _| !racks.clone().any(|r| name.starts_with(&format!("n{r}-"))));
     }
 
-    /// Judges a result that keeps the objects of these names as they are and has no others.
+    /// Judges a result that keeps the objects of these names unchanged and has no others.
     fn judge(&self, kept: impl Fn(&str) -> bool) -> Verdict {
         let kept: Vec<&Object> = self.stored.iter().filter(|object| kept(&object.name)).collect();
         self.judge_result(&kept)
@@ -148,7 +148,7 @@ fn an_unchanged_result_passes() {
 
 #[test]
 fn more_than_half_of_the_objects_is_held() {
-    // 10 objects. Every Node keeps a place, at the spine, so that this rule alone speaks.
+    // 10 objects. The spine keeps a place for every Node, so that only this rule can hold.
     let world = World::new(9, 2);
     let from = |first: usize| {
         let racks =
@@ -186,8 +186,8 @@ fn more_than_a_third_of_the_placed_nodes_is_held() {
 }
 
 #[test]
-fn up_to_ten_nodes_are_let_through_whatever_their_share() {
-    // The last label of a small cluster goes, in one wipe or in many, and whether or not the host saw it.
+fn up_to_ten_nodes_may_be_lost_whatever_their_share() {
+    // The last label of a small cluster is removed, at once or one by one, and whether or not the host saw it.
     for restarted in [false, true] {
         let mut world = World::new(5, 2);
         world.restarted = restarted;
@@ -223,16 +223,16 @@ fn a_node_that_lost_its_place_explains_nothing_whatever_changed_on_it() {
 
 #[test]
 fn what_was_lost_lately_counts_together_with_what_would_be() {
-    // Racks 0 to 2 went already; rack 3 goes now.
+    // Racks 0 to 2 were lost already; rack 3 is lost now.
     let mut world = World::new(10, 4);
     let all: Vec<String> = world.before.keys().cloned().collect();
     world.stored.retain(|object| from_rack(3)(&object.name));
     world.lost_lately(all[..12].iter().map(String::as_str));
     let verdict = world.judge(from_rack(4));
     assert_eq!(rule(&verdict), Some(Rule::Loses { nodes: 16, of: 40, earlier: 12 }));
-    // A round that takes nothing is not held for what others took.
+    // A round that takes no place is not held for what earlier rounds took.
     assert_eq!(world.judge(|_| true), Verdict::Pass);
-    // Those that were deleted since count on neither side.
+    // Nodes that were deleted since then count on neither side.
     world.delete_nodes(0..2);
     assert_eq!(world.judge(from_rack(4)), Verdict::Pass);
     // After a restart only their number is known: any Node without a place may be one of them, and no other.
@@ -246,14 +246,16 @@ fn what_was_lost_lately_counts_together_with_what_would_be() {
 }
 
 #[test]
-fn while_a_result_is_held_nothing_is_let_through_before_all_have_their_place_again() {
+fn while_a_result_is_held_any_lost_node_holds_the_next() {
     let mut world = World::new(10, 4);
     world.losses.held(true);
     let one_is_missing = world.judge(from_rack(1));
     assert_eq!(rule(&one_is_missing), Some(Rule::Loses { nodes: 4, of: 40, earlier: 0 }));
-    assert!(format!("{one_is_missing:?}").contains("4 of 40 placed Nodes (limit none while a result is held)"));
+    assert!(
+        format!("{one_is_missing:?}").contains("4 of 40 placed Nodes without a place (limit 0 while a result is held)")
+    );
     assert_eq!(world.judge(|_| true), Verdict::Pass);
-    // A Node that is deleted does not keep it.
+    // A missing Node that is deleted does not prolong the hold.
     world.delete_nodes(0..1);
     assert_eq!(world.judge(from_rack(1)), Verdict::Pass);
 }
@@ -265,7 +267,7 @@ fn an_empty_result_is_written_by_itself_where_no_more_than_ten_nodes_are_left() 
     assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 4 }));
     world.delete_nodes(0..1);
     assert_eq!(world.judge(|_| false), Verdict::Pass);
-    // Two more had a place lately.
+    // Two more had a place within `holdFor`.
     world.now.extend([("x".to_owned(), None), ("y".to_owned(), None), ("z".to_owned(), None)]);
     world.lost_lately(["x", "y"]);
     assert_eq!(world.judge(|_| false), Verdict::Pass);
@@ -289,7 +291,7 @@ fn a_mass_relabel_explains_itself() {
     world.relabel(0..10, Some("other"));
     // Every object is replaced, the spine too: its Nodes are those of its racks.
     assert_eq!(world.judge_result(&[&world.all_in("other")]), Verdict::Pass);
-    // Not where their Nodes have no place.
+    // But not where their Nodes have no place.
     assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 11 }));
 }
 
@@ -301,7 +303,7 @@ fn the_same_loss_without_a_change_of_nodes_is_held() {
 
 #[test]
 fn the_other_halves_of_moves_that_are_over_are_explained() {
-    // Nine racks are relabelled Node by Node. Their first Nodes are in objects of their own, and now the last ones follow.
+    // Nine racks are relabelled Node by Node. Their first Nodes are in new objects, and now the last ones follow.
     let mut world = World::new(9, 2);
     let half = |r: usize| {
         let first = object(&format!("half{r}"), vec![Member::node(format!("n{r}-0").into())]);
@@ -332,7 +334,7 @@ fn explained_objects_count_on_neither_side() {
         racks.cloned().chain([world.all_in("spine")]).collect::<Vec<_>>()
     };
     assert_eq!(world.judge_result(&result(6).iter().collect::<Vec<_>>()), Verdict::Pass);
-    // Of the 5 that are left, 3 go without a reason.
+    // Of the 5 that are left, 3 are deleted without an explanation.
     let verdict = world.judge_result(&result(9).iter().collect::<Vec<_>>());
     assert_eq!(rule(&verdict), Some(Rule::Deletes { deletes: 3, of: 5, explained: 6 }));
 }
@@ -415,7 +417,7 @@ fn a_required_column_that_the_baseline_lacks_shows_no_change() {
 fn an_edit_of_the_config_lifts_the_delete_rule_alone() {
     let mut world = World::new(10, 4);
     world.config = Config::Edited;
-    // The racks go, the spine takes their Nodes.
+    // The racks are deleted; the spine takes their Nodes.
     let all = world.before.keys().map(|name| Member::node(name.as_str().into())).collect();
     assert_eq!(world.judge_result(&[&object("spine", all)]), Verdict::Pass);
     assert_eq!(rule(&world.judge(from_rack(6))), Some(Rule::Loses { nodes: 24, of: 40, earlier: 0 }));
@@ -471,7 +473,7 @@ fn what_a_selector_chose_at_the_baseline_counts() {
     world.relabel(0..2, None);
     let empty = world.judge(|_| false);
     assert_eq!(rule(&empty), Some(Rule::Empty { objects: 2 }));
-    // After a restart it is not known what they chose; what is known is that many Nodes are without a place.
+    // After a restart it is not known what they chose; but it is known that many Nodes have no place.
     world.restarted = true;
     assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 2 }));
     world.delete_nodes(0..1);
@@ -481,14 +483,14 @@ fn what_a_selector_chose_at_the_baseline_counts() {
     world.stored = vec![selecting("a", "rack", "0"), selecting("b", "rack", "1")];
     world.relabel(0..2, Some("other"));
     assert_eq!(world.judge_result(&[&world.all_in("other")]), Verdict::Pass);
-    // Without that column among those of the plugin the Nodes are as they were.
+    // The plugin does not require that column, so the Nodes count as unchanged.
     world.required.clear();
     let verdict = world.judge_result(&[&world.all_in("other")]);
     assert_eq!(rule(&verdict), Some(Rule::Deletes { deletes: 2, of: 2, explained: 0 }));
 }
 
 #[test]
-fn nodes_that_left_a_selector_by_themselves_lost_nothing_through_us() {
+fn nodes_that_left_a_selector_by_their_own_labels_are_not_lost() {
     let mut world = World::new(2, 12);
     world.stored = vec![selecting("a", "rack", "0"), selecting("b", "rack", "1")];
     world.required.clear();
@@ -499,7 +501,7 @@ fn nodes_that_left_a_selector_by_themselves_lost_nothing_through_us() {
 }
 
 #[test]
-fn a_selector_that_nobody_can_read_explains_nothing() {
+fn an_unreadable_selector_explains_nothing() {
     let mut world = World::new(2, 3);
     world.stored = vec![selecting("a", "zone", "0")];
     world.delete_nodes(0..2);
@@ -531,32 +533,35 @@ fn the_sentence_has_numbers_limits_and_what_to_do() {
     assert_eq!(
         sentence(world.judge(|_| false)),
         "Held, nothing was written: the result is empty while the source has 11 HyperNodes, and would delete 11 of 11 \
-         HyperNodes (limit 50 %), and would take all placement from 40 of 40 placed Nodes (limit 30 %). Time does not \
-         confirm an empty result. If it is right, run `topoloom confirm label` or set safety.allowEmpty; if not, correct \
-         what the source reads."
+         HyperNodes (limit 50 %), and would leave 40 of 40 placed Nodes without a place (limit 30 %). Time \
+         does not confirm an empty result. If it is right, run `topoloom confirm label` or set safety.allowEmpty; if \
+         not, correct what the source reads."
     );
     world.relabel(0..2, Some("other"));
     assert_eq!(
         sentence(world.judge_result(&[&world.all_in("spine")])),
-        "Held, nothing was written: the result would delete 8 of 9 HyperNodes (limit 50 %; 2 more are explained by \
-         their Nodes and not counted). It is applied when 2 agreeing rounds lie at least 10 min apart. If it is right, \
-         `topoloom confirm label` applies it now; if not, correct what the source reads."
+        "Held, nothing was written: the result would delete 8 of 9 HyperNodes (limit 50 %; 2 more are not \
+         counted, their Nodes explain them). The host applies it after 2 agreeing rounds, at least 10 min apart. If it \
+         is right, `topoloom confirm label` applies it now; if not, correct what the source reads."
     );
     world.now.insert("x".into(), None);
     world.lost_lately(["x"]);
     let racks: Vec<&Object> = world.stored.iter().filter(|object| from_rack(4)(&object.name)).collect();
     assert_eq!(
         sentence(world.judge_result(&racks)),
-        "Held, nothing was written: the result would take all placement from 17 of 41 placed Nodes (limit 30 %; 1 of \
-         them lost it to results that were written within 10 min). It is applied when 2 agreeing rounds lie at least \
+        "Held, nothing was written: the result would leave 17 of 41 placed Nodes without a place (limit 30 %; 1 \
+         of them lost it to earlier results, within 10 min). The host applies it after 2 agreeing rounds, at least \
          10 min apart. If it is right, `topoloom confirm label` applies it now; if not, correct what the source reads."
     );
     let world = World::new(1, 11);
-    assert!(sentence(world.judge_result(&[&object("rack0", vec![])])).contains("11 of 11 placed Nodes (limit 10)."));
+    assert!(
+        sentence(world.judge_result(&[&object("rack0", vec![])]))
+            .contains("11 of 11 placed Nodes without a place (limit 10).")
+    );
 }
 
-/// Decision H6 in its own words, with sets of names.
-fn by_the_words(world: &World, result: &[&Object]) -> Option<&'static str> {
+/// Decision H6 implemented plainly, with sets of names.
+fn by_a_plain_implementation(world: &World, result: &[&Object]) -> Option<&'static str> {
     let direct = |object: &Object| -> BTreeSet<String> { object.spec.exact_nodes().map(ToString::to_string).collect() };
     let below = |top: &Object| {
         let (mut seen, mut open, mut nodes) = (BTreeSet::new(), vec![top.name.to_string()], BTreeSet::new());
@@ -673,7 +678,7 @@ impl std::fmt::Debug for World {
 
 proptest! {
     #[test]
-    fn the_guard_judges_by_the_words_of_the_decision(
+    fn the_guard_judges_like_a_plain_implementation_of_the_decision(
         world in world(), keep in any::<u8>(), edited in objects("h"), new in objects("new"),
     ) {
         // Some objects survive as they are, some with other members, some are new.
@@ -692,10 +697,10 @@ proptest! {
             Rule::Deletes { .. } => "deletes",
             Rule::Loses { .. } => "loses",
         });
-        prop_assert_eq!(word, by_the_words(&world, &result));
+        prop_assert_eq!(word, by_a_plain_implementation(&world, &result));
     }
 
-    /// Whatever happens to the objects of Nodes that all changed and have a place, it passes.
+    /// When every Node has changed and has a place, the round passes, whatever happens to the objects.
     #[test]
     fn a_loss_that_is_explained_throughout_passes(mut world in world(), keep in any::<u8>()) {
         world.restarted = false;

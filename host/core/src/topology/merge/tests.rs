@@ -37,7 +37,7 @@ fn stored(groups: &[(&str, u32, &str)]) -> Cluster {
     cluster
 }
 
-/// Applies an additions-only answer and shows what is stored then.
+/// Applies an additions-only answer and compares what is stored then.
 #[track_caller]
 fn check(mut cluster: Cluster, addition: &[(&str, u32, &str)], want: &[&str]) {
     let observed = cluster.observed();
@@ -81,7 +81,7 @@ fn the_answer_gives_a_child_another_parent() {
         &[("leaf-a", 1, "n1"), ("other", 2, "@leaf-a")],
         &["leaf-a 1: n1", "leaf-b 1: n2", "other 2: @leaf-a", "spine 2: @leaf-b"],
     );
-    // And a higher tier than its old parent has: then it is a root.
+    // Also when it has a higher tier than its old parent: then it is a root.
     check(
         stored(&[("leaf-a", 1, "n1"), ("leaf-b", 1, "n2"), ("spine", 2, "@leaf-a leaf-b")]),
         &[("leaf-a", 3, "n1")],
@@ -112,7 +112,7 @@ fn what_is_stored_wrongly_is_kept_as_far_as_it_can_be() {
     let mut cluster = stored(&[("leaf-a", 1, "n1"), ("spine", 2, "@leaf-a"), ("other", 3, "n2")]);
     let spec = |tier: u32, name: &str, members: Vec<Member>| Spec { tier, tier_name: Some(arc(name)), members };
     let child = |name: &str| Member::hyper_node(arc(name));
-    // A second parent, a parent that is not above, itself, a tier that cannot be, a tier name for two tiers.
+    // A second parent, a parent whose tier is not higher, itself, an impossible tier, a tier name for two tiers.
     let wrong = spec(40, "level-1", vec![child("leaf-a"), child("other"), child("spine"), child("nowhere")]);
     cluster.objects.get_mut("other").unwrap().spec = wrong;
     cluster.objects.get_mut("leaf-a").unwrap().spec.tier = 0;

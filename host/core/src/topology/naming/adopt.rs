@@ -9,8 +9,8 @@ use super::overlap::Overlap;
 use crate::topology::forest::{Domain, Forest, Origin};
 use crate::topology::model::{Coverage, Object};
 
-/// How many splits are followed back. A longer chain means that a relabel was changed again and again before it came to
-/// an end; the name it ends with is then as good as any.
+/// How many splits are followed back. A longer chain means that a relabel was changed again and again before it
+/// finished; no name in it is better than another.
 const SPLITS: usize = 8;
 
 /// The source's own objects, the oldest first: position is rank.
@@ -36,7 +36,7 @@ impl<'a> Adoption<'a> {
     /// Matches domains to `own`, which is what [`own_by_age`] returned for `observed`.
     pub(in crate::topology) fn find(forest: &'a Forest, own: &'a [&'a Object], observed: &'a [Arc<Object>]) -> Self {
         let mut adoption = Self::by_identity(forest, own, observed);
-        // In an answer that only adds, an object that nobody mentions is not one that is no more.
+        // In an additions-only answer, an object that the answer does not mention still exists.
         if forest.coverage == Coverage::Complete {
             adoption.take_back();
         }
@@ -44,7 +44,7 @@ impl<'a> Adoption<'a> {
         adoption
     }
 
-    /// Matches by what names a domain, and not by what is in it.
+    /// Matches by names, ids and labels only, and not by members.
     pub(in crate::topology) fn by_identity(
         forest: &'a Forest,
         own: &'a [&'a Object],
@@ -71,11 +71,11 @@ impl<'a> Adoption<'a> {
         self.domain_of.get(object).copied().flatten()
     }
 
-    /// The object that a domain is being split from, if that object lives on as another domain.
+    /// The object that a domain is being split from, if another domain continues that object.
     ///
-    /// For a new domain it is the one that most of its Nodes come from. A domain with an object remembers what that
-    /// object says, for as long as the split may still be one half of a move: until the origin is gone, or the domain has
-    /// Nodes that were in neither of the two. From then on it is a domain in its own right, whose name stays.
+    /// For a new domain it is the object that most of its Nodes come from. A domain with an object keeps that object's
+    /// annotation, for as long as the split may still be one half of a move: until the origin is gone, or the domain
+    /// has Nodes that were in neither of the two. From then on it is an independent domain and keeps its name.
     pub(super) fn split_from(&mut self, domain: usize) -> Option<Arc<str>> {
         if let Some(object) = self.object_of.get(domain).copied().flatten() {
             return self.still_split_from(domain, object);
@@ -121,7 +121,7 @@ impl<'a> Adoption<'a> {
         self.domain_of(object).is_none()
     }
 
-    /// Domains that have no object yet and may take one by what it is rather than by what it is called.
+    /// Domains that have no object yet and no fixed name: they may be matched by labels or members.
     fn unnamed(&self) -> Vec<(usize, &'a Domain)> {
         let domains = self.forest.domains.iter().enumerate().zip(&self.object_of);
         let unnamed = domains.filter(|((_, domain), object)| object.is_none() && domain.fixed_name.is_none());
@@ -180,7 +180,7 @@ impl<'a> Adoption<'a> {
         }
         let mut pairs = Vec::new();
         for (at, domain) in self.unnamed() {
-            // Without a label there is nothing by which Volcano's object could be told from its neighbours.
+            // Without a label, Volcano's object cannot be distinguished from its neighbours.
             let Some((key, value)) = domain.labels.first_key_value() else { continue };
             let Some(candidates) = by_label.get(&(domain.tier.get(), key, value)) else { continue };
             let prefix = domain.kind.prefix(domain.tier);
@@ -195,7 +195,7 @@ impl<'a> Adoption<'a> {
         self.pair_greedily(pairs);
     }
 
-    /// Adds the shared leaves to pairs that have a rival; the others need no comparison.
+    /// Adds the number of shared leaves to pairs that have a rival; the others need no comparison.
     fn weigh(&mut self, pairs: &[(usize, usize)]) -> Vec<(usize, usize, usize)> {
         let (mut of_domain, mut of_object) = (BTreeMap::new(), BTreeMap::new());
         for (domain, object) in pairs {
@@ -227,9 +227,9 @@ impl<'a> Adoption<'a> {
         }
     }
 
-    /// A domain that is relabelled node by node exists twice for a while: the old object loses Nodes to one that was
-    /// split from it. When the last Node has moved, the old object has no domain any more, and the new domain, which now
-    /// is all of the old one, gets the old name.
+    /// A domain that is relabelled node by node has two objects for a while: the old object loses Nodes to one that was
+    /// split from it. When the last Node has moved, no domain matches the old object any more. The new domain, which
+    /// now has all Nodes of the old one, gets the old name.
     fn take_back(&mut self) {
         let has_origin = |object: usize| self.own.get(object).is_some_and(|object| object.split_from.is_some());
         let domains = self.forest.domains.iter().enumerate().zip(&self.object_of);
@@ -251,7 +251,7 @@ impl<'a> Adoption<'a> {
         }
     }
 
-    /// The first of the objects from which `object` was split, directly or not, that is free and belongs to the domain.
+    /// The first of the objects from which `object` was split, directly or not, that is free and matches the domain.
     fn origin_to_take(&mut self, domain: usize, object: usize, by_name: &BTreeMap<&str, usize>) -> Option<usize> {
         let tier = self.forest.domains.get(domain)?.tier.get();
         let mut at = object;
@@ -261,7 +261,7 @@ impl<'a> Adoption<'a> {
             let Some(next) = by_name.get(origin).copied().filter(|next| *next != object) else { break };
             let fits = self.own.get(next).is_some_and(|origin| origin.spec.tier == tier);
             if fits && self.is_free(next) {
-                // What is no longer in the forest at all cannot speak for another domain.
+                // An object with no Node left in the forest is no evidence for another domain.
                 let (size, shared) = self.overlap.shared(domain);
                 let shared = shared.get(&next).copied().unwrap_or(0);
                 let placed = self.overlap.still_placed(next);

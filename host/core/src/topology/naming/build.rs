@@ -1,4 +1,4 @@
-//! From matched domains to wanted objects: new names, names that others have, tier names, specs.
+//! From matched domains to wanted objects: new names, names that other owners have, tier names, specs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,12 +53,12 @@ pub(super) fn build(forest: &Forest, input: &NameInput<'_>) -> Named {
 fn desired(domain: &Domain, stored: Option<&Object>, split_from: Option<Arc<str>>, spec: Spec) -> Desired {
     let continues = stored.map(|object| Arc::clone(&object.uid));
     let group_id = match (&domain.origin, stored) {
-        // Nobody has said anything about it: it keeps the identity that it has, or none.
+        // The answer does not mention it: it keeps the id that it has, or none.
         (Origin::Kept(_), Some(object)) => object.group_id.clone(),
         _ => Some(Arc::clone(&domain.id)),
     };
     let labels = domain.labels.clone();
-    // Whoever says nothing about it, takes nothing away.
+    // An answer without a description leaves the stored one.
     let description = domain.description.clone().or_else(|| stored.and_then(|object| object.description.clone()));
     Desired { continues, group_id, split_from, description, labels, spec }
 }
@@ -74,7 +74,7 @@ fn members(domain: &Domain, names: &[Arc<str>]) -> Vec<Member> {
     members
 }
 
-/// Domains whose fixed name belongs to somebody else, with the source of that object.
+/// Domains whose fixed name another owner's object has, with the source of that object.
 fn conflicts(forest: &Forest, input: &NameInput<'_>) -> BTreeMap<usize, Option<Arc<str>>> {
     if forest.domains.iter().all(|domain| domain.fixed_name.is_none()) {
         return BTreeMap::new();
@@ -86,7 +86,7 @@ fn conflicts(forest: &Forest, input: &NameInput<'_>) -> BTreeMap<usize, Option<A
     forest.domains.iter().enumerate().filter_map(|(at, domain)| Some((at, owner(domain)?))).collect()
 }
 
-/// Everything above the given domains, each with those of them that it is above.
+/// All ancestors of the given domains, each with those of them that are below it.
 fn ancestors(forest: &Forest, below: impl Iterator<Item = usize>) -> BTreeMap<usize, BTreeSet<usize>> {
     let mut above: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     let mut below = below.peekable();
@@ -104,7 +104,7 @@ fn ancestors(forest: &Forest, below: impl Iterator<Item = usize>) -> BTreeMap<us
     above
 }
 
-/// The name of every domain: of the object that it continues, or fixed, or new.
+/// The name of every domain: the name of its stored object, or its fixed name, or a new one.
 fn all_names(forest: &Forest, input: &NameInput<'_>, adoption: &Adoption<'_>) -> Vec<Arc<str>> {
     let known = |at: usize, domain: &Domain| {
         let stored = adoption.object_of(at).map(|object| Arc::clone(&object.name));
@@ -115,7 +115,7 @@ fn all_names(forest: &Forest, input: &NameInput<'_>, adoption: &Adoption<'_>) ->
     if known.iter().all(Option::is_some) {
         return known.into_iter().flatten().collect();
     }
-    // A new name must also differ from names that are about to go: they are free only when the plan has ended.
+    // A new name must also differ from names that are about to be deleted: these are free only after the plan.
     let mut taken: BTreeSet<Arc<str>> = input.observed.iter().map(|object| Arc::clone(&object.name)).collect();
     taken.extend(known.iter().flatten().cloned());
     let name = |(domain, known): (&Domain, Option<Arc<str>>)| {
@@ -134,7 +134,7 @@ fn all_names(forest: &Forest, input: &NameInput<'_>, adoption: &Adoption<'_>) ->
 struct DroppedTierNames(BTreeMap<(Arc<str>, Tier), TierNameConflict>);
 
 impl DroppedTierNames {
-    /// The domain's tier name, unless it must be dropped.
+    /// The domain's tier name, unless another source uses it for another tier.
     fn check(&mut self, domain: &Domain, input: &NameInput<'_>) -> Option<Arc<str>> {
         let name = domain.tier_name.as_ref()?;
         match input.tier_names_elsewhere.get(name) {

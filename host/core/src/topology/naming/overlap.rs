@@ -1,7 +1,7 @@
 //! Which Nodes domains and stored objects have in common, at any tier.
 //!
-//! Compared are the Nodes *below*, so a spine whose racks are all new is still the spine of its Nodes. A selector counts
-//! as one Node of its own. Everything is built when it is first asked for: an unchanged round never asks.
+//! Compared are the Nodes *below*: a spine with new racks but the same Nodes is the same spine. A selector counts as
+//! one Node of its own. Everything is computed at the first look-up: an unchanged round has none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::topology::forest::Forest;
 use crate::topology::model::{Member, MemberKind, Object, Selector};
 
-/// A Node that more objects of one tier than this list says nothing about which of them is which. Without a limit a few
+/// A Node that more objects of one tier than this list does not help to match any of them. Without a limit, a few
 /// hand-made objects that list every Node would make the comparison quadratic.
 const SHARED_BY: usize = 8;
 
@@ -105,7 +105,7 @@ impl<'a> Overlap<'a> {
         distinct(leaves)
     }
 
-    /// Stored objects may list each other in any way, so every object is entered once.
+    /// Stored objects may list each other in any way, also in circles, so every object is visited once.
     fn below_object(&mut self, object: usize) -> Vec<Leaf<'a>> {
         let observed = self.observed;
         let mut leaves = Vec::new();

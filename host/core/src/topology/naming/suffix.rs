@@ -6,14 +6,14 @@
 use crate::topology::canonical::Hasher;
 use crate::topology::names::{Kind, Tier};
 
-/// No vowels, so that no words come out, and no digits that look like letters.
+/// No vowels, so that the suffix forms no words, and no digits that look like letters.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Volcano's length.
 const SHORTEST: usize = 5;
 /// The room that a [`Kind`] leaves.
 const LONGEST: usize = 32;
 
-/// What a new object stands for.
+/// The identity of a new object.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Identity<'a> {
     pub(super) source: &'a str,
@@ -28,7 +28,7 @@ pub(super) fn new_name(identity: Identity<'_>, mut is_taken: impl FnMut(&str) ->
     let mut round = 0;
     loop {
         let letters = letters(identity, round);
-        // Later rounds are for completeness: they begin after 28 collisions.
+        // Later rounds are here for completeness: they begin after 28 collisions.
         for length in SHORTEST..=LONGEST {
             let name: String = prefix.chars().chain(letters.iter().take(length).copied()).collect();
             if !is_taken(&name) {

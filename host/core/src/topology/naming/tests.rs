@@ -36,7 +36,7 @@ fn nodes(names: &[&str]) -> Members {
     Members::Names(names.iter().map(|name| arc(name)).collect())
 }
 
-/// What the label discoverer says about nodes with a rack and, perhaps, a spine: domains are paths (decision H3).
+/// The answer of the label discoverer for nodes with a rack and, perhaps, a spine: domains are paths (decision H3).
 fn labelled(nodes: &[(&str, &str, &str)]) -> Forest {
     let mut racks: BTreeMap<(&str, &str), Vec<Arc<str>>> = BTreeMap::new();
     for (node, rack, spine) in nodes {
@@ -75,7 +75,7 @@ fn named_like(cluster: &Cluster, members: &[&str]) -> Arc<str> {
     found[0].clone()
 }
 
-/// Names, plans, executes, and checks that every moment was sound.
+/// Names, plans, executes, and checks that no state on the way has a fault.
 fn round(cluster: &mut Cluster, forest: &Forest) -> String {
     let before = cluster.clone();
     let plan = cluster.settle(forest, &source());
@@ -83,7 +83,7 @@ fn round(cluster: &mut Cluster, forest: &Forest) -> String {
     let mut versions = BTreeMap::new();
     for (at, step) in plan.steps.iter().enumerate() {
         replay.step(at, step, &source(), &mut versions);
-        assert_eq!(replay.unsound(), BTreeSet::new(), "after step {} of\n{plan}", at + 1);
+        assert_eq!(replay.faults(), BTreeSet::new(), "after step {} of\n{plan}", at + 1);
     }
     plan.to_string()
 }
@@ -115,7 +115,7 @@ fn two_levels_below_a_region() {
 
     // Then m4 moves to rack a7.
     let second = labelled(&[("m4", "a7", "s1"), ("m2", "a7", "s1"), ("m1", "a7", "s1"), ("m9", "c3", "")]);
-    // It makes no difference which of the racks is older: both have an identity of their own.
+    // It makes no difference which of the racks is older: each has an id of its own.
     for oldest in [&a7, &b1] {
         let mut cluster = cluster.clone();
         cluster.objects.get_mut(oldest).unwrap().created = 1;
@@ -130,8 +130,8 @@ fn two_levels_below_a_region() {
 
 #[test]
 fn a_renamed_upper_level_keeps_its_object() {
-    // `hypernode.md` 15.2. The Nodes below are the same, so the spine and its racks are taken for what they were, and
-    // instead of a deletion and a creation there are three updates of labels and identity.
+    // `hypernode.md` 15.2. The Nodes below are the same, so the spine and its racks keep their objects. Instead of a
+    // deletion and a creation there are three updates of labels and ids.
     let mut cluster = Cluster::default();
     round(&mut cluster, &labelled(&[("m1", "a7", "s1"), ("m2", "a7", "s1"), ("m4", "b1", "s1")]));
     let names: BTreeSet<Arc<str>> = cluster.objects.keys().cloned().collect();
@@ -201,7 +201,8 @@ fn a_rack_that_grew_after_a_split_is_not_taken_for_its_origin() {
     let both = [&grown[..], &[("m1", "a7", "s1"), ("m2", "a7", "s1")]].concat();
     round(&mut cluster, &labelled(&both));
     assert_eq!(cluster.objects[&b9].split_from, None, "m4 never was in a7");
-    // The nodes of a7 lose their label for a while: its neighbour keeps its own name, and so does a7 when it is back.
+    // The nodes of a7 lose their label for a while: its neighbour keeps its own name, and so does a7 when the label
+    // returns.
     round(&mut cluster, &labelled(&grown));
     assert_eq!(named_like(&cluster, &["m3", "m4", "m5", "m6"]), b9);
     round(&mut cluster, &labelled(&both));
@@ -215,7 +216,7 @@ fn a_rack_that_is_small_beside_its_origin_is_not_taken_for_it() {
     round(&mut cluster, &labelled(&[("m1", "a7", "s1"), ("m2", "a7", "s1"), ("m3", "a7", "s1")]));
     round(&mut cluster, &labelled(&[("m1", "a7", "s1"), ("m2", "a7", "s1"), ("m3", "b9", "s1")]));
     let b9 = named_like(&cluster, &["m3"]);
-    // Both nodes of a7 are gone at once: that is no end of a relabel, most of it had not moved.
+    // Both nodes of a7 are deleted at once. That does not end a relabel: most of the rack had not moved.
     round(&mut cluster, &labelled(&[("m3", "b9", "s1")]));
     assert_eq!(named_like(&cluster, &["m3"]), b9);
     assert_eq!(cluster.objects[&b9].split_from, None, "the origin is gone, the split is over");
@@ -233,7 +234,7 @@ fn a_rack_that_is_split_for_good_stays_two_racks() {
     assert_eq!(named_like(&cluster, &["m1", "m2"]), a7);
     assert_eq!(cluster.objects[&b9].split_from, Some(a7.clone()));
     assert!(round(&mut cluster, &split).contains("nothing"));
-    // A rack of new nodes is split from nobody.
+    // A rack of new nodes is not split from any other.
     round(&mut cluster, &labelled(&[("m1", "a7", "s1"), ("m2", "a7", "s1"), ("m3", "b9", "s1"), ("m7", "d", "s1")]));
     assert_eq!(cluster.objects[&named_like(&cluster, &["m7"])].split_from, None);
 }
@@ -295,14 +296,14 @@ fn a_description_is_an_annotation_of_its_own_and_silence_takes_none_away() {
     assert_eq!(round(&mut cluster, &said(Some("leaf-1, leaf-2"))), "nothing to write");
     assert_eq!(round(&mut cluster, &said(None)), "nothing to write");
     assert_eq!(round(&mut cluster, &said(Some("leaf-1, leaf-3"))), format!("1. update {name}: annotations"));
-    // A write for another reason takes it along.
+    // A write for another reason also updates it.
     round(&mut cluster, &forest_of(vec![group("r7", 1, nodes(&["m1", "m2", "m3"]))]));
     assert_eq!(cluster.objects[&name].description.as_deref(), Some("leaf-1, leaf-3"));
 }
 
 #[test]
 fn the_prefix_ends_with_a_hyphen() {
-    // tier1 is not tier10, and another kind is another domain; both Nodes are elsewhere, so overlap finds nothing.
+    // tier1 is not tier10, and another kind is another domain. Both Nodes are in other racks, so no overlap is found.
     let forest = labelled(&[("m1", "a7", "")]);
     let cluster = Cluster::of([
         volcanos("hypernode-trn2-tier10-xxxx1", 1, &[("ex.io/rack", "a7")], &["z1"]),
@@ -358,7 +359,7 @@ fn the_overlap_must_be_more_than_half_and_ties_go_to_the_oldest() {
     assert_eq!(pick(vec![object("a", 1, &["m1"]), object("b", 9, &["m1", "m2", "z1"])]), "b");
     assert_eq!(pick(vec![object("a", 9, &["m1"]), object("b", 1, &["m2"])]), "b");
     assert_eq!(pick(vec![object("b", 1, &["m1"]), object("a", 1, &["m2"])]), "a");
-    // Another tier is another thing.
+    // An object of another tier is not adopted.
     let above = Object { spec: Spec { tier: 2, ..object("a", 1, &["m1", "m2"]).spec }, ..object("a", 1, &[]) };
     assert!(pick(vec![above]).starts_with("hypernode-"));
 }
@@ -383,7 +384,7 @@ fn a_fixed_name_is_the_name_and_continues_the_object_that_has_it() {
         fixed("leaf-hn-1", 1, nodes(&["m2"])),
         fixed("spine-hn", 2, Members::Groups(vec![0, 1])),
     ]);
-    // The number has changed hands: the name counts, not the Nodes and not the identity.
+    // The number now belongs to another rack: the name counts, not the Nodes and not the id.
     let mut zero = volcanos("leaf-hn-0", 1, &[], &["m2"]);
     zero.group_id = Some(arc("id-leaf-hn-1"));
     let mut cluster = Cluster::of([zero]);
@@ -414,7 +415,7 @@ fn a_fixed_name_that_is_taken_holds_back_what_is_above_it_and_nothing_else() {
     let conflict = &named.name_conflicts[0];
     assert_eq!((&*conflict.name, conflict.owner.as_deref()), ("leaf-hn-0", Some("other")));
     assert_eq!(conflict.held, [arc("spine-hn")]);
-    // Its child never existed, so the cluster is not sound to begin with; all that counts is that it stays as it is.
+    // Its child never existed, so the start has a fault; the test only needs it to stay unchanged.
     cluster.settle(&forest, &source());
     assert_eq!(cluster.objects["spine-hn"], spine);
 }

@@ -7,7 +7,7 @@ use crate::topology::plan::{
     Action, Annotations, Because, Blocked, Changes, Obstacle, Part, Plan, Step, StepId, Withheld,
 };
 
-/// How many names a line lists before it only counts.
+/// How many names a line lists; the rest are counted.
 const NAMED: usize = 5;
 
 impl fmt::Display for Plan {
@@ -43,7 +43,7 @@ impl fmt::Display for Step {
             Action::Update { changes, .. } => write!(f, "update {}: {changes}", self.name)?,
             Action::Delete { part: Part::Whole, .. } => write!(f, "delete {}", self.name)?,
             Action::Delete { part: Part::First, .. } => {
-                write!(f, "delete {} (it is created again under its name)", self.name)?;
+                write!(f, "delete {} (a later step creates it again)", self.name)?;
             }
         }
         for (at, dependency) in self.after.iter().enumerate() {
@@ -82,7 +82,7 @@ impl fmt::Display for Partly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Part::Whole => Ok(()),
-            Part::First => f.write_str(" (more follows)"),
+            Part::First => f.write_str(" (a later step completes it)"),
         }
     }
 }
@@ -172,14 +172,14 @@ impl fmt::Display for Blocked {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ListedBy(other) => write!(f, "{other}, which we cannot change, lists it"),
+            Self::ListedBy(other) => write!(f, "{other}, which this source cannot change, lists it"),
             Self::BelowForeign(other) => {
-                write!(f, "{other}, which we cannot change, lists it and would not be above it")
+                write!(f, "{other}, which this source cannot change, lists it and would not have a higher tier")
             }
             Self::Missing(child) => write!(f, "{child} does not exist as an object of this source"),
-            Self::TierOf(child) => write!(f, "{child} stays as it is, with a tier that is not below"),
-            Self::NoMembers => f.write_str("no member is left that it may have"),
-            Self::Foreign => f.write_str("an object of that name belongs to somebody else"),
+            Self::TierOf(child) => write!(f, "{child} cannot be written and keeps a tier that is not lower"),
+            Self::NoMembers => f.write_str("none of its members may be listed"),
+            Self::Foreign => f.write_str("an object of that name does not belong to this source"),
             Self::NoOrder => f.write_str("no safe order of writes was found"),
         }
     }

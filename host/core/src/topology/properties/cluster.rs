@@ -1,4 +1,4 @@
-//! A model of the API server for HyperNodes, and what can be unsound about what it stores.
+//! A model of the API server for HyperNodes, and the faults that what it stores can have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ pub(in crate::topology) struct Cluster {
     writes: usize,
 }
 
-/// Something that must not be seen.
+/// A fault: a state that no reader may ever see.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::topology) enum Unsound {
+pub(in crate::topology) enum Fault {
     TwoParents { child: Arc<str>, one: Arc<str>, other: Arc<str> },
     ListedButGone { child: Arc<str>, parent: Arc<str> },
     NotBelow { child: Arc<str>, parent: Arc<str> },
     NoMembers(Arc<str>),
 }
 
-/// What running a step has shown: uid and resourceVersion after it.
+/// The uid and resourceVersion that each executed step returned.
 pub(in crate::topology) type Versions = BTreeMap<usize, (Arc<str>, ResourceVersion)>;
 
 impl Cluster {
@@ -105,7 +105,7 @@ impl Cluster {
 
     fn check(&self, step: &Step, base: &Base, source: &Arc<str>, versions: &Versions) {
         let object = self.objects.get(&step.name).unwrap_or_else(|| panic!("{} is gone: {step}", step.name));
-        assert_eq!(object.source.as_ref(), Some(source), "an object of somebody else: {step}");
+        assert_eq!(object.source.as_ref(), Some(source), "an object of another owner: {step}");
         let (uid, version) = match base {
             Base::Observed { uid, resource_version } => (uid, resource_version),
             Base::Step(earlier) => {
@@ -116,21 +116,21 @@ impl Cluster {
         assert_eq!((&object.uid, &object.resource_version), (uid, version), "a stale base: {step}");
     }
 
-    /// Everything that is unsound about what is stored now.
-    pub(in crate::topology) fn unsound(&self) -> BTreeSet<Unsound> {
-        let mut unsound = BTreeSet::new();
+    /// All faults of what is stored now.
+    pub(in crate::topology) fn faults(&self) -> BTreeSet<Fault> {
+        let mut faults = BTreeSet::new();
         let mut parents: BTreeMap<&Arc<str>, BTreeSet<&Arc<str>>> = BTreeMap::new();
         for object in self.objects.values() {
             if object.spec.members.is_empty() {
-                unsound.insert(Unsound::NoMembers(object.name.clone()));
+                faults.insert(Fault::NoMembers(object.name.clone()));
             }
             for child in object.spec.children() {
                 parents.entry(child).or_default().insert(&object.name);
                 let (child, parent) = (child.clone(), object.name.clone());
                 match self.objects.get(&child) {
-                    None => unsound.insert(Unsound::ListedButGone { child, parent }),
+                    None => faults.insert(Fault::ListedButGone { child, parent }),
                     Some(below) if below.spec.tier >= object.spec.tier => {
-                        unsound.insert(Unsound::NotBelow { child, parent })
+                        faults.insert(Fault::NotBelow { child, parent })
                     }
                     Some(_) => false,
                 };
@@ -140,11 +140,11 @@ impl Cluster {
             for (at, one) in parents.iter().enumerate() {
                 for other in parents.iter().skip(at + 1) {
                     let (one, other) = (Arc::clone(one), Arc::clone(other));
-                    unsound.insert(Unsound::TwoParents { child: child.clone(), one, other });
+                    faults.insert(Fault::TwoParents { child: child.clone(), one, other });
                 }
             }
         }
-        unsound
+        faults
     }
 
     /// Which of the source's objects are not as named, and which are there and should not be.
@@ -180,7 +180,7 @@ impl Cluster {
     }
 }
 
-/// A server-side apply: what was ours and is not stated any more goes, what is others' stays.
+/// A server-side apply: labels of ours that it does not state are removed, those of others stay.
 fn put(object: &mut Object, write: &Write) {
     assert!(!write.spec.members.is_empty(), "an empty member list for {}", object.name);
     object.spec = write.spec.clone();
@@ -200,7 +200,7 @@ fn put(object: &mut Object, write: &Write) {
 impl std::fmt::Display for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for object in self.objects.values() {
-            let owner = object.source.as_deref().unwrap_or("nobody");
+            let owner = object.source.as_deref().unwrap_or("no source");
             write!(f, "{} of {owner}, tier {}:", object.name, object.spec.tier)?;
             for child in object.spec.children() {
                 write!(f, " @{child}")?;

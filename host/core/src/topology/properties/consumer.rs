@@ -1,6 +1,6 @@
-//! The scheduler's tree of HyperNodes, as `hypernode.md` 14.2 and 14.3 describe it: events come one at a time, a build
-//! that fails leaves the tree not ready and incomplete, and a child that is deleted while a parent has it is a crash
-//! that waits for the next job.
+//! The scheduler's tree of HyperNodes, as `hypernode.md` 14.2 and 14.3 describe it. Events come one at a time. A build
+//! that fails leaves the tree not ready and incomplete. A child that is deleted while a parent has it crashes the
+//! scheduler at the next job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) enum Ready {
     No,
 }
 
-/// What the tree knows of one HyperNode. Without a spec it is a placeholder.
+/// What the tree knows about one HyperNode. Without a spec it is a placeholder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Info {
     tier: u32,
@@ -32,7 +32,7 @@ struct Info {
 }
 
 impl Consumer {
-    /// What a freshly started scheduler builds: parents of higher tiers last, so that every order is lucky.
+    /// The tree of a freshly started scheduler: parents of higher tiers last, so that every build succeeds.
     pub(super) fn start(cluster: &Cluster) -> Self {
         let mut consumer = Self::default();
         let mut objects: Vec<_> = cluster.objects.values().collect();
@@ -51,7 +51,7 @@ impl Consumer {
         }
     }
 
-    /// Why the next job with a topology constraint would not be placed, if so.
+    /// Why the next job with a topology constraint would not be placed; `None` if it would.
     pub(super) fn trouble(&self) -> Option<String> {
         if self.ready == Ready::No {
             return Some("not ready".to_owned());
@@ -133,7 +133,7 @@ impl Consumer {
         }
     }
 
-    /// Recomputes a HyperNode and its ancestors; the outcome of the last decides whether the tree is ready.
+    /// Recomputes a HyperNode and its ancestors; the result of the last one decides whether the tree is ready.
     fn rebuild_up(&mut self, name: &Arc<str>) {
         let mut at = Some(name.clone());
         let mut seen = BTreeSet::new();
@@ -172,7 +172,7 @@ impl Consumer {
     }
 }
 
-/// The model breaks where `hypernode.md` 14.3 says that the scheduler breaks; otherwise it would prove nothing.
+/// The model must fail where `hypernode.md` 14.3 says that the scheduler fails; otherwise it would prove nothing.
 mod tests {
     use super::super::cluster::arc;
     use super::super::draw::hand_made;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::cluster::{Cluster, arc};
 use crate::topology::{Coverage, Forest, Group, Member, Members, Object, Spec, Topology, ValidateInput, validate};
 
-/// Nodes of the small clusters that are drawn. Few, so that groups meet often.
+/// Nodes of the small clusters that are drawn. Few, so that groups often share some.
 pub(super) const NODES: u32 = 12;
 const GROUPS: usize = 15;
 
@@ -45,8 +45,8 @@ pub(super) fn drawing() -> impl Strategy<Value = Drawing> {
     (groups, leaf_of).prop_map(|(groups, leaf_of)| Drawing { groups, leaf_of })
 }
 
-/// A topology in which all racks, blocks and spines are always there and only change their places: almost every move
-/// makes somebody wait in a circle. `lift` moves everything above the racks up by one tier.
+/// A topology in which all racks, blocks and spines always exist and only change their places: almost every move makes
+/// objects wait in a circle. `lift` moves everything above the racks up by one tier.
 pub(super) fn crowded_drawing() -> impl Strategy<Value = Drawing> {
     let racks = prop::collection::vec(any::<u8>(), 2..=5);
     let blocks = prop::collection::vec(any::<u8>(), 1..=3);
@@ -67,7 +67,7 @@ pub(super) fn crowded_drawing() -> impl Strategy<Value = Drawing> {
 }
 
 /// Chains in which every parent has one child, in any order, with or without the middle level and a root: nearly every
-/// circle in it can be opened only by deleting somebody.
+/// circle in them can be opened only by deleting an object.
 pub(super) fn chained_drawing() -> impl Strategy<Value = Drawing> {
     let order = || Just((0..4_u8).collect::<Vec<u8>>()).prop_shuffle();
     let rest = (1..=4_usize, any::<bool>(), 0..=2_u8, any::<[u8; 4]>(), any::<Option<u8>>());
@@ -99,7 +99,7 @@ pub(super) fn any_drawing() -> impl Strategy<Value = Drawing> {
 }
 
 impl Drawing {
-    /// The answer that it stands for.
+    /// The answer that it represents.
     pub(super) fn topology(&self, coverage: Coverage) -> Topology {
         let mut groups: Vec<&Sketch> = Vec::new();
         for sketch in &self.groups {
@@ -110,7 +110,7 @@ impl Drawing {
         let mut children: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for (at, sketch) in groups.iter().enumerate() {
             let above: Vec<usize> = (0..groups.len()).filter(|other| groups[*other].tier > sketch.tier).collect();
-            // One choice more than there are parents: no parent.
+            // One choice more than there are parents: it means no parent.
             if let Some(parent) = above.get(usize::from(sketch.parent) % (above.len() + 1)) {
                 children.entry(*parent).or_default().push(u32::try_from(at).unwrap());
             }
@@ -121,7 +121,7 @@ impl Drawing {
             rows.entry(*leaf).or_default().push(NODES + u32::try_from(at).unwrap());
         }
         for (row, leaf) in self.leaf_of.iter().enumerate() {
-            // One choice more than there are leaves: not placed.
+            // One choice more than there are leaves: it means not placed.
             if let Some(leaf) = leaves.get(usize::from(*leaf) % (leaves.len() + 1)) {
                 rows.entry(*leaf).or_default().push(u32::try_from(row).unwrap());
             }
@@ -164,28 +164,28 @@ pub(super) fn check(topology: &Topology) -> Forest {
     validate(topology, &input).unwrap_or_else(|violations| panic!("{violations}"))
 }
 
-/// Something that somebody did to a stored object by hand.
+/// An edit of a stored object by hand.
 #[derive(Debug, Clone)]
 pub(super) enum Damage {
-    /// Another tier.
+    /// It has another tier.
     Tier(u8, u32),
-    /// One more child, which may be anything: listed elsewhere, above, itself.
+    /// It has one more child, which may be any: one that another object lists, one above, itself.
     Child(u8, u8),
-    /// A child that does not exist.
+    /// It has a child that does not exist.
     Dangling(u8),
-    /// Only Nodes instead of what it had.
+    /// It has only Nodes in place of its members.
     Nodes(u8),
-    /// Only these children instead of what it had.
+    /// It has only these children in place of its members.
     Only(u8, u8),
-    /// It is gone.
+    /// It is deleted.
     Gone(u8),
     /// It has no annotation.
     Plain(u8),
-    /// Its id is somebody else's.
+    /// Its id is that of another group.
     Copy(u8, u8),
     /// It belongs to another source.
     Foreign(u8),
-    /// A label of somebody else, and one that we owned.
+    /// It has a label of another program, and lost one that we owned.
     Labels(u8),
     /// A hand-made parent above one of ours.
     Above(u8, u32),

@@ -1,5 +1,5 @@
-//! The guard over time (decision H6): labels are given, moved and wiped at any speed, Nodes come and go, the host restarts,
-//! and after every round the cluster has lost no more than the decision allows without a hold.
+//! The guard over time (decision H6). Labels are set, moved and removed at any speed, Nodes come and go, the host
+//! restarts. After every round the cluster has lost no more than the decision allows without a hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::topology::{Coverage, Forest, Group, Members, Object, Topology, Valida
 /// Racks below one spine.
 const PER_SPINE: u16 = 18;
 
-/// A cluster whose Nodes are grouped by a label, and the host before it.
+/// A cluster whose Nodes are grouped by a label, and a host that runs rounds on it.
 struct Life {
     /// Whether there is a level above the spines.
     has_core: bool,
@@ -29,7 +29,7 @@ struct Life {
     baseline: Option<View>,
     losses: Losses,
     hold: Hold,
-    /// What the test knows beside the host: when a written result took the place of a Node that still exists.
+    /// What the test records on its own: when a written result took the place of a Node that still exists.
     lost_at: BTreeMap<String, Timestamp>,
     /// The labels of the last written round.
     written: BTreeMap<String, Option<u16>>,
@@ -60,7 +60,7 @@ impl Life {
         life
     }
 
-    /// So many Nodes in racks of that size.
+    /// So many Nodes, in racks of that size.
     fn sized(nodes: u16, size: u16) -> Self {
         Self::of((0..nodes).map(|n| (node(n), Some(n / size))).collect())
     }
@@ -105,7 +105,7 @@ impl Life {
         };
         let first_spine = u32::try_from(racks.len()).unwrap();
         let core = (0..u32::try_from(spines.len()).unwrap()).map(|at| first_spine + at).collect();
-        // A level that is labelled is there whether it has one group or many.
+        // A labelled level exists whether it has one group or many.
         let has_core = self.has_core && !spines.is_empty();
         let racks = racks.into_iter().map(|(rack, rows)| group(format!("rack-{rack}"), 1, Members::Rows(rows)));
         let spines = spines.into_iter().map(|(spine, at)| group(format!("spine-{spine}"), 2, Members::Groups(at)));
@@ -179,7 +179,7 @@ impl Life {
         end
     }
 
-    /// What the last write has cost, in the words of the decision.
+    /// Compares the loss of the last write with the limits of the decision.
     fn account(&mut self, before: &BTreeSet<String>, end: End) {
         let after = self.placed();
         let taken: Vec<&String> = before.difference(&after).collect();
@@ -196,7 +196,7 @@ impl Life {
         assert!(taken.is_empty() || are_few, "{} more Nodes lost, {lost} of {reference}", taken.len());
     }
 
-    /// The host ends and another one begins.
+    /// The host stops and another one starts.
     fn restart(&mut self) {
         let was_held = self.hold.waiting().map(|_| self.now);
         self.losses = Losses::remembered(self.losses.buckets(&self.safety), was_held);
@@ -247,7 +247,7 @@ fn node(n: u16) -> String {
 enum Event {
     Label(u16, u16),
     Wipe(u16),
-    /// One after the other, with a round after each few and a pause of so many milliseconds after that.
+    /// One Node after another, with a round after each few and then a pause of so many milliseconds.
     WipeMany {
         first: u16,
         count: u16,
@@ -273,7 +273,7 @@ fn event(nodes: u16) -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The same with a label that is the Node's own.
+/// The same, but each Node moves to its own rack's label.
 fn at_home(event: Event) -> Event {
     match event {
         Event::Label(n, _) => Event::Label(n, n / 3),
@@ -284,7 +284,7 @@ fn at_home(event: Event) -> Event {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// [`Life::account`] looks after every write.
+    /// [`Life::account`] checks every write.
     #[test]
     fn nothing_is_lost_beyond_the_limits_without_a_hold_and_a_hold_ends_when_labels_return(
         (nodes, size) in (1..60_u16, 1..6_u16),
@@ -350,7 +350,7 @@ proptest! {
         prop_assert!(life.cluster.objects.is_empty());
     }
 
-    /// A wipe of all labels, at any speed within the wait, and their return in any order, with restarts in between.
+    /// All labels are removed, at any speed within the wait, and return in any order, with restarts in between.
     #[test]
     fn names_survive_wipe_and_return(
         (nodes, size) in (11..60_u16, 1..6_u16),
@@ -388,7 +388,7 @@ proptest! {
         let after = life.names();
         prop_assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
         let anew = before.iter().filter(|(name, uid)| after[*name] != **uid).count();
-        // A spine above them may be among them.
+        // The spine above them may be one of them.
         prop_assert!(anew <= limit + 2, "{} of {} objects were made anew", anew, before.len());
     }
 }

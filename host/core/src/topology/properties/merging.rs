@@ -1,4 +1,4 @@
-//! Additions-only answers: what they mention is as they say, everything else is as it was.
+//! Additions-only answers: what they mention is as they say, the rest is as it was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,8 +24,8 @@ fn places(cluster: &Cluster) -> BTreeMap<Arc<str>, BTreeSet<Arc<str>>> {
     places
 }
 
-/// Whether a forest is what `validate` would have let through.
-fn assert_sound(forest: &Forest) -> Result<(), TestCaseError> {
+/// Whether a forest has all properties that `validate` checks.
+fn assert_valid(forest: &Forest) -> Result<(), TestCaseError> {
     let domains = forest.domains();
     let mut parents = BTreeMap::new();
     let mut tiers = BTreeMap::new();
@@ -62,7 +62,7 @@ proptest! {
         apply_damage(&mut start, &harm);
         let answer = b.forest_of(Coverage::AdditionsOnly);
         let whole = merged(&start, &answer);
-        assert_sound(&whole)?;
+        assert_valid(&whole)?;
         let mentioned: BTreeSet<Arc<str>> = answer.nodes().into_iter().cloned().collect();
 
         let named = start.named(&whole, &source());
@@ -86,13 +86,14 @@ proptest! {
             prop_assert_eq!(wanted[node].len(), said[node].len(), "{}", node);
         }
 
-        // Whoever goes has nobody left: all its Nodes are mentioned, and all its children went or were given away.
+        // A deleted object has no member left: the answer mentions all its Nodes, and all its children are deleted or
+        // moved.
         let children: BTreeSet<Arc<str>> =
             named.objects.values().flat_map(|desired| desired.spec.children().cloned()).collect();
         let own = start.objects.values().filter(|object| object.source == Some(source()));
         for object in own.filter(|object| !named.objects.contains_key(&object.name)) {
             prop_assert!(object.spec.exact_nodes().all(|node| mentioned.contains(node)), "{}", object.name);
-            // A child that did not exist cannot be told from a new object that gets its name.
+            // A child that did not exist cannot be distinguished from a new object that gets its name.
             let lives = |child: &&Arc<str>| start.objects.contains_key(*child) && named.objects.contains_key(*child);
             for child in object.spec.children().filter(lives) {
                 let tier = named.objects[child].spec.tier;
@@ -114,7 +115,7 @@ proptest! {
         prop_assert_eq!(&merged(&start, &whole), &whole);
         let plan = start.settle(&whole, &source());
         if plan.blocked.is_empty() {
-            // Of two objects with one identity the oldest counts, and the plan may have made the other one the oldest.
+            // Of two objects with one id the oldest counts, and the plan may have made the other one the oldest.
             let twice = harm.iter().any(|harm| matches!(harm, Damage::Copy(..)));
             let mut plan = start.settle(&merged(&start, &answer), &source());
             if twice && !plan.is_empty() {

@@ -1,4 +1,4 @@
-//! Names: the same for the same, one to one, and no more new ones than there are new things.
+//! Names: stable for the same topology, one to one, and no more new names than new groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn continued(named: &Named) -> BTreeMap<&Arc<str>, &Arc<str>> {
     named.objects.iter().filter_map(|(name, desired)| Some((desired.group_id.as_ref()?, name))).collect()
 }
 
-/// A rack, and a way to move its nodes to another id a few at a time.
+/// A rack, and a function that moves its nodes to another id a few at a time.
 fn rack(id: &str, rows: &[u32]) -> Group {
     Group {
         id: arc(id),
@@ -147,7 +147,7 @@ proptest! {
         for batch in batches {
             moved = (moved + batch as usize).min(order.len());
             cluster.settle(&answer(moved), &source());
-            prop_assert_eq!(cluster.unsound(), BTreeSet::new());
+            prop_assert_eq!(cluster.faults(), BTreeSet::new());
         }
         prop_assert_eq!(moved, order.len());
         prop_assert_eq!(cluster.objects.keys().cloned().collect::<BTreeSet<_>>(), first);

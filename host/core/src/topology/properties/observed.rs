@@ -34,7 +34,7 @@ fn is(member: &Member, child: &Arc<str>) -> bool {
     *member == Member::hyper_node(Arc::clone(child))
 }
 
-/// What a look at every object finds.
+/// The result of a look at every object.
 fn from_all(forest: &Arc<Forest>, observed: &[Arc<Object>]) -> (Forest, Named) {
     let (source, none) = (source(), TierNames::new());
     let forest = match forest.coverage() {
@@ -45,12 +45,12 @@ fn from_all(forest: &Arc<Forest>, observed: &[Arc<Object>]) -> (Forest, Named) {
     (forest, named)
 }
 
-/// Somebody who stands where a name is wanted.
+/// An object of another owner that is in the way of a wanted name.
 #[derive(Debug, Clone, Copy)]
-enum Squatter {
-    /// Has the name.
+enum Rival {
+    /// It has the name.
     Has,
-    /// Lists the name.
+    /// It lists the name.
     Lists,
 }
 
@@ -63,8 +63,8 @@ proptest! {
         harm in prop::collection::vec(damage(), 0..4),
         adds in any::<bool>(),
         fixed in prop::option::of((any::<u8>(), any::<u8>())),
-        squatters in prop::collection::vec(
-            (any::<u8>(), prop_oneof![Just(Squatter::Has), Just(Squatter::Lists)]),
+        rivals in prop::collection::vec(
+            (any::<u8>(), prop_oneof![Just(Rival::Has), Just(Rival::Lists)]),
             0..3,
         ),
     ) {
@@ -82,12 +82,12 @@ proptest! {
 
         let mut generated: Vec<Arc<str>> = from_all(&forest, &cluster.observed()).1.objects.into_keys().collect();
         generated.retain(|name| !cluster.objects.contains_key(name));
-        for (at, (which, squatter)) in squatters.into_iter().enumerate() {
+        for (at, (which, rival)) in rivals.into_iter().enumerate() {
             let Some(wanted) = generated.get(usize::from(which) % generated.len().max(1)) else { break };
             let spec = |member| Spec { tier: 4, tier_name: None, members: vec![member] };
-            let mut object = match squatter {
-                Squatter::Has => hand_made(wanted, spec(Member::node(arc("n00")))),
-                Squatter::Lists => hand_made(&format!("squatter-{at}"), spec(Member::hyper_node(Arc::clone(wanted)))),
+            let mut object = match rival {
+                Rival::Has => hand_made(wanted, spec(Member::node(arc("n00")))),
+                Rival::Lists => hand_made(&format!("rival-{at}"), spec(Member::hyper_node(Arc::clone(wanted)))),
             };
             object.source = (which % 2 == 0).then(|| arc("other"));
             cluster.objects.insert(Arc::clone(&object.name), object);
@@ -108,7 +108,7 @@ proptest! {
         let all = cluster.observed();
         let observed = Observed::new(all.iter().rev().cloned());
         prop_assert_eq!(observed.all(), &all[..]);
-        for owner in ["label", "ufm", "nobody"] {
+        for owner in ["label", "ufm", "no-source"] {
             let own: Vec<_> = all.iter().filter(|object| object.source.as_deref() == Some(owner)).collect();
             prop_assert_eq!(observed.of(owner).collect::<Vec<_>>(), own);
         }

@@ -1,11 +1,11 @@
-//! Plans: whichever part of them is executed in whichever allowed order, nothing unsound is ever seen.
+//! Plans: whichever part of them is executed in whichever allowed order, no state has a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::cluster::{Cluster, Unsound, Versions};
+use super::cluster::{Cluster, Fault, Versions};
 use super::consumer::Consumer;
 use super::draw::{
     Damage, Dice, Drawing, any_drawing, apply_damage, chained_drawing, crowded_drawing, damage, drawing, source,
@@ -13,7 +13,7 @@ use super::draw::{
 use crate::topology::plan::{Obstacle, Plan};
 use crate::topology::{Forest, Named};
 
-/// Two drawings, mostly of one kind, since it takes relatives to make circles.
+/// Two drawings, mostly of one kind: only similar drawings make circles.
 fn two_drawings() -> impl Strategy<Value = (Drawing, Drawing)> {
     prop_oneof![
         (any_drawing(), any_drawing()),
@@ -55,19 +55,19 @@ enum Failures {
     Some,
 }
 
-/// Runs steps and looks at the cluster after each. What was unsound before may be unsound after; nothing else may.
+/// Executes steps and checks the cluster after each. Only the faults of the start may be seen.
 fn watch(start: &Cluster, plan: &Plan, order: &[usize]) -> Result<Cluster, TestCaseError> {
-    let allowed = start.unsound();
+    let allowed = start.faults();
     let mut consumer = allowed.is_empty().then(|| Consumer::start(start));
     if let Some(trouble) = consumer.as_ref().and_then(Consumer::trouble) {
-        return Err(TestCaseError::fail(format!("a sound start is trouble: {trouble}")));
+        return Err(TestCaseError::fail(format!("a start without faults is trouble: {trouble}")));
     }
     let mut cluster = start.clone();
     let mut versions = Versions::new();
     for at in order {
         let step = &plan.steps[*at];
         cluster.step(*at, step, &source(), &mut versions);
-        let new: Vec<Unsound> = cluster.unsound().difference(&allowed).cloned().collect();
+        let new: Vec<Fault> = cluster.faults().difference(&allowed).cloned().collect();
         prop_assert!(new.is_empty(), "after step {}: {new:?}\nin {order:?} of\n{plan}", at + 1);
         if let Some(consumer) = &mut consumer {
             consumer.event(&cluster, &step.name);
@@ -82,7 +82,7 @@ fn watch(start: &Cluster, plan: &Plan, order: &[usize]) -> Result<Cluster, TestC
     Ok(cluster)
 }
 
-/// Everything that must hold for the way from `start` to `forest`.
+/// Everything that must hold while `start` becomes `forest`.
 fn check_way(start: &Cluster, forest: &Forest, seed: u64) -> Result<(), TestCaseError> {
     let named = start.named(forest, &source());
     let plan = start.plan(&named);
@@ -91,7 +91,7 @@ fn check_way(start: &Cluster, forest: &Forest, seed: u64) -> Result<(), TestCase
         prop_assert!(step.after.iter().all(|dependency| dependency.step.0 < at), "not in order:\n{plan}");
     }
 
-    // In its own order, and so in every prefix of it.
+    // In the plan's own order, and so for every prefix of it.
     let in_order: Vec<usize> = (0..plan.steps.len()).collect();
     let end = watch(start, &plan, &in_order)?;
     if plan.blocked.is_empty() {
@@ -114,7 +114,7 @@ fn check_way(start: &Cluster, forest: &Forest, seed: u64) -> Result<(), TestCase
         watch(start, &plan, &order)?;
     }
 
-    // Planning again from wherever a failure has left things comes to the same end.
+    // Planning again after any failure leads to the same end.
     let mut rounds = 0;
     loop {
         rounds += 1;
@@ -134,8 +134,8 @@ fn specs(cluster: &Cluster) -> BTreeMap<Arc<str>, crate::topology::Spec> {
     cluster.objects.iter().map(|(name, object)| (name.clone(), object.spec.clone())).collect()
 }
 
-/// The next round of the same answer writes nothing. Where something stood in the way, the Nodes below
-/// an object that could not go may have changed, so that it is taken for another domain: then the round after that.
+/// The next round of the same answer writes nothing. An object that could not be deleted may have changed its Nodes
+/// below, so that it is matched to another domain; then the round after that writes nothing.
 fn check_is_settled(end: &Cluster, forest: &Forest, plan: &Plan) -> Result<(), TestCaseError> {
     let mut end = end.clone();
     let mut last = plan.clone();
@@ -151,7 +151,7 @@ fn check_is_settled(end: &Cluster, forest: &Forest, plan: &Plan) -> Result<(), T
     Err(TestCaseError::fail(format!("no end of planning, last:\n{last}")))
 }
 
-/// Whether every object could be written once: a direct reading of decision H7, without anything of the planner's.
+/// Whether every object could be written once: decision H7 read directly, without any code of the planner.
 fn one_write_each_is_possible(start: &Cluster, named: &Named) -> bool {
     let children = |spec: &crate::topology::Spec| spec.children().cloned().collect::<BTreeSet<_>>();
     let stored = |name: &Arc<str>| start.objects.get(name).map(|object| children(&object.spec)).unwrap_or_default();
@@ -168,7 +168,7 @@ fn one_write_each_is_possible(start: &Cluster, named: &Named) -> bool {
             let claims_it = wanted(name).contains(other) && !stored(name).contains(other);
             let from_it = released.intersection(&wanted(name)).next().is_some();
             let is_freed = released.contains(name) && mine.1.is_none();
-            // A kept or new link where only one order keeps the parent above.
+            // A link that is kept or new, where only one order keeps the parent above.
             let lowers = wanted(name).contains(other) && mine.1 <= theirs.0;
             let rises = stored(other).contains(name) && mine.1.is_some() && theirs.0 <= mine.1;
             if (claims_it && theirs.0.is_none()) || from_it || is_freed || lowers || rises {
@@ -177,7 +177,7 @@ fn one_write_each_is_possible(start: &Cluster, named: &Named) -> bool {
         }
         before.insert(name.clone(), after);
     }
-    // Objects that need no write hold up nobody.
+    // No object waits for one that needs no write.
     let differs = |name: &Arc<str>| match (start.objects.get(name), named.objects.get(name)) {
         (Some(object), Some(wanted)) => stored(name) != children(&wanted.spec) || object.spec.tier != wanted.spec.tier,
         _ => true,
@@ -194,9 +194,9 @@ fn one_write_each_is_possible(start: &Cluster, named: &Named) -> bool {
 
 proptest! {
     #[test]
-    fn every_way_between_two_topologies_is_sound((a, b) in two_drawings(), seed in any::<u64>()) {
+    fn every_way_between_two_topologies_is_free_of_faults((a, b) in two_drawings(), seed in any::<u64>()) {
         let start = a.stored();
-        prop_assert_eq!(start.unsound(), BTreeSet::new());
+        prop_assert_eq!(start.faults(), BTreeSet::new());
         let named = start.named(&b.forest(), &source());
         let plan = start.plan(&named);
         prop_assert!(plan.blocked.is_empty(), "{}", plan);
@@ -235,11 +235,11 @@ proptest! {
         let mut start = a.stored();
         apply_damage(&mut start, &harm);
         check_way(&start, &b.forest(), seed)?;
-        // Without anybody else's objects nothing can stand in the way, and the end is sound.
+        // Without objects of other owners nothing can be blocked, and the end has no fault.
         if !harm.iter().any(|harm| matches!(harm, Damage::Foreign(_) | Damage::Above(..))) {
             let plan = start.settle(&b.forest(), &source());
             prop_assert!(plan.blocked.is_empty(), "{}", plan);
-            prop_assert_eq!(start.unsound(), BTreeSet::new());
+            prop_assert_eq!(start.faults(), BTreeSet::new());
         }
     }
 

@@ -1,4 +1,4 @@
-//! Diagnostics: rows become names, so that whoever reads them later needs no snapshot.
+//! Diagnostics: row numbers become names, so that later readers need no snapshot.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What can be checked looking at one group, and what must not repeat among them.
+//! The checks of each single group, and of what must not repeat among groups.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const ID_MAX: usize = 512;
 const MEMBER_BYTES: usize = 65;
 /// A child's name is not known yet; this is longer than generated names usually are.
 const CHILD_NAME_BYTES: usize = 64;
-/// etcd refuses 1.5 MiB. A fifth is left for managed fields, labels and what others add.
+/// etcd refuses 1.5 MiB. A fifth is left for managed fields, labels and what other programs add.
 const OBJECT_BYTES: usize = 6 * 1024 * 1024 / 5;
 
 /// The checks over all groups of an answer, in the answer's order.
@@ -43,7 +43,7 @@ impl<'a> GroupChecks<'a> {
         }
     }
 
-    /// Whether some Node may be in two groups of one tier. Never false when one is.
+    /// Whether a Node may be in two groups of one tier. Never false when one is.
     pub(super) fn nodes_may_overlap(&self) -> bool {
         self.overlap
     }
@@ -89,7 +89,7 @@ impl<'a> GroupChecks<'a> {
     }
 
     fn tier_name(&mut self, group: &'a Group, violations: &mut Violations) -> Option<Arc<str>> {
-        // The empty name is how the wire says "none".
+        // On the wire the empty name means "none".
         let name = group.tier_name.as_ref().filter(|name| !name.is_empty())?;
         if name.len() > SUBDOMAIN_MAX {
             violations.push(Some(&group.id), Problem::TierNameLength { is: name.len(), max: SUBDOMAIN_MAX });
@@ -188,7 +188,7 @@ impl<'a> GroupChecks<'a> {
     }
 
     fn names(&mut self, group: &Group, members: &[Arc<str>], violations: &mut Violations) -> Vec<Arc<str>> {
-        // Names and rows can mean the same Node; only a look at the names can tell.
+        // A name and a row can be the same Node; only comparing the names shows it.
         self.overlap = true;
         for name in members {
             if let Err(rule) = is_object_name(name) {

@@ -1,11 +1,11 @@
-//! References between groups: they exist, lead downwards, and give no group two parents.
+//! References between groups: each leads to an existing group of a lower tier, and no group gets two parents.
 
 use std::sync::Arc;
 
 use super::problem::{Problem, Violations};
 use crate::topology::model::{Group, Members};
 
-/// Checks all references. A strictly falling tier also rules out cycles and references to oneself.
+/// Checks all references. A child's tier is strictly lower, so there are no cycles and no references to oneself.
 pub(super) fn check(groups: &[Group], violations: &mut Violations) {
     let mut parents: Vec<Option<usize>> = vec![None; groups.len()];
     for (at, group) in groups.iter().enumerate() {

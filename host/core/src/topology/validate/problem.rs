@@ -84,7 +84,7 @@ impl fmt::Display for Short<'_> {
 /// A rule and how it is broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// More groups than make sense for that many nodes.
+    /// More groups than so many nodes can need.
     #[error("{is} groups for {nodes} nodes, at most {max} are allowed (twice the nodes plus 100)")]
     TooManyGroups {
         /// Groups in the answer.
@@ -139,7 +139,7 @@ pub enum Problem {
         name: Arc<str>,
         /// The tier of this group.
         tier: u32,
-        /// The tier it stood for first.
+        /// The tier that an earlier group uses it for.
         other: u32,
         /// The group that used it first.
         group: Arc<str>,
@@ -162,13 +162,13 @@ pub enum Problem {
         /// The rule.
         rule: names::Error,
     },
-    /// A label key stands twice.
+    /// A label key is given twice.
     #[error("label {key} is given twice", key = Short(.0))]
     LabelTwice(Arc<str>),
     /// A label that only the host writes.
     #[error("label {0:?} is written by the host alone")]
     LabelReserved(Arc<str>),
-    /// Nothing in it.
+    /// The group has no members.
     #[error("the group has no members")]
     Empty,
     /// A row that does not exist.
@@ -179,7 +179,7 @@ pub enum Problem {
         /// Rows of the snapshot.
         nodes: usize,
     },
-    /// A row that stands twice.
+    /// A row is listed twice.
     #[error("row {0} is a member twice")]
     RowTwice(u32),
     /// A member name that no Node can have.
@@ -190,7 +190,7 @@ pub enum Problem {
         /// The rule.
         rule: names::Error,
     },
-    /// A group reference that leads nowhere.
+    /// A group reference to a position that does not exist.
     #[error("member group {at} does not exist, the answer has {groups} groups")]
     Reference {
         /// The position.
@@ -198,7 +198,7 @@ pub enum Problem {
         /// Groups in the answer.
         groups: usize,
     },
-    /// A group reference that stands twice.
+    /// A group is listed twice.
     #[error("group {child} is a member twice", child = Short(.0))]
     ReferenceTwice(Arc<str>),
     /// A child that is not below its parent.
@@ -222,7 +222,7 @@ pub enum Problem {
     /// A selector that selects nothing or cannot be read.
     #[error("selector: {0}")]
     Selector(SelectorProblem),
-    /// An object that the API server would not store.
+    /// An object that is too large for the API server.
     #[error(
         "{members} members make an object of about {bytes} bytes, at most {max} fit: split the group, or select its \
          nodes by a label"
@@ -280,7 +280,7 @@ pub enum SelectorProblem {
         /// The rule.
         rule: names::Error,
     },
-    /// An operator that nobody knows.
+    /// An operator that Kubernetes does not have.
     #[error("operator {} is none of In, NotIn, Exists, DoesNotExist", Short(.0))]
     Operator(String),
     /// In and NotIn need values, the others must not have any.

@@ -1,4 +1,4 @@
-//! Each rule with an answer that breaks it, and the sentence that comes out.
+//! Each rule with an answer that breaks it, and the sentence that names it.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn refused(groups: Vec<Group>, want: &[&str]) {
 }
 
 #[test]
-fn a_sound_answer_becomes_a_sorted_forest() {
+fn a_valid_answer_becomes_a_sorted_forest() {
     let mut spine = parent("s", 2, &[2, 1]);
     spine.kind = Some(arc("Trn_2"));
     spine.labels = vec![(arc("ex.io/spine"), arc("s1"))];
