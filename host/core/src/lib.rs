@@ -6,12 +6,12 @@
 //! | room | owns |
 //! |---|---|
 //! | [`controllers`] | which controllers of the process run |
-//! | [`election`] | who of several replicas writes, and until when |
-//! | [`nodelock`] | whose a node is between a Binding and the device plugin's answer |
+//! | [`election`] | which of several replicas writes, and until when |
+//! | [`nodelock`] | which pod a node is locked for, between its Binding and the answer of the device plugin |
 //! | [`topology`] | what a discoverer answered, what the cluster holds, and the plan that leads from one to the other |
 //! | [`snapshot`] | the nodes of the cluster as dictionary-coded columns |
 //! | [`status`] | how many existing Nodes are below each HyperNode |
-//! | [`near`] | which of the known texts a slip of the keyboard meant |
+//! | [`near`] | which of the known texts a text with a typing error meant |
 //! | [`plugin`] | what a plugin may do, how it ended, and when it is tried again |
 //! | [`queue`] | which key is worked on next, and when one that failed is tried again |
 //! | [`size`] | numbers of bytes as Kubernetes writes them |

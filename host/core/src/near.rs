@@ -1,4 +1,4 @@
-//! Slips of the keyboard: which of the known texts was most likely meant.
+//! Typing errors: which of the known texts was most likely meant.
 
 /// The known text that was most likely meant, if any.
 #[must_use]
@@ -7,7 +7,7 @@ pub fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str> + Clone) ->
     same.or_else(|| known.filter_map(|known| Some((distance(given, known)?, known))).min().map(|(_, known)| known))
 }
 
-/// Whether one text is a likely slip of the other: other capitals, or at most two letters off.
+/// Whether one text is the other with a likely typing error: other capitals, or at most two letters off.
 #[must_use]
 pub fn is_near(given: &str, known: &str) -> bool {
     given.eq_ignore_ascii_case(known) || distance(given, known).is_some()
@@ -16,7 +16,7 @@ pub fn is_near(given: &str, known: &str) -> bool {
 /// How many letters one text is off the other: two at most, one for short words, and nothing beyond that.
 fn distance(given: &str, known: &str) -> Option<usize> {
     let most = if known.len() < 5 { 1 } else { 2 };
-    // Distances of long texts cost their product, and a long unknown key is no slip.
+    // Distances of long texts cost their product, and a long unknown key is no typing error.
     if given.len() > 2 * known.len() || known.len() < 3 {
         return None;
     }

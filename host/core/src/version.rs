@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A resourceVersion. The empty one is of an object that does not say its version.
+/// A resourceVersion. The empty one is of an object without a version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ResourceVersion(Arc<str>);
 

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn embedded_bytes_get_what_they_require() {
+    fn embedded_bytes_get_all_that_they_require() {
         let requirements = Requirements { node_labels: vec!["a/b".into()], ..wants(endpoint(&[Method::Get], &["/x"])) };
         let granted = grant(&requirements, &Permissions::default(), Origin::Embedded).unwrap();
         assert!(granted.labels.contains("a/b"));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_bytes_get_nothing_by_default_and_the_cure_is_printed() {
+    fn foreign_bytes_get_nothing_by_default_and_the_missing_lines_are_printed() {
         let requirements = Requirements {
             node_labels: vec!["acme.example/rack".into()],
             node_annotations: vec!["acme.example/switch".into()],
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_grants_what_is_below_it_and_only_that() {
+    fn a_prefix_grants_the_keys_below_it_and_no_others() {
         let pattern = KeyPattern::parse("acme.example/*").unwrap();
         assert!(pattern.matches("acme.example/rack"));
         assert!(!pattern.matches("acme.example/"));

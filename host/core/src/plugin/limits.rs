@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_has_what_was_put_into_it() {
+    fn a_set_contains_the_limits_that_were_inserted() {
         let mut set = LimitSet::default();
         set.insert(Limit::ProcessCalls);
         set.insert(Limit::Packed);

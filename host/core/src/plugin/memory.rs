@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_that_use_little_do_not_wait_for_what_they_could_use() {
+    fn calls_that_use_little_do_not_wait_for_the_most_that_they_may_use() {
         let mut memory = Memory::new(512);
         for call in 0..4 {
             assert_eq!(memory.ask(call, 256, 40), Growth::Granted, "{call}");

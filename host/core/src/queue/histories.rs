@@ -312,7 +312,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
-    fn r9_a_queue_is_what_its_model_is_and_loses_nothing(steps in steps()) {
+    fn r9_a_queue_behaves_as_its_model_and_loses_no_key(steps in steps()) {
         let mut both = Both::new();
         for step in &steps {
             both.step(step);

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_older_than_what_came_meanwhile() {
+    fn a_failed_request_is_older_than_one_that_came_meanwhile() {
         let mut latest = Keyed::latest(TWO);
         latest.put("a", 2).unwrap();
         latest.put_back("a", 1);

@@ -361,7 +361,7 @@ fn a_label_without_a_column_keeps_the_last_count() {
 }
 
 #[test]
-fn numbers_of_what_is_gone_are_used_again() {
+fn numbers_of_deleted_objects_are_used_again() {
     let mut index = StatusIndex::new();
     let store = Store::new();
     for i in 0..1000 {

@@ -1,7 +1,8 @@
 //! The guard: decides whether a result may be written at once, or is held until it is confirmed (decision H6).
 //!
 //! Owns the three rules, the explanation of losses, the memory of recent losses ([`Losses`]), and the path from held to
-//! confirmed ([`Hold`]). Never writes, never schedules: [`Standing`] says when a round would count, the host runs it.
+//! confirmed ([`Hold`]). Never writes, never schedules: [`Standing`] has the time at which a round would count, the
+//! host runs it.
 //!
 //! # The reference
 //!
@@ -146,7 +147,7 @@ pub struct Judged {
     pub loss: Loss,
 }
 
-/// What the guard says about a round.
+/// The verdict of the guard about a round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It may be written.
@@ -286,7 +287,7 @@ fn many(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Seconds in the largest unit that says them exactly.
+/// Seconds in the largest unit that shows them exactly.
 fn span(seconds: u64) -> String {
     match seconds {
         s if s > 0 && s % 3600 == 0 => format!("{} h", s / 3600),

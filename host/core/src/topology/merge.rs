@@ -3,7 +3,7 @@
 //! A discoverer that read only a part of the fabric says so. A Node that such an answer does not mention is "as
 //! before". The merge makes a whole topology of such an answer, so that naming, guard and plan need no special case:
 //!
-//! * a Node that the answer mentions is where the answer says, and nowhere else;
+//! * a Node that the answer mentions is where the answer puts it, and nowhere else;
 //! * every other Node stays in the objects that list it, and these stay below the objects that list them, unless the
 //!   answer gives them another parent;
 //! * an object that has no member left after that is deleted.

@@ -16,7 +16,7 @@ pub struct Topology {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Whether an answer speaks for every node.
+/// Whether an answer is about every node or only about those that it mentions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coverage {
     /// What the answer does not mention does not exist.

@@ -45,7 +45,7 @@ pub struct TierNameUse {
     pub source: Arc<str>,
 }
 
-/// The objects that a source wants.
+/// The objects that a source should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// The source that owns them.
@@ -82,7 +82,7 @@ pub struct Desired {
 pub struct NameConflict {
     /// The name.
     pub name: Arc<str>,
-    /// The group that wants it.
+    /// The group that should have it.
     pub group_id: Arc<str>,
     /// The source of the object that has it; `None` for one made by hand.
     pub owner: Option<Arc<str>>,

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_allow_does_not_overflow() {
+    fn amounts_per_node_do_not_overflow() {
         assert_eq!(Amount::PerNode { each: 2, more: 100 }.of_nodes(10), 120);
         assert_eq!(Amount::PerNode { each: 2, more: 100 }.of_nodes(usize::MAX), usize::MAX);
         assert_eq!(Amount::Count(7).of_nodes(10), 7);

@@ -95,7 +95,7 @@ const fn host(flag: &'static str, low: Amount, high: Amount) -> Setting {
     Setting::Host { flag, low, high }
 }
 
-// Each comment says why this number; "measured" is on two cores with wasmtime 48.
+// Each comment gives the reason for the number; "measured" is on two cores with wasmtime 48.
 rows! {
     /// The delivered file, compressed.
     // Rust discoverers take 9 to 45 KiB compressed, Python 4.4 MiB (measured); a ConfigMap holds 1 MiB.
@@ -228,7 +228,7 @@ rows! {
     // A node has a place in every tier of every type of topology at most; a fabric knows hosts that are no nodes.
     Members "members": Amount::PerNode { each: 16, more: 100_000 },
     /// Diagnostics of an answer.
-    // One per node of a large cluster that is wired wrong altogether would say nothing more.
+    // A large cluster that is wired completely wrong would have one per node, which helps no more than this many.
     Diagnostics "diagnostics": Amount::Count(10_000),
     /// Labels of one group.
     // A path of tiers has one each.

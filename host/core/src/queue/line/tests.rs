@@ -185,7 +185,7 @@ fn r9_retries_count_for_the_key_however_often_it_is_asked_for() {
 }
 
 #[test]
-fn r8_a_drop_does_not_swallow_what_was_asked_meanwhile() {
+fn r8_a_drop_does_not_lose_a_key_that_was_added_meanwhile() {
     let mut queue = queue(1);
     queue.add("a", ZERO).unwrap();
     assert_eq!(queue.next(ZERO), Next::Take("a"));

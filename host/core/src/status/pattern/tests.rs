@@ -83,7 +83,7 @@ fn patterns_match_as_in_go() {
 }
 
 #[test]
-fn what_go_refuses_is_refused() {
+fn patterns_that_go_refuses_are_refused() {
     let table = [
         "a(b",
         "a)b",
@@ -164,7 +164,7 @@ fn repetitions_up_to_the_bound_are_accepted() {
 }
 
 #[test]
-fn an_error_says_where() {
+fn an_error_has_its_position() {
     assert_eq!(
         compile("ab**").map_err(|e| e.to_string()).unwrap_err(),
         "not a Go regular expression: a repetition of a repetition at byte 4"

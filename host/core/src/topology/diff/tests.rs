@@ -104,7 +104,7 @@ fn the_only_rack_of_a_spine_is_replaced_with_three_writes() {
 }
 
 #[test]
-fn a_node_moves_and_its_rack_goes() {
+fn a_node_moves_and_its_rack_is_deleted() {
     // `hypernode.md` 15.1, second half.
     check(
         &[("s1", 2, "@a7 @b1"), ("a7", 1, "m1 m2"), ("b1", 1, "m4"), ("c3", 1, "m9")],
@@ -285,7 +285,7 @@ fn tiers_change_in_place_and_parents_stay_above() {
 }
 
 #[test]
-fn what_is_not_wanted_goes_from_the_top_down() {
+fn unwanted_objects_are_deleted_from_the_top_down() {
     check(
         &[("r", 3, "@s"), ("s", 2, "@a @b"), ("a", 1, "m1"), ("b", 1, "m2")],
         &[],
@@ -379,7 +379,7 @@ fn an_object_of_another_owner_is_never_written() {
 }
 
 #[test]
-fn what_is_held_back_stays_as_it_is() {
+fn an_object_that_is_held_back_is_not_written() {
     let mut named = named(&[("a", 1, "m1"), ("t", 2, "@b"), ("b", 1, "m2")]);
     named.held.insert(arc("s"));
     check_objects(
@@ -414,7 +414,7 @@ fn edits_by_hand_are_repaired() {
 }
 
 #[test]
-fn labels_of_others_stay_and_ours_go() {
+fn labels_of_others_stay_and_ours_are_removed() {
     let label = |object: &mut Object, key: &str| object.labels.insert(arc(key), arc("a7"));
     let mut ours = object(("a", 1, "m1"));
     label(&mut ours, "user/own");
@@ -429,7 +429,7 @@ fn labels_of_others_stay_and_ours_go() {
 }
 
 #[test]
-fn a_label_that_another_manager_owns_with_us_goes_by_name() {
+fn a_label_that_another_manager_owns_with_us_is_removed_by_name() {
     let mut ours = object(("a", 1, "m1"));
     for key in ["ours/old", "ours/shared"] {
         ours.labels.insert(arc(key), arc("a7"));
@@ -442,7 +442,7 @@ fn a_label_that_another_manager_owns_with_us_goes_by_name() {
 }
 
 #[test]
-fn the_label_that_volcano_wrote_for_another_level_goes_by_name() {
+fn the_label_that_volcano_wrote_for_another_level_is_removed_by_name() {
     let mut volcanos = object(("a", 1, "m1"));
     volcanos.group_id = None;
     volcanos.spec.tier_name = Some(arc("ex.io/rack"));

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_not_waited_for() {
+    fn a_written_result_is_not_held() {
         let mut hold = Hold::default();
         agree(&mut hold, "a", 0);
         assert_eq!(hold.waiting(), Some(("a", at(0))));
@@ -248,7 +248,7 @@ mod tests {
         /// Confirmed by time means: enough rounds of this result since the last different one, each far enough from the
         /// one before. A host that keeps to `next_due` is confirmed after exactly as many rounds as are needed.
         #[test]
-        fn time_confirms_what_agreed_often_and_long_enough(
+        fn time_confirms_a_result_that_agreed_often_and_long_enough(
             rounds in prop::collection::vec((0..2u8, 0..900i64), 1..30),
             confirmations in 2..5u32,
         ) {

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_counts_for_as_long_as_a_result_would_be_held() {
+    fn a_loss_counts_for_as_long_as_a_result_would_be_held() {
         let safety = Safety::default();
         let mut losses = Losses::default();
         losses.take_in(&loss(&["a"]), at(0));

@@ -78,7 +78,7 @@ impl World {
     }
 
     /// Earlier results took the place of these Nodes.
-    fn lost_lately<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+    fn lost_recently<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
         let loss = Loss { names: names.into_iter().map(Arc::from).collect(), ..Loss::default() };
         self.losses.take_in(&loss, jiff::Timestamp::UNIX_EPOCH);
     }
@@ -222,12 +222,12 @@ fn a_node_that_lost_its_place_explains_nothing_whatever_changed_on_it() {
 }
 
 #[test]
-fn what_was_lost_lately_counts_together_with_what_would_be() {
+fn recent_losses_count_together_with_new_ones() {
     // Racks 0 to 2 were lost already; rack 3 is lost now.
     let mut world = World::new(10, 4);
     let all: Vec<String> = world.before.keys().cloned().collect();
     world.stored.retain(|object| from_rack(3)(&object.name));
-    world.lost_lately(all[..12].iter().map(String::as_str));
+    world.lost_recently(all[..12].iter().map(String::as_str));
     let verdict = world.judge(from_rack(4));
     assert_eq!(rule(&verdict), Some(Rule::Loses { nodes: 16, of: 40, earlier: 12 }));
     // A round that takes no place is not held for what earlier rounds took.
@@ -269,9 +269,9 @@ fn an_empty_result_is_written_by_itself_where_no_more_than_ten_nodes_are_left() 
     assert_eq!(world.judge(|_| false), Verdict::Pass);
     // Two more had a place within `holdFor`.
     world.now.extend([("x".to_owned(), None), ("y".to_owned(), None), ("z".to_owned(), None)]);
-    world.lost_lately(["x", "y"]);
+    world.lost_recently(["x", "y"]);
     assert_eq!(world.judge(|_| false), Verdict::Pass);
-    world.lost_lately(["x", "y", "z"]);
+    world.lost_recently(["x", "y", "z"]);
     assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 4 }));
 }
 
@@ -466,7 +466,7 @@ fn selecting(name: &str, key: &str, value: &str) -> Object {
 }
 
 #[test]
-fn what_a_selector_chose_at_the_baseline_counts() {
+fn the_nodes_that_a_selector_chose_at_the_baseline_count() {
     let mut world = World::new(2, 8);
     world.stored = vec![selecting("a", "rack", "0"), selecting("b", "rack", "1")];
     assert_eq!(rule(&world.judge(|_| false)), Some(Rule::Empty { objects: 2 }));
@@ -524,7 +524,7 @@ fn a_cycle_of_objects_is_explained_through() {
 }
 
 #[test]
-fn the_sentence_has_numbers_limits_and_what_to_do() {
+fn the_sentence_has_numbers_limits_and_a_remedy() {
     let sentence = |verdict| match verdict {
         Verdict::Held(held) => held.sentence,
         Verdict::Pass => "passed".to_owned(),
@@ -545,7 +545,7 @@ fn the_sentence_has_numbers_limits_and_what_to_do() {
          is right, `topoloom confirm label` applies it now; if not, correct what the source reads."
     );
     world.now.insert("x".into(), None);
-    world.lost_lately(["x"]);
+    world.lost_recently(["x"]);
     let racks: Vec<&Object> = world.stored.iter().filter(|object| from_rack(4)(&object.name)).collect();
     assert_eq!(
         sentence(world.judge_result(&racks)),
@@ -659,7 +659,7 @@ fn world() -> impl Strategy<Value = World> {
                 losses: Losses::default(),
             };
             let lately: Vec<String> = lately.iter().map(|n| format!("n{n}")).collect();
-            world.lost_lately(lately.iter().map(String::as_str));
+            world.lost_recently(lately.iter().map(String::as_str));
             world.losses.held(is_held);
             world
         },

@@ -57,7 +57,7 @@ fn a_node_that_is_mentioned_moves_and_the_others_stay() {
 }
 
 #[test]
-fn a_group_that_is_mentioned_keeps_what_the_answer_does_not_mention() {
+fn a_mentioned_group_keeps_nodes_that_the_answer_does_not_mention() {
     check(
         stored(&[("leaf-a", 1, "n1 n2"), ("leaf-b", 1, "n3"), ("spine", 2, "@leaf-a leaf-b")]),
         &[("leaf-a", 1, "n5"), ("leaf-c", 1, "n6"), ("spine", 2, "@leaf-c")],
@@ -66,7 +66,7 @@ fn a_group_that_is_mentioned_keeps_what_the_answer_does_not_mention() {
 }
 
 #[test]
-fn what_has_no_member_left_goes_with_everything_above_it() {
+fn an_object_without_members_is_deleted_and_so_are_its_ancestors() {
     check(
         stored(&[("leaf-a", 1, "n1"), ("spine", 2, "@leaf-a"), ("top", 3, "@spine"), ("leaf-z", 1, "n9")]),
         &[("leaf-b", 1, "n1")],
@@ -108,7 +108,7 @@ fn selectors_stay_and_labels_of_others_are_not_taken_over() {
 }
 
 #[test]
-fn what_is_stored_wrongly_is_kept_as_far_as_it_can_be() {
+fn wrong_stored_objects_are_kept_as_far_as_possible() {
     let mut cluster = stored(&[("leaf-a", 1, "n1"), ("spine", 2, "@leaf-a"), ("other", 3, "n2")]);
     let spec = |tier: u32, name: &str, members: Vec<Member>| Spec { tier, tier_name: Some(arc(name)), members };
     let child = |name: &str| Member::hyper_node(arc(name));

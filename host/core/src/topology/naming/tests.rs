@@ -397,7 +397,7 @@ fn a_fixed_name_is_the_name_and_continues_the_object_that_has_it() {
 }
 
 #[test]
-fn a_fixed_name_that_is_taken_holds_back_what_is_above_it_and_nothing_else() {
+fn a_taken_fixed_name_holds_back_its_ancestors_and_no_other_object() {
     let forest = forest_of(vec![
         fixed("leaf-hn-0", 1, nodes(&["m1"])),
         fixed("leaf-hn-1", 1, nodes(&["m2"])),

@@ -53,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn additions_change_what_they_mention_and_nothing_else(
+    fn additions_change_only_the_nodes_and_groups_that_they_mention(
         a in any_drawing(),
         b in any_drawing(),
         harm in prop::collection::vec(damage(), 0..4),
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_does_not_depend_on_the_order_of_what_was_observed(
+    fn merging_does_not_depend_on_the_order_of_the_stored_objects(
         a in any_drawing(),
         b in any_drawing(),
         harm in prop::collection::vec(damage(), 0..4),

@@ -58,7 +58,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_near_is_enough(
+    fn the_connected_objects_are_enough(
         (a, b, c) in (any_drawing(), any_drawing(), any_drawing()),
         harm in prop::collection::vec(damage(), 0..4),
         adds in any::<bool>(),

@@ -244,7 +244,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_does_not_depend_on_the_order_of_what_was_observed(
+    fn a_plan_does_not_depend_on_the_order_of_the_stored_objects(
         (a, b) in two_drawings(),
         harm in prop::collection::vec(damage(), 0..4),
     ) {

@@ -1,4 +1,4 @@
-//! What can be wrong with an answer, in words.
+//! Everything that can be wrong with an answer, and the message for it.
 
 use std::fmt;
 use std::sync::Arc;

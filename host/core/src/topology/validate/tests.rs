@@ -100,7 +100,7 @@ fn ids_are_1_to_512_bytes_and_unique() {
 }
 
 #[test]
-fn members_exist_and_stand_once() {
+fn members_exist_and_are_listed_once() {
     refused(
         vec![
             rows("a", 1, &[0, 0, 9]),
@@ -169,7 +169,7 @@ fn tiers_kinds_names_and_labels_are_legal() {
 }
 
 #[test]
-fn one_tier_name_stands_for_one_tier_but_a_tier_may_have_several() {
+fn one_tier_name_belongs_to_one_tier_but_a_tier_may_have_several() {
     let named =
         |id: &str, tier: u32, row: u32, name: &str| Group { tier_name: Some(arc(name)), ..rows(id, tier, &[row]) };
     assert!(run(&answer(vec![named("a", 1, 0, "x"), named("b", 1, 1, "y"), named("c", 2, 2, "")])).is_ok());
@@ -222,7 +222,7 @@ fn a_flood_of_mistakes_is_counted_and_not_listed() {
 }
 
 #[test]
-fn an_object_that_would_not_fit_says_what_to_do() {
+fn the_message_about_a_too_large_object_has_a_remedy() {
     let names = (0..20_000).map(|at| arc(&format!("node-{at:06}"))).collect();
     refused(
         vec![group("all", 1, Members::Names(names))],
