@@ -75,7 +75,7 @@ impl Reader {
             Value::String(text) if ["true", "yes", "on"].contains(&text.to_ascii_lowercase().as_str()) => Some(true),
             Value::String(text) if ["false", "no", "off"].contains(&text.to_ascii_lowercase().as_str()) => Some(false),
             other => {
-                self.problem(path, format!("{} where true or false is expected", self.show(other)));
+                self.problem(path, format!("expected true or false, found {}", self.show(other)));
                 None
             }
         }
@@ -88,7 +88,7 @@ impl Reader {
             _ => None,
         };
         if number.is_none() {
-            self.problem(path, format!("{} where a number is expected", self.show(value)));
+            self.problem(path, format!("expected a number, found {}", self.show(value)));
         }
         number
     }
@@ -100,7 +100,7 @@ impl Reader {
             _ => None,
         };
         if duration.is_none() {
-            self.problem(path, format!("{} where a duration such as \"90s\" or \"24h\" is expected", self.show(value)));
+            self.problem(path, format!("expected a duration such as \"90s\" or \"24h\", found {}", self.show(value)));
         }
         duration
     }
@@ -112,7 +112,7 @@ impl Reader {
             Value::Number(number) => number.clone(),
             Value::Bool(flag) => flag.to_string(),
             other => {
-                self.problem(path, format!("{} where a string is expected", other.kind()));
+                self.problem(path, format!("expected a string, found {}", other.kind()));
                 return None;
             }
         };
@@ -142,7 +142,7 @@ impl Reader {
             Value::Null => return Vec::new(),
             Value::Object(entries) => entries,
             other => {
-                self.problem(path, format!("{} where a mapping from names to names is expected", other.kind()));
+                self.problem(path, format!("expected a mapping from names to names, found {}", other.kind()));
                 return Vec::new();
             }
         };

@@ -24,8 +24,8 @@ pub(super) fn read(reader: &mut Reader, path: &str, value: &Value) -> Vec<Declar
         Value::Array(items) => items.as_slice(),
         Value::Object(_) => std::slice::from_ref(value),
         other => {
-            let expected = "a list of {level: …, names: […], switches: […]} is expected";
-            reader.problem(path, format!("{} where {expected}", other.kind()));
+            let expected = "expected a list of {level: …, names: […], switches: […]}";
+            reader.problem(path, format!("{expected}, found {}", other.kind()));
             return Vec::new();
         }
     };
@@ -39,7 +39,7 @@ pub(super) fn read(reader: &mut Reader, path: &str, value: &Value) -> Vec<Declar
 fn entry(reader: &mut Reader, path: &str, value: &Value) -> Option<Declared> {
     let Value::Object(entries) = value else {
         let shown = reader.show(value);
-        reader.problem(path, format!("{shown} where {{level: …, names: […], switches: […]}} is expected"));
+        reader.problem(path, format!("expected {{level: …, names: […], switches: […]}}, found {shown}"));
         return None;
     };
     let (mut level, mut names, mut ids, mut below) = (None, Vec::new(), Vec::new(), None);
@@ -70,8 +70,8 @@ fn entry(reader: &mut Reader, path: &str, value: &Value) -> Option<Declared> {
     let least = if below.is_some() { 2 } else { 1 };
     let (path_of_level, number) = level?;
     let Some(level) = whole(number, least) else {
-        let expected = format!("a whole number from {least} to {MAX_LEVEL} is expected");
-        reader.problem(&path_of_level, format!("{number} where {expected}"));
+        let expected = format!("expected a whole number from {least} to {MAX_LEVEL}");
+        reader.problem(&path_of_level, format!("{expected}, found {number}"));
         return None;
     };
     let which = match below {

@@ -46,7 +46,7 @@ impl Settings {
     fn read_similarity(&mut self, reader: &mut Reader, key: &str, value: &Value) {
         match reader.number(key, value) {
             Some(share) if share > 0.0 && share < 1.0 => self.similarity = share,
-            Some(share) => reader.problem(key, format!("{share} where a number above 0 and below 1 is expected")),
+            Some(share) => reader.problem(key, format!("expected a number above 0 and below 1, found {share}")),
             None => {}
         }
     }
@@ -64,7 +64,7 @@ impl Settings {
         if let Some(tier) = reader.number(key, value) {
             match levels::whole(tier, 1) {
                 Some(tier) => self.max_tier = tier.into(),
-                None => reader.problem(key, format!("{tier} where a whole number from 1 to {MAX_TIERS} is expected")),
+                None => reader.problem(key, format!("expected a whole number from 1 to {MAX_TIERS}, found {tier}")),
             }
         }
     }
@@ -77,7 +77,7 @@ impl Settings {
             other => {
                 reader.problem(
                     key,
-                    format!("{} where true, false or the name of its tier is expected", reader.show(other)),
+                    format!("expected true, false or the name of its tier, found {}", reader.show(other)),
                 );
                 None
             }
@@ -112,7 +112,7 @@ fn read_rewrite(reader: &mut Reader, path: &str, value: &Value) -> Vec<Rewrite> 
         Value::Array(items) => items.as_slice(),
         Value::Object(_) => std::slice::from_ref(value),
         other => {
-            reader.problem(path, format!("{} where a list of {{regex: …, replace: …}} is expected", other.kind()));
+            reader.problem(path, format!("expected a list of {{regex: …, replace: …}}, found {}", other.kind()));
             return Vec::new();
         }
     };
@@ -125,7 +125,7 @@ fn read_rewrite(reader: &mut Reader, path: &str, value: &Value) -> Vec<Rewrite> 
 
 fn read_rule(reader: &mut Reader, path: &str, value: &Value) -> Option<Rewrite> {
     let Value::Object(entries) = value else {
-        reader.problem(path, format!("{} where {{regex: …, replace: …}} is expected", reader.show(value)));
+        reader.problem(path, format!("expected {{regex: …, replace: …}}, found {}", reader.show(value)));
         return None;
     };
     let (mut regex, mut replace) = (None, None);

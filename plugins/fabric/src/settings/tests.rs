@@ -82,15 +82,15 @@ fn levels_are_read_with_every_mistake_in_its_place() {
     .unwrap_err();
     let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let expected = [
-        "maxTier: 17 where a whole number from 1 to 16 is expected",
-        "levels[0].level: 0 where a whole number from 1 to 16 is expected",
+        "maxTier: expected a whole number from 1 to 16, found 17",
+        "levels[0].level: expected a whole number from 1 to 16, found 0",
         "levels[1]: names, switches or below is required: it selects the switches",
         "levels[2]: level is missing",
-        "levels[3]: 7 where {level: …, names: […], switches: […]} is expected",
-        "levels[4].level: 1 where a whole number from 2 to 16 is expected",
+        "levels[3]: expected {level: …, names: […], switches: […]}, found 7",
+        "levels[4].level: expected a whole number from 2 to 16, found 1",
         "levels[5].below: \"a\" has 0 capture groups, exactly one is expected: its match becomes the name of the group",
         "levels[6]: below cannot be combined with names or switches",
-        "levels[7].level: 2.5 where a whole number from 1 to 16 is expected",
+        "levels[7].level: expected a whole number from 1 to 16, found 2.5",
     ];
     assert_eq!(shown.get(..expected.len()), Some(&expected.map(str::to_owned)[..]), "{shown:#?}");
     assert!(shown.len() == 10 && shown[9].starts_with("levels[8].names"), "{shown:#?}");

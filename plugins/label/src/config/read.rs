@@ -15,7 +15,7 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
     let entries = match Value::parse(text)? {
         Value::Object(entries) => entries,
         Value::Null => Vec::new(),
-        other => return Err(vec![Problem::new("", format!("{} where a mapping is expected", other.kind()))]),
+        other => return Err(vec![Problem::new("", format!("expected a mapping, found {}", other.kind()))]),
     };
     let mut config = Config {
         mode: Mode::Paths,
@@ -148,7 +148,7 @@ impl Reader {
             Value::String(text) if text.is_empty() => Mode::Paths,
             Value::String(text) if text == "volcano" => Mode::Volcano,
             other => {
-                self.problem(path, format!("{} where \"volcano\" or nothing is allowed", show(other)));
+                self.problem(path, format!("expected \"volcano\" or nothing, found {}", show(other)));
                 Mode::Paths
             }
         }
@@ -159,7 +159,7 @@ impl Reader {
             Value::String(text) if text == "path" => Scope::Path,
             Value::String(text) if text == "global" => Scope::Global,
             other => {
-                self.problem(path, format!("{} where \"path\" or \"global\" is expected", show(other)));
+                self.problem(path, format!("expected \"path\" or \"global\", found {}", show(other)));
                 Scope::Path
             }
         }
@@ -170,7 +170,7 @@ impl Reader {
             Value::String(text) if text == "refuse" => BadTypes::Refuse,
             Value::String(text) if text == "leaveOut" => BadTypes::LeaveOut,
             other => {
-                self.problem(path, format!("{} where \"refuse\" or \"leaveOut\" is expected", show(other)));
+                self.problem(path, format!("expected \"refuse\" or \"leaveOut\", found {}", show(other)));
                 BadTypes::Refuse
             }
         }
@@ -180,7 +180,7 @@ impl Reader {
         match value {
             Value::Bool(flag) => *flag,
             other => {
-                self.problem(path, format!("{} where true or false is expected", show(other)));
+                self.problem(path, format!("expected true or false, found {}", show(other)));
                 false
             }
         }
@@ -193,7 +193,7 @@ impl Reader {
             Value::Number(number) => number.clone(),
             Value::Bool(flag) => u8::from(*flag).to_string(),
             other => {
-                self.problem(path, format!("{} where a string is expected", other.kind()));
+                self.problem(path, format!("expected a string, found {}", other.kind()));
                 return None;
             }
         };
@@ -230,14 +230,13 @@ impl Reader {
                     match map {
                         Value::Object(_) => self.types(mode, &path, map, types),
                         other => {
-                            let message =
-                                format!("{} where a mapping from a type to its list is expected", other.kind());
+                            let message = format!("expected a mapping from a type to its list, found {}", other.kind());
                             self.problem(&path, message);
                         }
                     }
                 }
             }
-            other => self.problem(path, format!("{} where a mapping from types to lists is expected", other.kind())),
+            other => self.problem(path, format!("expected a mapping from types to lists, found {}", other.kind())),
         }
     }
 
@@ -264,7 +263,7 @@ impl Reader {
             Value::Array(list) => list.iter().enumerate().map(|(i, item)| (format!("{path}[{i}]"), item)).collect(),
             Value::Object(_) => vec![(path.to_owned(), value)],
             other => {
-                self.problem(path, format!("{} where a list of {{nodeLabel: …}} is expected", other.kind()));
+                self.problem(path, format!("expected a list of {{nodeLabel: …}}, found {}", other.kind()));
                 return;
             }
         };
@@ -297,7 +296,7 @@ impl Reader {
 
     fn level(&mut self, path: &str, value: &Value) -> Option<Level> {
         let Value::Object(entries) = value else {
-            self.problem(path, format!("{} where {{nodeLabel: …}} is expected", show(value)));
+            self.problem(path, format!("expected {{nodeLabel: …}}, found {}", show(value)));
             return None;
         };
         let problems = self.problems.len();
@@ -380,10 +379,7 @@ impl Reader {
             Value::Array(items) => items.as_slice(),
             Value::Object(_) => std::slice::from_ref(value),
             other => {
-                self.problem(
-                    path,
-                    format!("{} where a list of {{type: …, nodeSelector: …}} is expected", other.kind()),
-                );
+                self.problem(path, format!("expected a list of {{type: …, nodeSelector: …}}, found {}", other.kind()));
                 return Vec::new();
             }
         };
@@ -394,7 +390,7 @@ impl Reader {
 
     fn profile(&mut self, path: &str, value: &Value, types: &[Type]) -> Option<Profile> {
         let Value::Object(entries) = value else {
-            self.problem(path, format!("{} where {{type: …, nodeSelector: …}} is expected", show(value)));
+            self.problem(path, format!("expected {{type: …, nodeSelector: …}}, found {}", show(value)));
             return None;
         };
         let (mut kind, mut selector) = (None, None);
@@ -428,7 +424,7 @@ impl Reader {
 
     fn selector(&mut self, path: &str, value: &Value) -> Option<Vec<(String, String)>> {
         let Value::Object(entries) = value else {
-            self.problem(path, format!("{} where a mapping from labels to values is expected", value.kind()));
+            self.problem(path, format!("expected a mapping from labels to values, found {}", value.kind()));
             return None;
         };
         let pairs = entries.iter().map(|(key, value)| {

@@ -75,14 +75,14 @@ fn every_mistake_is_reported_at_once_with_its_place() {
     assert_eq!(
         problems(text),
         [
-            r#"compat: "slurm" where "volcano" or nothing is allowed"#,
+            r#"compat: expected "volcano" or nothing, found "slurm""#,
             r#"networkTopologyTypes.gpu[1].nodeLabel: "not a key" is not a label key: expected a name, or prefix/name"#,
             r#"networkTopologyTypes.gpu[2]: the label "ex.io/a" is in this list already"#,
-            r#"networkTopologyTypes.gpu[3]: "plain" where {nodeLabel: …} is expected"#,
+            r#"networkTopologyTypes.gpu[3]: expected {nodeLabel: …}, found "plain""#,
             r#"networkTopologyTypes.gpu[4]: nodeLabel is missing"#,
             r#"networkTopologyTypes.a-name-that-is-too-long: the type name has 23 bytes, at most 20 are allowed"#,
-            r#"networkTopologyTypes.text: a string where a list of {nodeLabel: …} is expected"#,
-            r#"collapse: 3 where true or false is expected"#,
+            r#"networkTopologyTypes.text: expected a list of {nodeLabel: …}, found a string"#,
+            r#"collapse: expected true or false, found 3"#,
             r#"preset[1]: there is no preset "moon"; there are aws, aws-ultraserver, gke, oci, coreweave, coreweave-nvl, nebius, nebius-nvl, alibaba, topograph, topograph-nvl, topograph-old, nvlink, ascend-a2, ascend-a3, zones"#,
             r#"profiles[0].type: there is no type "absent""#,
             r#"profiles[1].nodeSelector.!: "!" is not a label key: expected a name, or prefix/name"#,
@@ -96,7 +96,7 @@ fn a_document_that_names_no_label_is_refused() {
     for text in ["{}", r#"{"networkTopologyType": {}}"#, "null"] {
         assert_eq!(problems(text), ["networkTopologyTypes or preset is required: it says which labels to read"]);
     }
-    assert_eq!(problems("[]"), ["a list where a mapping is expected"]);
+    assert_eq!(problems("[]"), ["expected a mapping, found a list"]);
     assert!(problems("{")[0].contains("EOF"));
 }
 
@@ -147,8 +147,8 @@ fn where_volcano_is_asked_for_a_bad_type_refuses_itself_alone() {
         ("b", list(&["x", "y", "y"]), "is in this list already"),
         ("b", list(&["x", "no key", "y"]), "is not a label key"),
         ("b", list(&levels), "levels, at most 16 are allowed"),
-        ("b", "\"x\"".to_owned(), "a string where a list of {nodeLabel: …} is expected"),
-        ("b", "[\"x\"]".to_owned(), "\"x\" where {nodeLabel: …} is expected"),
+        ("b", "\"x\"".to_owned(), "expected a list of {nodeLabel: …}, found a string"),
+        ("b", "[\"x\"]".to_owned(), "expected {nodeLabel: …}, found \"x\""),
         ("b", "[{}]".to_owned(), "nodeLabel is missing"),
     ];
     for (name, list_of_bad, said) in bad {
@@ -173,7 +173,7 @@ fn where_volcano_is_asked_for_a_bad_type_refuses_itself_alone() {
     }
     assert_eq!(
         problems(r#"{"badTypes": "skip", "preset": "gke"}"#),
-        [r#"badTypes: "skip" where "refuse" or "leaveOut" is expected"#]
+        [r#"badTypes: expected "refuse" or "leaveOut", found "skip""#]
     );
 }
 

@@ -34,7 +34,7 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
     let entries = match Value::parse(text)? {
         Value::Object(entries) => entries,
         Value::Null => Vec::new(),
-        other => return Err(vec![Problem::new("", format!("{} where a mapping is expected", other.kind()))]),
+        other => return Err(vec![Problem::new("", format!("expected a mapping, found {}", other.kind()))]),
     };
     let mut reading = Reading::default();
     for (key, value) in &entries {
@@ -142,7 +142,7 @@ impl Reading {
                 "annotation" => Carrier::Annotation,
                 "configmap" => Carrier::ConfigMap,
                 _ => {
-                    self.reader.problem(&path, format!("{word:?} where http, annotation or configMap is expected"));
+                    self.reader.problem(&path, format!("expected http, annotation or configMap, found {word:?}"));
                     continue;
                 }
             };
@@ -208,7 +208,7 @@ impl Reading {
             Value::String(text) if text.eq_ignore_ascii_case("name") => Identity::Name,
             other => {
                 let shown = self.reader.show(other);
-                self.reader.problem(path, format!("{shown} where \"auto\", \"chassis\" or \"name\" is expected"));
+                self.reader.problem(path, format!("expected \"auto\", \"chassis\" or \"name\", found {shown}"));
                 Identity::default()
             }
         }
@@ -223,7 +223,7 @@ impl Reading {
         for (path, word) in words {
             match Role::parse(&word.to_ascii_lowercase()) {
                 Some(role) => roles.push(role),
-                None => self.reader.problem(&path, format!("{word:?} where compute, storage or mgmt is expected")),
+                None => self.reader.problem(&path, format!("expected compute, storage or mgmt, found {word:?}")),
             }
         }
         roles
@@ -235,7 +235,7 @@ impl Reading {
             self.max_age = age;
         } else {
             let shown = self.reader.show(value);
-            self.reader.problem(path, format!("{shown} where a duration from 1m to 8784h is expected"));
+            self.reader.problem(path, format!("expected a duration from 1m to 8784h, found {shown}"));
         }
     }
 
@@ -269,7 +269,7 @@ impl Reading {
                     each(self, &format!("{path}.{key}"), &key.to_ascii_lowercase(), value);
                 }
             }
-            other => self.reader.problem(path, format!("{} where a mapping is expected", other.kind())),
+            other => self.reader.problem(path, format!("expected a mapping, found {}", other.kind())),
         }
     }
 

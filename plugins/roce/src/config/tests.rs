@@ -141,7 +141,7 @@ fn a_carrier_needs_its_place() {
     assert_eq!(problems(r#"{"endpoint": []}"#), ["endpoint: no endpoint, but the carrier http is on"]);
     assert_eq!(problems(r#"{"endpoint": "a", "endpoints": "b"}"#).len(), 1);
     assert!(problems(r#"{"compat": "volcano"}"#)[0].starts_with("compat: "));
-    assert_eq!(problems("[]"), ["a list where a mapping is expected"]);
+    assert_eq!(problems("[]"), ["expected a mapping, found a list"]);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn what_makes_a_switch_itself_is_one_of_three_words() {
         assert_eq!(good(&format!(r#"{{"switches": {{"identity": "{text}"}}}}"#)).identity, identity);
     }
     for (value, shown) in [(r#""mac""#, r#""mac""#), ("true", "true"), ("[]", "a list")] {
-        let expected = format!(r#"switches.identity: {shown} where "auto", "chassis" or "name" is expected"#);
+        let expected = format!(r#"switches.identity: expected "auto", "chassis" or "name", found {shown}"#);
         assert_eq!(problems(&format!(r#"{{"switches": {{"identity": {value}}}}}"#)), [expected]);
     }
 }

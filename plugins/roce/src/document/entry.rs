@@ -144,7 +144,7 @@ impl Cables<'_> {
 
     /// One link. An error costs that link only.
     fn link(&mut self, link: &Value) -> Result<(), String> {
-        let Value::Object(fields) = link else { return Err(format!("{} where a link is expected", link.kind())) };
+        let Value::Object(fields) = link else { return Err(format!("expected a link, found {}", link.kind())) };
         let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
         let interface = match text_of("if", field("if"))? {
             Some(interface) if !interface.is_empty() => interface,

@@ -52,7 +52,7 @@ impl Switch {
 }
 
 fn uplink(value: &Value) -> Result<(String, u32), String> {
-    let Value::Object(fields) = value else { return Err(format!("{} where a mapping is expected", value.kind())) };
+    let Value::Object(fields) = value else { return Err(format!("expected a mapping, found {}", value.kind())) };
     let field = |key: &str| fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
     let count = match field("count") {
         None | Some(Value::Null) => 1,

@@ -18,7 +18,7 @@ pub(super) fn config(text: &str) -> Result<Config, Vec<Problem>> {
     let entries = match Value::parse(text)? {
         Value::Object(entries) => entries,
         Value::Null => Vec::new(),
-        other => return Err(vec![Problem::new("", format!("{} where a mapping is expected", other.kind()))]),
+        other => return Err(vec![Problem::new("", format!("expected a mapping, found {}", other.kind()))]),
     };
     let mut reader = Reader::new();
     let mut config = Config {
@@ -91,7 +91,7 @@ fn mode(reader: &mut Reader, path: &str, value: &Value) -> Mode {
         Value::String(text) if text == "volcano" => Mode::Volcano,
         other => {
             let shown = reader.show(other);
-            reader.problem(path, format!("{shown} where \"volcano\" or nothing is allowed"));
+            reader.problem(path, format!("expected \"volcano\" or nothing, found {shown}"));
             Mode::Bundles
         }
     }
@@ -111,7 +111,7 @@ fn whole(reader: &mut Reader, path: &str, value: &Value, allowed: std::ops::Rang
     let found = allowed.clone().contains(&(number as u32)) && f64::from(number as u32) == number;
     if !found {
         let (least, most) = allowed.into_inner();
-        reader.problem(path, format!("{number} where a whole number from {least} to {most} is expected"));
+        reader.problem(path, format!("expected a whole number from {least} to {most}, found {number}"));
     }
     found.then_some(number as u32)
 }
@@ -135,7 +135,7 @@ pub(super) fn auth(reader: &mut Reader, path: &str, value: &Value) -> Option<Aut
         Value::String(text) if text == "mtls" => Some(Auth::Mtls),
         other => {
             let shown = reader.show(other);
-            reader.problem(path, format!("{shown} where \"auto\", \"basic\", \"token\" or \"mtls\" is expected"));
+            reader.problem(path, format!("expected \"auto\", \"basic\", \"token\" or \"mtls\", found {shown}"));
             None
         }
     }
@@ -150,7 +150,7 @@ fn uplinks(reader: &mut Reader, path: &str, value: &Value) -> Uplinks {
         Value::String(text) if text == "off" => Uplinks::Off,
         other => {
             let shown = reader.show(other);
-            reader.problem(path, format!("{shown} where \"auto\" or \"off\" is expected"));
+            reader.problem(path, format!("expected \"auto\" or \"off\", found {shown}"));
             Uplinks::Auto
         }
     }
@@ -162,7 +162,7 @@ fn ports(reader: &mut Reader, path: &str, value: &Value) -> Ports {
         Value::Object(entries) => entries.as_slice(),
         Value::Null => &[],
         other => {
-            reader.problem(path, format!("{} where {{include: […], exclude: […]}} is expected", other.kind()));
+            reader.problem(path, format!("expected {{include: […], exclude: […]}}, found {}", other.kind()));
             &[]
         }
     };
@@ -214,7 +214,7 @@ fn fabrics(reader: &mut Reader, top: &Place, listed: Option<(&str, &Value)>) -> 
 
 fn fabric(reader: &mut Reader, path: &str, value: &Value) -> Option<Place> {
     let Value::Object(entries) = value else {
-        reader.problem(path, format!("{} where {{endpoint: …}} is expected", value.kind()));
+        reader.problem(path, format!("expected {{endpoint: …}}, found {}", value.kind()));
         return None;
     };
     let mut place = Place::default();

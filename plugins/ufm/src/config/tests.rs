@@ -91,10 +91,10 @@ fn the_words_of_problems_say_what_is_allowed() {
     assert_eq!(
         all,
         [
-            "auth: 3 where \"auto\", \"basic\", \"token\" or \"mtls\" is expected",
-            "maxUnusable: 1.5 where a whole number from 0 to 100 is expected",
-            "pageSize: 10 where a whole number from 200 to 1000000 is expected",
-            "uplinks: \"up\" where \"auto\" or \"off\" is expected",
+            "auth: expected \"auto\", \"basic\", \"token\" or \"mtls\", found 3",
+            "maxUnusable: expected a whole number from 0 to 100, found 1.5",
+            "pageSize: expected a whole number from 200 to 1000000, found 10",
+            "uplinks: expected \"auto\" or \"off\", found \"up\"",
             "apiPrefix: \"/a/../b\" is not a path prefix such as \"/ufmRest\"",
         ]
     );
@@ -105,7 +105,7 @@ fn an_endpoint_is_required() {
     for text in ["{}", "null", r#"{"fabrics": []}"#, r#"{"insecureSkipVerify": true}"#] {
         assert_eq!(problems(text), ["endpoint: missing: the URL of the UFM, such as \"https://ufm.example.org\""]);
     }
-    assert_eq!(problems("[]"), ["a list where a mapping is expected"]);
+    assert_eq!(problems("[]"), ["expected a mapping, found a list"]);
     assert!(problems("{")[0].contains("EOF"));
 }
 
