@@ -14,7 +14,7 @@ use topoloom_sdk::testing::Cluster;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples/roce-collector/collect.sh");
 const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples/roce-collector/collector.yaml");
 const POLICY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples/roce-collector/policy.yaml");
-const HEARD: &str = include_str!("../seeds/two-interfaces.json0");
+const NEIGHBOURS: &str = include_str!("../seeds/two-interfaces.json0");
 const SUMMARY: &str = include_str!("../seeds/summary.json0");
 const TOKEN: &str = "tok-5ecret";
 
@@ -32,7 +32,8 @@ struct Run {
 impl Machine {
     fn new() -> Self {
         let machine = Self { root: TempDir::new().unwrap() };
-        machine.program("lldpcli", "cat \"$ROOT/heard$([ \"${7:-}\" = summary ] && echo -summary)\" 2>/dev/null\n");
+        machine
+            .program("lldpcli", "cat \"$ROOT/neighbours$([ \"${7:-}\" = summary ] && echo -summary)\" 2>/dev/null\n");
         // Keeps what would go over the network, and answers with the status that the test wants.
         machine.program(
             "curl",
@@ -51,8 +52,8 @@ cat "$ROOT/status"
         );
         machine.write("status", "200");
         machine.write("account/token", TOKEN);
-        machine.write("heard", HEARD);
-        machine.write("heard-summary", SUMMARY);
+        machine.write("neighbours", NEIGHBOURS);
+        machine.write("neighbours-summary", SUMMARY);
         for (name, kind, state, device) in [
             ("rdma0", "1", "up", true),
             ("rdma9", "1", "up", true),
@@ -159,10 +160,10 @@ fn what_did_not_change_is_not_written_again() {
     machine.looks();
     machine.looks();
     // Every look finds the neighbours older.
-    machine.write("heard", &HEARD.replace("0 day, 00:00:00", "3 days, 02:11:09"));
+    machine.write("neighbours", &NEIGHBOURS.replace("0 day, 00:00:00", "3 days, 02:11:09"));
     machine.looks();
     assert_eq!(machine.calls(), 1);
-    machine.write("heard", &HEARD.replace("bb:01", "bb:07"));
+    machine.write("neighbours", &NEIGHBOURS.replace("bb:01", "bb:07"));
     machine.looks();
     assert_eq!(machine.calls(), 2);
     machine.write("net/rdma1/operstate", "up");
@@ -196,30 +197,30 @@ fn a_refused_write_is_reported_and_tried_again() {
 }
 
 #[test]
-fn without_neighbours_to_speak_of_nothing_is_written() {
+fn without_usable_neighbours_nothing_is_written() {
     for output in ["", "<html>", "lldpcli: unable to connect to socket"] {
         let machine = Machine::new();
-        machine.write("heard", output);
+        machine.write("neighbours", output);
         let run = machine.look();
         assert!(!run.succeeded && run.said.contains("is lldpd up?"), "{}", run.said);
         assert_eq!(machine.calls(), 0, "{output}");
     }
     // A node without neighbours publishes that.
     let machine = Machine::new();
-    machine.write("heard", include_str!("../seeds/no-neighbour.json0"));
+    machine.write("neighbours", include_str!("../seeds/no-neighbour.json0"));
     machine.looks();
     assert_eq!(machine.calls(), 1);
 }
 
 #[test]
-fn what_is_too_long_is_said_shorter_or_not_at_all() {
+fn a_too_long_entry_is_shortened_or_refused() {
     let machine = Machine::new();
-    let long = HEARD.replace("Switch OS 4.2", &"x".repeat(9000));
-    machine.write("heard", &long);
+    let long = NEIGHBOURS.replace("Switch OS 4.2", &"x".repeat(9000));
+    machine.write("neighbours", &long);
     machine.looks();
     let entry = machine.annotation();
     assert!(entry.len() <= 16 * 1024 && !entry.contains("capability"), "{}", entry.len());
-    machine.write("heard-summary", &long);
+    machine.write("neighbours-summary", &long);
     let run = machine.look();
     assert!(!run.succeeded && run.said.contains("at most 16384 are allowed"), "{}", run.said);
     assert_eq!(machine.calls(), 1);

@@ -168,8 +168,8 @@ fn a_node_alone_does_not_say_where_the_names_of_others_lead() {
     let named = [("a", "", "leaf1"), ("b", "", "leaf1"), ("x", "local:1", "leaf1"), ("x", "local:2", "leaf1")];
     assert_eq!(ends_by_author(&named, &[], &[])[..2], ["name:leaf1", "name:leaf1"]);
     // A chassis that several nodes report gets no name from one of them.
-    let heard = [("a", A, ""), ("b", A, ""), ("c", "", "leaf9"), ("x", A, "leaf9")];
-    assert_eq!(ends_by_author(&heard, &[], &[]), [A, A, "name:leaf9", A]);
+    let records = [("a", A, ""), ("b", A, ""), ("c", "", "leaf9"), ("x", A, "leaf9")];
+    assert_eq!(ends_by_author(&records, &[], &[]), [A, A, "name:leaf9", A]);
 }
 
 #[test]
