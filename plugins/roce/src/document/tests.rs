@@ -80,7 +80,7 @@ fn a_link_that_is_wrong_costs_itself_alone() {
     for part in [
         "links[1]: if is",
         "links[2]: the switch has",
-        "links[3]: a number",
+        "links[3]: expected a link",
         "links[4]: switch.name",
         "links[5]",
         "links[6]: up",
