@@ -39,7 +39,7 @@ use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Su
 use crate::cluster;
 use crate::config::Location;
 use crate::log;
-use crate::traces::Ear;
+use crate::traces::TraceLayer;
 pub use options::reference::reference;
 use options::values::{config_map, namespace, release, server};
 use options::{Given, Outside, Reading};
@@ -261,8 +261,8 @@ fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode>
         given.mistakes().iter().for_each(|mistake| print::error(&format!("topoloom: {mistake}")));
         anyhow::bail!("not started: {} of the options are wrong", count(given.mistakes().len()));
     }
-    let (ear, spans) = settings.collect();
-    let log = prepare(&log, ear)?;
+    let (layer, spans) = settings.collect();
+    let log = prepare(&log, layer)?;
     given.warnings().iter().for_each(|warning| tracing::warn!(option = warning, "an option is worth a look"));
     let runtime = runtime()?;
     let ended = runtime.block_on(run::run(settings, log, spans));
@@ -285,7 +285,7 @@ fn count(mistakes: usize) -> String {
 }
 
 /// What every verb needs.
-fn prepare(args: &LogArgs, traces: Option<Ear>) -> anyhow::Result<log::Control> {
+fn prepare(args: &LogArgs, traces: Option<TraceLayer>) -> anyhow::Result<log::Control> {
     let format = match args.log_format {
         LogFormat::Text => log::Format::Text,
         LogFormat::Json => log::Format::Json,

@@ -1,9 +1,10 @@
 //! What plugins may ask outside the cluster: endpoints by name, with everything a request needs added by the host.
 //!
-//! A plugin says the name, the method, the path and harmless headers. The host knows which server that is, dials it, checks
-//! who signed its certificate and adds the credential; a plugin learns the *kind* of the credential, and in errors the
-//! places that an operator has to look at. Every request is judged twice: when it is asked ([`target`], `headers`) and when it is dialled
-//! ([`address`], on the address that was resolved). What is refused is typed and counted.
+//! A plugin says the name, the method, the path and harmless headers. The host knows which server that is, dials it,
+//! checks who signed its certificate and adds the credential; a plugin learns the *kind* of the credential, and in
+//! errors the places that an operator has to look at. Every request is judged twice: when it is asked ([`target`],
+//! `headers`) and when it is dialled ([`address`], on the address that was resolved). What is refused is typed and
+//! counted.
 //!
 //! ```text
 //! wish of the plugin ┐
@@ -101,7 +102,7 @@ impl Outside {
         Self { vault, api_server: Arc::new(ApiServer::new(server)), documents: Documents::None, ..Self::offline() }
     }
 
-    /// With nothing to read Secrets from, and every file that whoever runs it can read.
+    /// With nothing to read Secrets from, and every file that its user can read.
     #[must_use]
     pub fn offline() -> Self {
         Self {
@@ -256,7 +257,7 @@ impl Endpoints {
         crate::panics::of_any(&self.following).await
     }
 
-    /// Lets them be: whoever does not serve needs to hear nothing.
+    /// Forgets them: a source that does not serve needs no notifications.
     pub fn unfollow(&self) {
         self.following.lock().unwrap_or_else(std::sync::PoisonError::into_inner).abort_all();
     }

@@ -11,13 +11,13 @@ use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
-use crate::traces::Ear;
+use crate::traces::TraceLayer;
 
-/// What nobody can switch on, whatever a filter says.
+/// What no filter can switch on.
 ///
-/// A request that fails is told by whoever sent it, with what it means; the client's own lines say less, and quote whole
-/// answers that it does not understand, Secrets among them. A watch that fails is told by its check, once; the watcher's own
-/// lines say it with every try.
+/// A request that fails is logged by its sender, with what it means; the client's own lines say less, and quote whole
+/// answers that it does not understand, Secrets among them. A watch that fails is logged by its check, once; the
+/// watcher's own lines say it with every try.
 const QUIET: [&str; 2] = ["kube_client::client", "kube_runtime::watcher"];
 
 /// How lines are written.
@@ -42,11 +42,11 @@ pub struct Control {
 #[error("{0}, or TARGET=LEVEL directives")]
 pub struct FilterError(String);
 
-/// Sets the log of the process up, with another ear for spans if there is one. To be called once.
+/// Sets the log of the process up, with the layer for spans if there is one. To be called once.
 ///
 /// # Errors
 /// When the filter cannot be read.
-pub fn start(filter: &str, format: Format, traces: Option<Ear>) -> Result<Control, FilterError> {
+pub fn start(filter: &str, format: Format, traces: Option<TraceLayer>) -> Result<Control, FilterError> {
     use std::io::IsTerminal;
     let (level, handle) = level(filter)?;
     let layer = fmt::layer().with_writer(std::io::stderr);
@@ -55,9 +55,9 @@ pub fn start(filter: &str, format: Format, traces: Option<Ear>) -> Result<Contro
         Format::Json => layer.json().flatten_event(true).boxed(),
     };
     let text = Arc::new(Mutex::new(filter.to_owned()));
-    let ears: Vec<Ear> = [layer.with_filter(level).boxed()].into_iter().chain(traces).collect();
+    let layers: Vec<TraceLayer> = [layer.with_filter(level).boxed()].into_iter().chain(traces).collect();
     // A second start keeps the first log, which is what an embedding test wants.
-    let _ = Registry::default().with(ears).try_init();
+    let _ = Registry::default().with(layers).try_init();
     Ok(Control { handle, text })
 }
 
@@ -113,7 +113,7 @@ pub fn check(text: &str) -> Result<String, String> {
 
 /// What a test reads of the log.
 #[cfg(test)]
-pub(crate) mod heard {
+pub(crate) mod captured {
     use std::io::{self, Write};
     use std::sync::{Arc, Mutex};
 
@@ -158,7 +158,7 @@ pub(crate) mod heard {
 
 #[cfg(test)]
 mod tests {
-    use super::heard::Lines;
+    use super::captured::Lines;
     use super::*;
 
     #[test]
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_quotes_secrets_cannot_be_switched_on() {
-        let heard = [("topoloom::topology", "ours"), ("kube_runtime::controller", "another room")];
+        let wanted = [("topoloom::topology", "ours"), ("kube_runtime::controller", "another room")];
         for filter in [
             "trace",
             "trace,kube_client::client=trace,kube_runtime::watcher=trace",
@@ -201,7 +201,7 @@ mod tests {
             });
             let said = lines.text();
             let said: Vec<_> = said.lines().filter_map(|line| line.split_once(": ")?.1.split_once(": ")).collect();
-            assert_eq!(said, heard, "{filter}");
+            assert_eq!(said, wanted, "{filter}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What breaks a task breaks its owner.
 //!
-//! A task that panicked is gone, and whoever waits for what it does would wait for ever. So its owner panics with the same
-//! words; the owner's owner knows what follows: a source is started anew, a task of the manager ends the process.
+//! A task that panicked is gone, and a task that waits for its work would wait for ever. So its owner panics with the
+//! same words; the owner's owner knows what follows: a source is started anew, a task of the manager ends the process.
 
 use std::convert::Infallible;
 use std::panic::resume_unwind;
@@ -15,13 +15,13 @@ pub(crate) fn pass_on<T>(ended: Result<T, JoinError>) -> Option<T> {
     match ended.map_err(JoinError::try_into_panic) {
         Ok(value) => Some(value),
         Err(Ok(panic)) => resume_unwind(panic),
-        // It was cut off, by whoever did not need it any more.
+        // It was cut off by an owner that does not need it any more.
         Err(Err(_)) => None,
     }
 }
 
-/// Waits for the panic of any of these tasks, which goes on here. They are not meant to end by themselves; one that is cut
-/// off is no reason.
+/// Waits for the panic of any of these tasks, which goes on here. They are not meant to end by themselves; one that is
+/// cut off is no reason.
 pub(crate) async fn of_any(tasks: &Mutex<JoinSet<()>>) -> Infallible {
     std::future::poll_fn(|context| {
         let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_goes_on_with_its_words_and_what_is_cut_off_is_nobodys_fault() {
+    async fn a_panic_continues_with_its_message_and_a_task_that_is_cut_off_is_no_panic() {
         let mut tasks = JoinSet::new();
         tasks.spawn(async { 7 });
         assert_eq!(pass_on(tasks.join_next().await.unwrap()), Some(7));

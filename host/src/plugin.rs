@@ -15,7 +15,7 @@
 //!
 //! # Failure story
 //!
-//! What fails on the way to a [`Plugin`] is a [`LoadError`] and touches nobody else. What fails in a call ends that
+//! What fails on the way to a [`Plugin`] is a [`LoadError`] and affects no other plugin. What fails in a call ends that
 //! call: its store is dropped and never used again, its turn goes to the next one. A guest that computes gives its
 //! thread back every 10 ms, so it cannot keep others from theirs; one that waits is ended by the clock. The compiler
 //! runs in a process of its own, so what breaks it breaks that process. A [`cache`] that is broken costs a compile.

@@ -1,8 +1,8 @@
-//! One HTTP server of the process: bounds on what a stranger may do to it, TLS where it is asked for, a graceful end. Who only
-//! holds connections keeps no probe out (`seats`).
+//! One HTTP server of the process: bounds on what a stranger may do to it, TLS where it is asked for, a graceful end.
+//! Who only holds connections keeps no probe out (`seats`).
 //!
-//! Four of them run: health and metrics for the cluster, both as Volcano has them (`node-lock-and-bind.md` B10), the admin
-//! server for whoever is on the machine, and the extender for kube-scheduler.
+//! Four of them run: health and metrics for the cluster, both as Volcano has them (`node-lock-and-bind.md` B10), the
+//! admin server for people on the machine, and the extender for kube-scheduler.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Server {
         address: SocketAddr,
         tls: Option<Arc<rustls::ServerConfig>>,
     ) -> Result<Self, ListenError> {
-        // What never changes needs nobody who could change it.
+        // What never changes needs no sender.
         Self::listen_within(flag, address, tls.map(|tls| watch::channel(tls).1), Bounds::PROBES).await
     }
 

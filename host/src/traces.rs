@@ -1,7 +1,7 @@
-//! Spans, sent to an OpenTelemetry collector: where the time of a round went, for whoever asks that later.
+//! Spans, sent to an OpenTelemetry collector: where the time of a round went, for a later question.
 //!
-//! OTLP over HTTP, protobuf, off unless somebody names a collector. Only spans of this program go out: names, numbers and
-//! outcomes, never the words of a log line.
+//! OTLP over HTTP, protobuf, off unless a collector is configured. Only spans of this program go out: names, numbers
+//! and outcomes, never the words of a log line.
 //!
 //! | span | what it lasts |
 //! |---|---|
@@ -18,9 +18,9 @@
 //!
 //! # Failure story
 //!
-//! Nothing here waits for a collector, and nobody waits for anything here. Spans that end while [`QUEUE`] others wait are
-//! dropped; those that a collector does not take after some tries are lost. Both are counted, and the log says when spans
-//! begin to be lost and when that is over, at most once per minute.
+//! Nothing here waits for a collector, and nothing waits for anything here. Spans that end while [`QUEUE`] others wait
+//! are dropped; those that a collector does not take after some tries are lost. Both are counted, and the log says when
+//! spans begin to be lost and when that is over, at most once per minute.
 
 mod collector;
 mod queue;
@@ -53,12 +53,12 @@ pub struct Settings {
     pub authorities: Authorities,
 }
 
-/// What hears spans begin and end.
-pub type Ear = Box<dyn Layer<Registry> + Send + Sync>;
+/// The layer that records the begin and end of spans.
+pub type TraceLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Begins to collect spans: the ear belongs into the log of the process, what it hears is sent by [`Spans::send`].
+/// Begins to collect spans: the layer belongs into the log of the process; [`Spans::send`] sends what it records.
 #[must_use]
-pub fn start(settings: Settings, resource: Resource) -> (Ear, Spans) {
+pub fn start(settings: Settings, resource: Resource) -> (TraceLayer, Spans) {
     let metrics = Metrics::default();
     let (processor, queue) = queue::bounded(metrics.clone());
     // What the SDK reads of the environment otherwise, it reads without a word about mistakes.
@@ -68,15 +68,15 @@ pub fn start(settings: Settings, resource: Resource) -> (Ear, Spans) {
         .with_resource(resource.clone())
         .with_span_processor(processor)
         .build();
-    // Places in the source and threads say nothing to whoever reads a trace of a cluster.
+    // Places in the source and threads say nothing to the reader of a trace of a cluster.
     let layer = tracing_opentelemetry::layer()
         .with_tracer(provider.tracer(env!("CARGO_PKG_NAME")))
         .with_context_activation(false)
         .with_location(false)
         .with_target(false)
         .with_threads(false);
-    let ear = layer.with_filter(filter_fn(is_ours).with_max_level_hint(LevelFilter::DEBUG));
-    (ear.boxed(), Spans::new(queue, metrics, settings, &resource))
+    let layer = layer.with_filter(filter_fn(is_ours).with_max_level_hint(LevelFilter::DEBUG));
+    (layer.boxed(), Spans::new(queue, metrics, settings, &resource))
 }
 
 /// Who speaks. What stands in the variable `OTEL_RESOURCE_ATTRIBUTES` wins.

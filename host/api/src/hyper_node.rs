@@ -2,7 +2,7 @@
 //!
 //! Owns: the Rust shape of the object and the definition that accepts and refuses exactly what Volcano's does. Never:
 //! a judgement about an object. What is legal for the API server deserializes here, however odd: a missing spec, a
-//! member without selector, an operator nobody knows, tier 0.
+//! member without selector, an unknown operator, tier 0.
 //!
 //! Both `spec.members` and `status` of foreign objects keep their meaning through a round trip, but nothing here is
 //! for writing a foreign object back whole; writes are server-side applies of our own fields.

@@ -1,6 +1,6 @@
 //! What Kubernetes accepts as a name, a label key and a label value.
 //!
-//! Pure checks that answer yes or no; whoever asks knows which field to name in the sentence. Lengths are in bytes,
+//! Pure checks that answer yes or no; the caller knows which field to name in the message. Lengths are in bytes,
 //! as the API server counts them.
 
 /// Longest label value, longest name part of a label key, longest DNS label.

@@ -28,7 +28,7 @@ use crate::manager::options::{OnInitFailure, Profiling, Writes};
 use crate::manager::{self, Options};
 use crate::plugin;
 use crate::topology::status::Scope;
-use crate::traces::{Ear, Settings, Spans};
+use crate::traces::{Settings, Spans, TraceLayer};
 
 /// Flags of `run`. Each is also a variable of the environment and a key of the options file, see [`super::options`].
 #[derive(Debug, Args)]
@@ -154,7 +154,7 @@ pub(super) struct RunSettings {
 
 impl RunSettings {
     /// Begins to collect spans, if a collector is configured.
-    pub(super) fn collect(&self) -> (Option<Ear>, Option<Spans>) {
+    pub(super) fn collect(&self) -> (Option<TraceLayer>, Option<Spans>) {
         let resource = crate::traces::resource(&crate::cluster::instance());
         self.traces.clone().map(|settings| crate::traces::start(settings, resource)).unzip()
     }

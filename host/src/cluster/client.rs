@@ -108,8 +108,8 @@ impl Connection {
 
 /// Makes a client. Does not talk to the API server yet.
 ///
-/// `kubeconfig` wins over `KUBECONFIG`, that over `~/.kube/config`, that over the ServiceAccount of the pod. `server` is
-/// asked in place of the API server that is found there; where nothing is found it is asked without credentials.
+/// `kubeconfig` wins over `KUBECONFIG`, that over `~/.kube/config`, that over the ServiceAccount of the pod. `server`
+/// is asked in place of the API server that is found there; where nothing is found it is asked without credentials.
 ///
 /// # Errors
 /// Names the file and what is wrong with it.
@@ -195,7 +195,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_refused_at_the_door_is_no_request() {
-        // Nobody listens there.
+        // Nothing listens there.
         let server = http::Uri::from_static("http://127.0.0.1:1");
         let config = kube::Config::new(server.clone());
         let connection = Connection { client: kube::Client::try_from(config.clone()).unwrap(), server, config };

@@ -1,7 +1,7 @@
 //! Kubernetes Events, for what needs a person.
 //!
-//! Publishing is best effort: an Event that cannot be written in time is logged and forgotten, since the same words stand in
-//! the source's condition or in the log. Equal Events in a row become one series (the recorder's own rule).
+//! Publishing is best effort: an Event that cannot be written in time is logged and forgotten, since the same words
+//! stand in the source's condition or in the log. Equal Events in a row become one series (the recorder's own rule).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,11 +18,11 @@ use super::Refusal;
 /// Longest note that the API server accepts, in bytes.
 const NOTE: usize = 1024;
 
-/// How long an Event may take: nobody waits for an API server that is away.
+/// How long an Event may take: nothing waits for an unreachable API server.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// After so many Events all series begin anew: a recorder keeps each of its Events for minutes, and looks at all of them with
-/// every new one. A pod that is bound has one of its own.
+/// After so many Events all series begin anew: a recorder keeps each of its Events for minutes, and looks at all of
+/// them with every new one. A pod that is bound has one of its own.
 const KEPT: usize = 1_000;
 
 /// Publishes Events.
@@ -39,7 +39,7 @@ pub struct Events {
 pub enum Urgency {
     /// Good to know.
     Normal,
-    /// Somebody has to do something.
+    /// A person has to act.
     Warning,
 }
 

@@ -1,9 +1,9 @@
-//! The gate that every write goes through: open while the lease is ours, and while somebody wants writes at all.
+//! The gate that every write goes through: open while the lease is ours and writes are switched on.
 //!
-//! It stands twice. At the door of the client a request is refused before anything is sent, with words that say why. And
-//! in the connection itself, under TLS, where bytes are handed to the kernel: a request that was let in, and then waited
-//! for a connection, a handshake or the scheduler of a machine that was stopped meanwhile, does not leave after its time
-//! (decision M4). What counts is the boot-time clock: it goes on while the machine sleeps, and nobody sets it.
+//! It stands twice. At the door of the client a request is refused before anything is sent, with words that say why.
+//! And in the connection itself, under TLS, where bytes are handed to the kernel: a request that was let in, and then
+//! waited for a connection, a handshake or the scheduler of a machine that was stopped meanwhile, does not leave after
+//! its time (decision M4). What counts is the boot-time clock: it runs while the machine sleeps, and is never set.
 //!
 //! What is left is what no program can see: bytes that the kernel took and the network has not delivered, and a virtual
 //! machine that is frozen from outside between the look at the clock and the system call. Preconditions on every write
@@ -118,7 +118,7 @@ impl Switch {
         let _ = self.changes().wait_for(|position| matches!(position, Position::Known(_))).await;
     }
 
-    /// Hears of every change.
+    /// Is notified of every change.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<Position> {
         self.position.subscribe()
@@ -140,7 +140,7 @@ pub enum Closed {
     /// The lease is not ours, or not any more.
     #[error("this replica does not hold the lease, so it writes nothing")]
     NotLeader,
-    /// Somebody switched writes off.
+    /// An operator switched writes off.
     #[error("writes are switched off (--read-only, or the annotation topoloom.dev/read-only on the ConfigMap)")]
     ReadOnly,
     /// It is not known whether an operator did.
@@ -170,7 +170,7 @@ impl Gate {
         Self { others: gates.into_iter().cloned().collect(), ..Self::closed(switch) }
     }
 
-    /// A gate for what is no write, or asks nobody.
+    /// A gate that is always open.
     #[must_use]
     pub fn none() -> Self {
         Self::open(&Switch::new(ReadOnly::No))
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(any.check(), Err(Closed::ReadOnly));
         one.close();
         assert_eq!(any.check(), Err(Closed::NotLeader));
-        assert_eq!(Gate::any([], &writes()).check(), Err(Closed::NotLeader), "nobody leads anything");
+        assert_eq!(Gate::any([], &writes()).check(), Err(Closed::NotLeader), "no replica leads anything");
     }
 
     #[tokio::test]
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_switch_that_nobody_has_read_yet_says_so_and_not_that_somebody_switched_writes_off() {
+    async fn a_switch_that_has_not_been_read_says_so_and_not_that_writes_were_switched_off() {
         let switch = Switch::unknown("the ConfigMap a/b was not read yet");
         let gate = Gate::open(&switch);
         let said = || gate.check().unwrap_err().to_string();

@@ -1,8 +1,9 @@
-//! Leases as somebody sees them who looks once: who holds one, and whether that is still true.
+//! Leases as one look shows them: who holds one, and whether that is still true.
 //!
-//! An election watches its lease and measures with its own clock ([`crate::manager::election`]). Who looks once has only
-//! the times that stand in it, so they are compared with the clock of the API server and not with that of a laptop. The
-//! holder writes its time by its own clock, which may be behind; the API server notes by its own when it did.
+//! An election watches its lease and measures with its own clock ([`crate::manager::election`]). Who looks once has
+//! only the times that stand in it, so they are compared with the clock of the API server and not with that of a
+//! laptop. The holder writes its time by its own clock, which may be behind; the API server notes by its own when it
+//! did.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -94,7 +95,7 @@ impl Held {
     }
 }
 
-/// When somebody wrote the time of a renewal last, by the clock of the API server. Whoever wrote something else, an
+/// When the time of a renewal was written last, by the clock of the API server. A write of something else, an
 /// annotation perhaps, renewed nothing.
 fn noted(lease: &Lease) -> Option<Timestamp> {
     let renews = |entry: &&ManagedFieldsEntry| {
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_without_holder_or_without_times_is_held_by_nobody() {
+    fn a_lease_without_holder_or_without_times_is_free() {
         let free =
             held(json!({"holderIdentity": "", "renewTime": "2026-01-01T00:00:00.000000Z"}), "2026-01-01T00:00:00Z");
         assert_eq!((free.standing, free.replica()), (Standing::Free, ""));

@@ -15,7 +15,7 @@ pub struct Document {
     /// What stands for each source, in the order of the document; no source is there twice.
     ///
     /// Of several entries for one source the first that is enabled, or that might be, stands for it; else the first.
-    /// Entries that may be enabled and whose source cannot be read are here too: they stand for a source nobody knows.
+    /// Entries that may be enabled and whose source cannot be read are here too: they stand for an unknown source.
     pub entries: Vec<Entry>,
     /// What is odd without being an error: unknown keys, repeated keys, entries that do not count. A bounded number.
     pub warnings: Vec<Problem>,
@@ -64,20 +64,21 @@ impl Document {
         self.entries.iter().filter_map(|entry| entry.config.as_ref().ok()).filter(|config| config.enabled)
     }
 
-    /// Whether every entry that may be enabled names its source. If not, an absent source may be the one that could not be read, and must
-    /// not be taken for removed.
+    /// Whether every entry that may be enabled names its source. If not, an absent source may be the one that could not
+    /// be read, and must not be taken for removed.
     #[must_use]
     pub fn names_all_sources(&self) -> bool {
         self.entries.iter().all(|entry| entry.source.is_some())
     }
 
-    /// Whether it names no source and says something that nobody understands: that is no wish to remove them all.
+    /// Whether it names no source and says something that the host cannot read: that is no wish to remove them all.
     #[must_use]
     pub fn is_doubtful(&self) -> bool {
         self.entries.is_empty() && !self.warnings.is_empty()
     }
 
-    /// Whether it has no entry at all: it is empty, or all of it is commented out, or it lacks its list, or has nothing in it.
+    /// Whether it has no entry at all: it is empty, or all of it is commented out, or it lacks its list, or has nothing
+    /// in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -107,7 +107,7 @@ pub enum OnFailure {
 pub enum Compat {
     /// Volcano's own controller.
     Volcano,
-    /// Nobody's, whatever objects the source has from an earlier controller.
+    /// No object of an earlier controller, whatever the source has.
     None,
 }
 
@@ -296,7 +296,7 @@ fn take_token(
         PluginOrigin::Installed(name) | PluginOrigin::Builtin(name) => Some(name.as_str()),
         PluginOrigin::File(_) | PluginOrigin::ConfigMap(_) => None,
     };
-    // By any of its names: a token that nobody takes out would go to whoever serves the source.
+    // By any of its names: a token left in the configuration would be passed to the plugin that serves the source.
     let names = [Some(source), installed, plugin.expected_name.as_deref()];
     if !names.contains(&Some(TOKEN_IN_CONFIG)) {
         return None;

@@ -1,8 +1,8 @@
 //! The options file of `run`: a mapping from names of flags to their values.
 //!
-//! Values stay texts here, with their lines; what a flag takes is for the command line to say, which reads the same texts
-//! from flags and from the environment. A value is never part of a problem: somebody may have put a secret into the
-//! wrong file.
+//! Values stay texts here, with their lines; what a flag takes is for the command line to say, which reads the same
+//! texts from flags and from the environment. A value is never part of a problem: a person may have put a secret into
+//! the wrong file.
 
 use super::read::{At, Fields, Report};
 use super::yaml::{self, Kind, Node, Resolved, Tree};

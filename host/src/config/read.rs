@@ -1,8 +1,8 @@
 //! Typed reading of the tree. All problems are collected, so that an operator sees every mistake at once.
 //!
-//! A reader gives a value or one sentence; the place is added here. Absent and null are the same: the default. A mapping
-//! must be read with all its keys: what is left over at its end is a typing mistake, which is an error in our own
-//! sections and a warning where Volcano would not care (decision H1).
+//! A reader gives a value or one sentence; the place is added here. Absent and null are the same: the default. A
+//! mapping must be read with all its keys: what is left over at its end is a typing mistake, which is an error in our
+//! own sections and a warning where Volcano would not care (decision H1).
 
 use super::Problem;
 use super::duration::{self, SignedDuration};
@@ -288,7 +288,7 @@ impl<'a> Fields<'a> {
         values
     }
 
-    /// Reads a field that is a mapping of ours: a key that nobody reads is an error.
+    /// Reads a field that is a mapping of ours: a key that is never read is an error.
     pub(super) fn section<T>(
         &mut self,
         key: &str,
@@ -302,7 +302,7 @@ impl<'a> Fields<'a> {
         Some(value)
     }
 
-    /// Reads a field that is a mapping of Volcano's: a key that nobody reads is a warning.
+    /// Reads a field that is a mapping of Volcano's: a key that is never read is a warning.
     pub(super) fn lenient_section<T>(
         &mut self,
         key: &str,

@@ -261,7 +261,7 @@ pub enum HasBody {
 pub enum Packing {
     /// It is not.
     None,
-    /// As gzip, which nobody asked for and some proxies do anyway.
+    /// As gzip, which was not requested and some proxies send anyway.
     Gzip,
 }
 
@@ -269,7 +269,7 @@ impl Packing {
     /// What `Content-Encoding` says, where the answer has a body.
     ///
     /// # Errors
-    /// It is a form that nobody here can read.
+    /// It is an encoding that the host cannot read.
     pub fn of(headers: &http::HeaderMap, has_body: HasBody) -> Result<Self, Error> {
         if has_body == HasBody::No {
             return Ok(Self::None);

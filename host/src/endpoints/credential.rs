@@ -23,7 +23,7 @@ const AUTHORITY: &str = "ca.crt";
 /// The longest value that is looked for in answers has at least so many bytes: shorter ones occur by chance.
 const RECOGNISABLE: usize = 12;
 
-/// Bytes that nobody sees.
+/// Bytes that are never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hidden(Zeroizing<Vec<u8>>);
 
@@ -78,8 +78,8 @@ impl Material {
         self.given(AUTHORITY).map(Hidden::reveal)
     }
 
-    /// A value that is there and not empty. The line break that editors and `echo` leave at the end of one is no part of
-    /// it.
+    /// A value that is there and not empty. The line break that editors and `echo` leave at the end of one is no part
+    /// of it.
     fn given(&self, key: &str) -> Option<&Hidden> {
         self.0.get(key).filter(|value| !trimmed(value.reveal()).is_empty())
     }
@@ -154,7 +154,7 @@ fn base64_form(value: &[u8], alphabet: &GeneralPurpose) -> Vec<u8> {
     alphabet.encode(value.get(..whole).unwrap_or_default()).into_bytes()
 }
 
-/// In words, for somebody who writes a Secret.
+/// In words, for a person who writes a Secret.
 fn keys(kind: CredentialKind) -> &'static str {
     match kind {
         CredentialKind::None => "nothing",

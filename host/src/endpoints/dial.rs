@@ -167,7 +167,7 @@ impl Service<Uri> for Dialler {
     }
 }
 
-/// What a failed handshake means for somebody who configures an endpoint.
+/// What a failed handshake means for a person who configures an endpoint.
 fn tls_words(error: &io::Error) -> String {
     use rustls::{CertificateError as Bad, Error as Tls};
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>());
@@ -184,7 +184,7 @@ fn tls_words(error: &io::Error) -> String {
         Some(Tls::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. })) => {
             "its certificate is for another name; give that one as `serverName`"
         }
-        // Told by its words: the type of this one belongs to a library below.
+        // Recognised by its words: the type of this one belongs to a library below.
         Some(Tls::InvalidCertificate(Bad::Other(other))) if other.to_string() == "CaUsedAsEndEntity" => {
             "its certificate is marked as that of an authority, as one that signed itself usually is, and is none of those that \
              are trusted; give this very certificate with `caBundle`, or as `ca.crt` in the Secret"

@@ -71,11 +71,11 @@ impl Document {
 /// Which files may be documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Documents {
-    /// Any: somebody at a desk reads his own files.
+    /// Any: a person at a desk reads their own files.
     Any,
     /// Those in this folder.
     In(PathBuf),
-    /// None: whoever edits the configuration is not meant to read the host's files.
+    /// None: a person who edits the configuration must not read the host's files.
     None,
 }
 
@@ -103,7 +103,7 @@ async fn within(path: &Path, documents: &Documents) -> Result<(), Error> {
 /// A regular file, as far as its bound and one byte more.
 pub(super) async fn read(path: &Path, most: u64) -> Result<Bytes, Error> {
     let failed = |error: std::io::Error| Error::Connect(format!("{}: {error}", path.display()));
-    // Opening a pipe would wait for whoever writes into it.
+    // Opening a pipe would wait for its writer.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = tokio::fs::OpenOptions::new().read(true).custom_flags(flags).open(path).await.map_err(failed)?;
     if !file.metadata().await.map_err(failed)?.is_file() {

@@ -45,7 +45,7 @@ pub struct Metrics {
 }
 
 impl Default for Metrics {
-    /// Metrics that nobody reads.
+    /// Metrics that are never served.
     fn default() -> Self {
         Self {
             requests: Family::default(),

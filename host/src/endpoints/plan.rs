@@ -44,7 +44,7 @@ pub struct Plan {
     pub credentials: Option<Credentials>,
 }
 
-/// What holds for an endpoint of which nobody says more.
+/// The defaults of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usual {
     /// Until the last byte of an answer.
@@ -69,7 +69,7 @@ pub struct Entry<'a> {
     pub word: Option<&'a Word>,
     /// The credential of the entry as a whole, and how many endpoints could want it.
     pub credentials: Option<(&'a Credentials, usize)>,
-    /// What holds where nobody says more.
+    /// The defaults.
     pub usual: Usual,
 }
 
@@ -120,7 +120,7 @@ pub fn plan(granted: &GrantedEndpoint, entry: &Entry<'_>) -> Result<Plan, String
         },
         max_body: word.and_then(|word| word.max_body).map_or(entry.usual.max_body, |size| size.as_u64()),
         redirects: word.map(|word| word.redirects).unwrap_or_default(),
-        // Whoever wants none gets none.
+        // A plugin that wants no credential gets none.
         credentials: credentials.or(of_entry).filter(|_| wants),
         kinds: wish.credentials.clone(),
     };

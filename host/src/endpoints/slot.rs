@@ -1,8 +1,8 @@
 //! One object that an endpoint needs, as it was last seen.
 //!
 //! Where the host may watch it, the slot is always current and a change rings at once. Where it may only read it, the
-//! slot is read once per call of the plugin, and looked at now and then so that a change is heard of. Only the keys that
-//! somebody uses are kept, so that nothing else in the object rings.
+//! slot is read once per call of the plugin, and looked at now and then so that a change is noticed. Only the keys in
+//! use are kept, so that nothing else in the object rings.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ use super::vault::{Data, Found, Name, Seen, Vault};
 
 /// How often an object is looked at that cannot be watched: as often as a kubelet refreshes a mounted one.
 const LOOK: Duration = Duration::from_secs(60);
-/// How many looks lie between two tries to watch what could not be watched: somebody may have granted it.
+/// How many looks lie between two tries to watch what could not be watched: the right may have been granted.
 const LOOKS: u32 = 10;
 /// A state this young needs no second look in the same call.
 const YOUNG: Duration = Duration::from_secs(2);
 
-/// Who hears of changes.
+/// Who is notified of changes.
 pub type Bell = Arc<dyn Fn() + Send + Sync>;
 
 /// How much the caller trusts what is known.
@@ -54,7 +54,7 @@ impl Slot {
         Self { vault, name, keys: Mutex::default(), known: Mutex::default() }
     }
 
-    /// Somebody uses these keys of it.
+    /// These keys of it are in use.
     pub(super) fn uses(&self, keys: &[&str]) {
         let mut used = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         used.extend(keys.iter().map(|key| (*key).to_owned()));
@@ -91,7 +91,7 @@ impl Slot {
         found.map(Arc::new)
     }
 
-    /// What is there, without what nobody uses.
+    /// Current entries, unused ones dropped.
     async fn read(&self) -> Found {
         self.vault.read(&self.name).await.map(|data| self.used(data))
     }
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(look().await, 0);
         assert!(begun.elapsed() >= LOOK && begun.elapsed() < LOOK + Duration::from_secs(2), "{:?}", begun.elapsed());
         std::fs::write(folder.path().join("username"), "other").unwrap();
-        assert_eq!(look().await, 0, "a key that nobody uses");
+        assert_eq!(look().await, 0, "a key without a user");
         std::fs::remove_file(folder.path().join("token")).unwrap();
         std::fs::remove_file(folder.path().join("username")).unwrap();
         assert_eq!(look().await, 0, "it could not be read");

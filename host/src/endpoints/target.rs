@@ -6,7 +6,7 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 
 /// The longest path with its query, in bytes; servers commonly stop at 8 KiB for the whole request line.
 const LONGEST: usize = 4 << 10;
-/// How often a path is decoded to see what somebody behind the server might see.
+/// How often a path is decoded to see what a service behind the server might see.
 const DECODED: usize = 3;
 
 /// Why a path is refused.
@@ -59,7 +59,7 @@ pub fn check<'a>(path_and_query: &'a str, granted: &[String]) -> Result<&'a str,
     if covered { Ok(path_and_query) } else { Err(BadPath::NotGranted) }
 }
 
-/// What somebody could misread in a path.
+/// What a reader could misread in a path.
 fn trouble(path: &str) -> Option<&'static str> {
     let mut segments = path.split('/').skip(1);
     if path.contains('\\') {

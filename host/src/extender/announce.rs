@@ -1,4 +1,4 @@
-//! Events about pods that were bound, or not (`node-lock-and-bind.md` A16). Nobody waits for them.
+//! Events about pods that were bound, or not (`node-lock-and-bind.md` A16). Nothing waits for them.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Announcer {
         });
     }
 
-    /// Waits until all are told; each takes no longer than an Event may take.
+    /// Waits until all are sent; each takes no longer than an Event may take.
     pub async fn finish(&self) {
         self.tasks.close();
         self.tasks.wait().await;

@@ -1,4 +1,4 @@
-//! What the extender can be told, typed and within its range.
+//! The options of the extender, typed and within their ranges.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::nodelock::crowd::Bounds;
 
-/// The extender. Validated: it listens on loopback, or asks clients for a certificate, or somebody allowed strangers.
+/// The extender. Validated: it listens on loopback, or requires client certificates, or the operator allowed anonymous
+/// clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtenderOptions {
     /// Where it listens.
@@ -75,8 +76,8 @@ pub struct ServingFiles {
 pub enum Filter {
     /// None.
     Off,
-    /// Those whose pod has waited for its device plugin for longer than a lock lasts: nobody gets them soon.
+    /// Those whose pod has waited for its device plugin longer than the timeout: no other pod gets them soon.
     Stuck,
-    /// Those that somebody holds.
+    /// Those with a holder.
     Locked,
 }

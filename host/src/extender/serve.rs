@@ -1,7 +1,7 @@
 //! The pages of the extender: `/bind`, `/filter`, and two that always say yes (`node-lock-and-bind.md` A20).
 //!
 //! Whatever is asked, the answer is 200 with an error in words, as kube-scheduler expects it; only a wrong path or
-//! method is told by a status.
+//! method gets a status.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ fn requested(body: &[u8]) -> Result<(PodKey, Arc<str>), String> {
     Ok((PodKey { namespace: namespace.into(), name: pod.into(), uid: Some(uid.into()) }, node.into()))
 }
 
-/// A failure, with all that whoever reads it has to know.
+/// A failure, with all that its reader has to know.
 fn why(failure: &Failure, report: &Report, pod: &PodKey, node: &str) -> String {
     let kept = match report.kept {
         true => "; its lock is left on the node until it is certain that the pod is not bound",

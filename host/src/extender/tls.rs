@@ -24,8 +24,8 @@ pub struct Trust {
     pub cluster: Vec<Vec<u8>>,
 }
 
-/// Reads the files and makes the settings of a server of them. With authorities of clients, whoever shows no certificate of
-/// theirs, or one with another name, gets no connection.
+/// Reads the files and makes the settings of a server of them. With authorities of clients, a client without a
+/// certificate of theirs, or one with another name, gets no connection.
 ///
 /// # Errors
 /// Names the flag, the file and what is wrong with it.
@@ -62,8 +62,8 @@ pub fn server(files: &ServingFiles, trust: &Trust) -> Result<Arc<ServerConfig>, 
     builder.with_single_cert(chain, key).map(Arc::new).map_err(|error| refused(error.to_string()))
 }
 
-/// The settings, and what keeps them up to date until it is dropped. Files that cannot be used leave the last good ones in
-/// force.
+/// The settings, and what keeps them up to date until it is dropped. Files that cannot be used leave the last good ones
+/// in force.
 ///
 /// # Errors
 /// When the files cannot be used at the beginning.

@@ -1,7 +1,8 @@
-//! What a kube-scheduler says to an extender and hears from it (`node-lock-and-bind.md` A20, `k8s.io/kube-scheduler/extender/v1`).
+//! What kube-scheduler sends to an extender and receives from it (`node-lock-and-bind.md` A20,
+//! `k8s.io/kube-scheduler/extender/v1`).
 //!
-//! Names are read whatever their case is, as Go reads them, since old schedulers wrote other ones; they are written as Go
-//! writes them. What is absent is `null`. Unknown fields, and bytes behind the first value, are ignored.
+//! Names are read whatever their case is, as Go reads them, since old schedulers wrote other ones; they are written as
+//! Go writes them. What is absent is `null`. Unknown fields, and bytes behind the first value, are ignored.
 //!
 //! A request is read where it lies: names and whole nodes are parts of the body, and go back as such.
 
@@ -163,7 +164,8 @@ pub fn name_of(node: &RawValue) -> Cow<'_, str> {
     serde_json::from_str::<Node<'_>>(node.get()).map(|node| node.metadata.name).unwrap_or_default()
 }
 
-/// The fields of the one object of a body, by their names in lower case. Of two that differ in case only, the last counts.
+/// The fields of the one object of a body, by their names in lower case. Of two that differ in case only, the last
+/// counts.
 struct Fields<'a>(BTreeMap<&'static str, &'a RawValue>);
 
 impl<'a> Fields<'a> {

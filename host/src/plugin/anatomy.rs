@@ -39,7 +39,7 @@ pub fn anatomy(bytes: &[u8], limits: &ScanLimits) -> Anatomy {
 }
 
 impl Anatomy {
-    /// A section that nobody checks: what cannot be read of it is left out.
+    /// A section without a check: what cannot be read of it is left out.
     pub(super) fn read_producers(&mut self, producers: ProducersSectionReader<'_>) {
         for field in producers.into_iter().map_while(Result::ok).take(PRODUCERS) {
             for value in field.values.into_iter().map_while(Result::ok).take(PRODUCERS) {

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_reads_whole_fabrics_may_take_its_time_and_nobody_else() {
+    fn only_plugins_that_read_whole_fabrics_have_longer_limits() {
         for name in ["ufm", "roce"] {
             let needs = find(name).unwrap().needs();
             assert_eq!((needs.endpoint.max_body, needs.endpoint.total.as_secs()), (256 << 20, 120), "decision P3");

@@ -2,19 +2,19 @@
 //!
 //! Loading an image is running native code, and the engine checks its version and settings but not its bytes: of 83
 //! single bits that were turned over in an image, it accepted 81 (measured). So an image is taken only from a folder
-//! that nobody else may write, under a name that says exactly what it is, and after its seal was verified; what is
+//! that no other user may write, under a name that says exactly what it is, and after its seal was verified; what is
 //! verified is loaded, without reading the file again.
 //!
 //! Owns the folder, the key, and the decision whether a file is what it should be. Never compiles, never keeps an
 //! embedded plugin (its image is part of the binary), never takes an image from anywhere else. A key that is made when
-//! the process starts dies with it: such a cache serves a plugin that goes and comes back, and nobody else. One that
+//! the process starts dies with it: such a cache helps only a plugin that goes and comes back. One that
 //! outlives the process needs a key that does.
 //!
 //! # Failure story
 //!
 //! Nothing here can keep a plugin from being loaded. Whatever is wrong (a full disk, a folder that became read-only, a
-//! file cut short, another key, one bit turned over, a disk that does not answer) is a [`Trouble`]: counted, told once,
-//! the file removed where that is possible, and the plugin is compiled.
+//! file cut short, another key, one bit turned over, a disk that does not answer) is a [`Trouble`]: counted, logged
+//! once, the file removed where that is possible, and the plugin is compiled.
 
 mod folder;
 mod key;
@@ -75,7 +75,7 @@ struct Shared {
     key: CacheKey,
     build: [u8; 32],
     counts: Mutex<BTreeMap<&'static str, u64>>,
-    told: Mutex<BTreeSet<&'static str>>,
+    reported: Mutex<BTreeSet<&'static str>>,
 }
 
 impl std::fmt::Debug for Cache {
@@ -94,7 +94,9 @@ impl Cache {
         let CacheOptions { folder, key, size } = options;
         let folder = Folder::open(folder, size)?;
         let build = origin::build().map_err(OpenError::Build)?;
-        Ok(Self { shared: Arc::new(Shared { folder, key, build, counts: Mutex::default(), told: Mutex::default() }) })
+        Ok(Self {
+            shared: Arc::new(Shared { folder, key, build, counts: Mutex::default(), reported: Mutex::default() }),
+        })
     }
 
     /// What happened so far: `Hit`, `Miss`, `Stored`, `Evicted`, and each [`Trouble::reason`].
@@ -103,7 +105,7 @@ impl Cache {
         self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The image of a plugin, if there is a sound one.
+    /// The image of a plugin, if there is a valid one.
     pub(super) async fn load(&self, engine: &Engine, module: Digest, optimise: Optimise) -> Option<Component> {
         let (cache, engine) = (Arc::clone(&self.shared), engine.clone());
         let found = off_thread(move || cache.load(&engine, module, optimise)).await;
@@ -123,8 +125,8 @@ impl Cache {
         }
     }
 
-    /// Keeps an image that the compiler just made. It is kept, and counted, also where nobody waits for that any more:
-    /// whoever asked for the compile may be gone while others use what came of it.
+    /// Keeps an image that the compiler just made. It is stored, and counted, even if no caller waits for it any more:
+    /// the caller of the compile may be gone while others use the result.
     pub(super) async fn store(&self, engine: &Engine, module: Digest, optimise: Optimise, image: Vec<u8>) {
         let (cache, engine) = (Arc::clone(&self.shared), engine.clone());
         let stored = off_thread(move || {
@@ -187,7 +189,7 @@ impl Shared {
     fn report(&self, trouble: &Trouble, module: &Digest) {
         let reason = trouble.reason();
         self.count(reason);
-        let first = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(reason);
+        let first = self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(reason);
         let (plugin, error, folder) = (module.short(), trouble.chain(), self.folder.path().display());
         if first {
             tracing::warn!(plugin, reason, error, %folder, "the plugin cache cannot be used; the plugin is compiled");
@@ -197,14 +199,14 @@ impl Shared {
     }
 }
 
-/// Read from the cache when somebody asks, so that the numbers cannot drift.
+/// Read from the cache at each scrape, so that the numbers cannot drift.
 impl Collector for Cache {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         encode(encoder, self.counts())
     }
 }
 
-/// What a cache shows that nobody opened: one series, whose event stands for any.
+/// Placeholder series for a disabled cache: one, whose event stands for any.
 #[derive(Debug)]
 pub(crate) struct Example(pub(crate) &'static str);
 

@@ -164,7 +164,7 @@ impl Question for Round {
 impl Job {
     /// Waits for its turn, asks, and finds out how it ended. The store dies here, whatever happened in it.
     ///
-    /// Its span begins now, below that of whoever calls: the call itself may begin on another thread.
+    /// Its span begins now, below that of its caller: the call itself may begin on another thread.
     pub(super) fn run<Q: Question>(self, question: Q) -> impl Future<Output = Call<Q::Answer>> {
         let inputs = question.inputs();
         let Speaker { source, plugin, digest, call } = &self.frame.speaker;

@@ -31,7 +31,7 @@ const WALL: u32 = 6;
 /// The largest image. Images have 2 to 4 times the size of the plugin, which has at most 32 MiB.
 pub(super) const IMAGE: usize = 128 << 20;
 
-/// What the allocator of the static binary is told: to ask for memory as it is needed. It would hold a GiB of address
+/// A setting of the allocator of the static binary: it reserves memory as it is needed. It would hold a GiB of address
 /// space from the start, in which no limit would count. The ordinary build has another allocator, and says nothing.
 const ALLOCATOR: &[(&str, &str)] = if cfg!(target_env = "musl") { &[("MIMALLOC_ARENA_RESERVE", "0")] } else { &[] };
 
@@ -158,8 +158,8 @@ fn judge(status: ExitStatus, complaint: &str, bounds: &CompileLimits) -> Result<
               and from nowhere else (decision P6)"
 )]
 fn load_image(engine: &Engine, image: &[u8]) -> Result<Component, LoadError> {
-    // SAFETY: `image` was written by the build script of this binary, or by `compile_child::main` of the executable that
-    // we started ourselves; a `Verified` is such an image, proved by a key that only this program has.
+    // SAFETY: `image` was written by the build script of this binary, or by `compile_child::main` of the executable
+    // that we started ourselves; a `Verified` is such an image, proved by a key that only this program has.
     let component = unsafe { Component::deserialize(engine, image) };
     component.map_err(|error| LoadError::Image { cause: super::chain(&error) })
 }

@@ -1,7 +1,7 @@
 //! The compiler process: WebAssembly in at standard input, an image out at standard output.
 //!
-//! It is this same binary, started with [`SUBCOMMAND`], one word, and its limits; all that is left of the environment is
-//! a word for the allocator. It puts those limits on itself before it reads the first byte, and never runs what it
+//! It is this same binary, started with [`SUBCOMMAND`], one word, and its limits; all that is left of the environment
+//! is a word for the allocator. It puts those limits on itself before it reads the first byte, and never runs what it
 //! compiles.
 
 use std::io::{self, Read, Write};
@@ -47,8 +47,8 @@ pub fn main(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Memory runs out in three ways: where the compiler notices it, where the standard library does, and where nobody does,
-/// which ends the process by a signal.
+/// Memory runs out in three ways: where the compiler notices it, where the standard library does, and where neither
+/// does, which ends the process by a signal.
 fn is_out_of_memory(error: &wasmtime::Error) -> bool {
     error.downcast_ref::<wasmtime::error::OutOfMemory>().is_some()
         || error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
@@ -85,7 +85,7 @@ fn read(arguments: &[String]) -> wasmtime::Result<(Optimise, CompileLimits)> {
     Ok((optimise.ok_or_else(usage)?, bounds))
 }
 
-/// The range is that of the table, whoever asks.
+/// The range is that of the table, for every caller.
 fn within(limit: Limit, amount: Amount) -> wasmtime::Result<Amount> {
     match limit.row().setting {
         Setting::Entry { low, high, .. } if amount < low || amount > high => {

@@ -1,7 +1,7 @@
-//! Machine code in use: one copy per plugin and kind, whoever loads it.
+//! Machine code in use: one copy per plugin and kind, for all that load it.
 //!
 //! A component is known by its digest, so two sources with the same plugin share its code. What differs between them
-//! (limits, grants, the linked instance) is made per load. Nothing is kept here that nobody uses: the last revision that
+//! (limits, grants, the linked instance) is made per load. Nothing is kept here without a user: the last revision that
 //! goes takes the code with it.
 
 use std::collections::HashMap;
@@ -60,8 +60,8 @@ impl Components {
         self.compile(digest, &builtin.bytes, optimise, None, bounds).await
     }
 
-    /// A plugin of others, as good as it can be had without waiting: optimised if it was optimised before, since then it
-    /// has proved itself; otherwise the quick way.
+    /// A plugin of others, as good as it can be had without waiting: optimised if it was optimised before, since then
+    /// it has proved itself; otherwise the quick way.
     pub(super) async fn foreign(
         &self,
         digest: Digest,
@@ -89,7 +89,7 @@ impl Components {
         }
     }
 
-    /// What somebody uses or the cache has.
+    /// What is in use or in the cache.
     async fn at_hand(&self, digest: Digest, optimise: Optimise) -> Option<Arc<Code>> {
         if let Some(code) = self.find(digest, optimise) {
             return Some(code);
@@ -107,7 +107,7 @@ impl Components {
         bounds: &CompileLimits,
     ) -> Result<Arc<Code>, LoadError> {
         let turn = self.turn.acquire().await.map_err(|error| LoadError::Host(error.to_string()))?;
-        // Whoever had the turn before may have compiled the same bytes.
+        // The caller that had the turn before may have compiled the same bytes.
         if let Some(code) = self.find(digest, optimise) {
             return Ok(code);
         }

@@ -52,7 +52,7 @@ const MEMORY_CALLS: [i64; 2] = [libc::SYS_mmap, libc::SYS_mprotect];
 /// A signal to itself, by which `abort` ends a process. The first argument is the process, or its only thread.
 const SIGNAL_CALLS: [i64; 2] = [libc::SYS_tgkill, libc::SYS_tkill];
 
-/// Takes away from this process what a compile does not need. There is no way back.
+/// Takes away from this process what a compile does not need. It cannot be undone.
 pub(super) fn confine(bounds: &CompileLimits) -> wasmtime::Result<()> {
     rustix::process::nice(NICE)?;
     // Should memory run out all the same, this process goes and not the host. Best effort: not every sandbox lets us.

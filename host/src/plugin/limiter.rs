@@ -1,11 +1,11 @@
 //! The limits on memory and tables of one instance.
 //!
 //! Counts *sums*: the engine's ready-made limiter looks at each memory alone, and fifty memories of 60 MiB pass it
-//! (measured). A refused growth is told to the guest, which may live with it; what was refused is remembered, because
-//! a guest that dies of it reports only that it died.
+//! (measured). A refused growth is reported to the guest, which may live with it; what was refused is remembered,
+//! because a guest that dies of it reports only that it died.
 //!
-//! What its own limits allow, an instance gets only as far as all plugins together have not used up theirs: until then it
-//! waits, and its thread is free.
+//! What its own limits allow, an instance gets only as far as all plugins together have not used up theirs: until then
+//! it waits, and its thread is free.
 
 use std::pin::Pin;
 use std::time::Duration;

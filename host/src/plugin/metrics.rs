@@ -25,7 +25,7 @@ const UNNAMED: &str = "unknown";
 /// A call that ended with an answer.
 const OK: &str = "ok";
 
-/// A call that nobody waited for.
+/// A call whose caller was gone.
 const CANCELLED: &str = "cancelled";
 
 /// Every outcome there is: `ok`, `cancelled`, and the words of [`CallError::outcome`].
@@ -108,7 +108,7 @@ struct Live {
 }
 
 impl Default for Metrics {
-    /// Metrics that nobody reads, for commands that run a plugin once.
+    /// Metrics that are never served, for commands that run a plugin once.
     fn default() -> Self {
         Self {
             calls: Family::default(),
@@ -300,7 +300,7 @@ impl Drop for Series {
         if left.handles > 0 {
             return;
         }
-        // Removed under the lock: whoever loads the same bytes now begins a new series after it.
+        // Removed under the lock: a load of the same bytes now begins a new series after it.
         let Live { name, sources, .. } = live.remove(&self.digest).unwrap_or_default();
         for name in name.into_iter().chain([UNNAMED.into()]) {
             self.metrics.forget(&name, &self.digest);

@@ -104,8 +104,8 @@ pub struct Load {
 }
 
 impl Runtime {
-    /// Starts engine, ticker and threads for one who asks one plugin at a time: with the defaults, no bound on the memory of all calls
-    /// but that of each, and metrics that are not served.
+    /// Starts engine, ticker and threads for one who asks one plugin at a time: with the defaults, no bound on the
+    /// memory of all calls but that of each, and metrics that are not served.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Runtime {
     /// Makes a plugin of bytes: bounds, scan, compile, link. Runs no code of the plugin.
     ///
     /// Foreign bytes come back compiled without optimisation; [`Plugin::optimise`] does the rest when they have proved
-    /// worth it. Cancel safe: a compiler process that nobody waits for is killed.
+    /// worth it. Cancel safe: a compiler process without a caller is killed.
     ///
     /// # Errors
     ///
@@ -319,7 +319,7 @@ impl Plugin {
         self.call(source, Limit::CpuShort, Configure(config), |_| {}).await
     }
 
-    /// One round. The answer is decoded and has the right shape; whether it is a sound topology is for
+    /// One round. The answer is decoded and has the right shape; whether it is a valid topology is for
     /// `core::topology::validate`.
     ///
     /// Cancel safe: the guest is stopped within 10 ms of computing.
@@ -425,7 +425,7 @@ impl Threads {
         self.tokio.as_ref().ok_or_else(|| "the plugin runtime is shutting down".to_owned())
     }
 
-    /// Runs a future there. It ends when nobody waits for it any more.
+    /// Runs a future there. It ends when its caller is gone.
     async fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
         let mut task = AbortOnDrop(self.tokio()?.spawn(future));
         (&mut task.0).await.map_err(|error| match error.try_into_panic() {

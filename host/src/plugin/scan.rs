@@ -2,8 +2,8 @@
 //!
 //! One pass of the validator that also measures: the compiler's work grows with the square of a function's size, so a
 //! file within these bounds cannot keep it busy for long. The pass itself is bounded by its processor time, and it ends
-//! soon after it was given up: [`Patience`] is asked all the way. Reads the names of imports and exports, which say what the
-//! plugin wants and which version of the interface it speaks; a refusal here has better words than a linker's.
+//! soon after it was given up: [`Patience`] is asked all the way. Reads the names of imports and exports, which say
+//! what the plugin wants and which version of the interface it speaks; a refusal here has better words than a linker's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,8 +95,8 @@ pub(super) fn look(bytes: &[u8], limits: &ScanLimits, wanted: &Wanted, seen: &mu
     }
 }
 
-/// What is on: what the engine has on, without what is only for other guests than ours. Beside the engine's own settings
-/// because it judges a file before the engine sees it.
+/// What is on: what the engine has on, without what is only for other guests than ours. Beside the engine's own
+/// settings because it judges a file before the engine sees it.
 fn features() -> WasmFeatures {
     WasmFeatures::MUTABLE_GLOBAL
         | WasmFeatures::SATURATING_FLOAT_TO_INT
@@ -307,7 +307,8 @@ fn within(row: Limit, what: &'static str, found: u64, limit: u64) -> Result<(), 
 }
 
 impl Anatomy {
-    /// Imports first: a component of another world should hear what it wants too much before what it lacks.
+    /// Imports first: for a component of another world the message names the surplus imports before the missing
+    /// exports.
     fn judge(&self) -> Result<Facts, LoadError> {
         if let Some(import) = self.imports.iter().find(|import| !import.starts_with("topoloom:")) {
             return Err(LoadError::ForeignImport { import: import.clone() });

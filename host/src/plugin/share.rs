@@ -1,7 +1,7 @@
 //! What a call has of the memory of all plugins, and how it waits for more.
 //!
-//! `core::plugin::memory` decides who gets what; this waits, for a bounded time. A call that waits has given its thread back, and
-//! does not compute.
+//! `core::plugin::memory` decides who gets what; this waits, for a bounded time. A call that waits has given its thread
+//! back, and does not compute.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use topoloom_core::plugin::memory::{Growth, Memory};
 
-/// How long a call waits for memory that others hold: a call of the builtin plugins takes less, and what waits longer is better
-/// told to the operator.
+/// How long a call waits for memory that others hold: a call of the builtin plugins takes less, and what waits longer
+/// is better shown to the operator.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
 
 /// The memory of all calls.
@@ -88,19 +88,19 @@ impl Share {
 
     /// Waits until the call may hold this sum.
     pub(super) async fn grow(&self, sum: usize) -> Grown {
-        let told = {
+        let granted = {
             let mut state = self.shares.state();
             match state.memory.ask(self.call, self.most, sum) {
                 Growth::Granted => return Grown::AtOnce,
                 Growth::Never => return Grown::Never,
                 Growth::Waits => {
-                    let (tell, told) = oneshot::channel();
-                    state.waiting.insert(self.call, tell);
-                    told
+                    let (grant, granted) = oneshot::channel();
+                    state.waiting.insert(self.call, grant);
+                    granted
                 }
             }
         };
-        if let Ok(Ok(())) = tokio::time::timeout(WAIT, told).await {
+        if let Ok(Ok(())) = tokio::time::timeout(WAIT, granted).await {
             return Grown::AfterWaiting;
         }
         let mut state = self.shares.state();

@@ -1,9 +1,9 @@
 //! Who vouches for a plugin: signatures over what it is, checked with keys that the operator keeps.
 //!
 //! A `plugin.sig` beside a plugin is a few lines: name, version and digest of the plugin, the id of a key, and an
-//! ed25519 signature over all of them. It works without a network and without a service. The digest says which bytes are
-//! meant; name and version are signed too, so that a signature for one plugin cannot be laid beside another one that is
-//! of the same maker.
+//! ed25519 signature over all of them. It works without a network and without a service. The digest says which bytes
+//! are meant; name and version are signed too, so that a signature for one plugin cannot be laid beside another one
+//! that is of the same maker.
 //!
 //! Owns the format, the keys and the check. Never decides which sources need a signature ([`Trust`] is a word for
 //! whoever does), never reads a plugin: the caller has its digest, and compares name and version with what the plugin
@@ -38,7 +38,7 @@ const MAX_KEY_FILE: u64 = 64 << 10;
 /// What a plugin has to bring before it is loaded, from nothing to most.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Trust {
-    /// Nothing: whoever may write the source may choose the plugin.
+    /// Nothing: anyone who may write the source may choose the plugin.
     #[default]
     None,
     /// A digest that the operator wrote down.
@@ -107,7 +107,7 @@ pub enum TrustError {
         /// What is there.
         found: Digest,
     },
-    /// Nobody we know signed it.
+    /// No trusted key signed it.
     #[error("the plugin is signed with the key {key}, which is not trusted; {trusted}")]
     UnknownKey {
         /// The id in the file.
@@ -185,8 +185,8 @@ pub struct TrustKeys {
 }
 
 impl TrustKeys {
-    /// Reads the keys of all files: `-----BEGIN PUBLIC KEY-----`, as `openssl pkey -pubout` writes it, one or several in
-    /// a file.
+    /// Reads the keys of all files: `-----BEGIN PUBLIC KEY-----`, as `openssl pkey -pubout` writes it, one or several
+    /// in a file.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl TrustKeys {
         Ok(Self { keys })
     }
 
-    /// Whether nobody is trusted.
+    /// Whether no key is trusted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
@@ -264,7 +264,7 @@ fn read(path: &Path) -> Result<String, TrustError> {
         // A part of the keys would be another set than the one that was named.
         return Err(failed(std::io::Error::other(format!("it is larger than {MAX_KEY_FILE} bytes"))));
     }
-    // What is no text is no PEM, and is told so.
+    // What is not text is not PEM, and the error says so.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

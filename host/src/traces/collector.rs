@@ -40,7 +40,7 @@ pub(super) enum NotTaken {
     Ever(String),
 }
 
-/// The tasks of connections: they end with whoever speaks over them, also where the other side reads no more.
+/// The tasks of connections: they end with their sender, also where the other side reads no more.
 #[derive(Debug, Clone, Default)]
 struct Connections(Arc<Mutex<JoinSet<()>>>);
 

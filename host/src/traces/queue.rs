@@ -89,7 +89,7 @@ impl SpanProcessor for Processor {
         }
     }
 
-    /// Whoever sends is asked to send the rest when the process stops, not through here.
+    /// The sender is asked to send the rest when the process stops, not through here.
     fn force_flush(&self) -> OTelSdkResult {
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What queues hold and how long work takes, for `/metrics`.
 //!
-//! Sizes and counts are read from the queues when somebody asks, so that they cannot drift. The names of queues are
+//! Sizes and counts are read from the queues at each scrape, so that they cannot drift. The names of queues are
 //! constants; the shards of one name count together.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub struct Metrics {
 }
 
 impl Default for Metrics {
-    /// Metrics that nobody reads.
+    /// Metrics that are never served.
     fn default() -> Self {
         Self { seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)), shown: Shown::default() }
     }

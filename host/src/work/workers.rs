@@ -196,7 +196,7 @@ impl<K: Key> Held<'_, K> {
 impl<K: Key> Drop for Held<'_, K> {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
-            // Refused only where the queue is shut down: then there is nobody left to serve it.
+            // Refused only where the queue is shut down: then no worker is left to serve it.
             let _ = self.queue.add(key.clone());
             self.queue.done(&key);
         }

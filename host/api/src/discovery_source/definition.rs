@@ -1,7 +1,7 @@
 //! The CustomResourceDefinition of DiscoverySource.
 //!
 //! Written by hand like its neighbour, so that both read alike. Enumerations are not closed here: a host of version
-//! N − 1 and a definition of version N live together during an upgrade, and a refused status helps nobody.
+//! N − 1 and a definition of version N live together during an upgrade, and a refused status helps no one.
 
 use crate::crd::conditions_schema;
 use crate::names::GROUP;

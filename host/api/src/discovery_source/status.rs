@@ -252,7 +252,7 @@ pub enum PluginOrigin {
     File,
     /// A key of a ConfigMap.
     ConfigMap,
-    /// The modules that the host keeps for the way back.
+    /// The modules that the host stores for a rollback.
     Kept,
     /// A word of a later version.
     #[default]

@@ -1,4 +1,4 @@
-//! Texts that nobody means well with: reading is total and bounded.
+//! Hostile texts: reading is total and bounded.
 
 use super::*;
 use proptest::prelude::*;

@@ -336,7 +336,7 @@ async fn a_failure_that_was_not_repeated_is_over() {
 #[tokio::test(start_paused = true)]
 async fn leases_that_may_not_be_watched_are_one_line_in_the_log_whatever_their_names() {
     let (client, asked) = crate::cluster::watches::staged::forbidding();
-    let (lines, _guard) = crate::log::heard::Lines::of_warnings();
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
     let (sender, leads) = tokio::sync::watch::channel(rival::unknown());
     let health = Health::default();
     let names = ["vc-a".to_owned(), "vc-b".to_owned()].into();

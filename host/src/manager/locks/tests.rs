@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::cluster::watches::staged::forbidding;
-use crate::log::heard::Lines;
+use crate::log::captured::Lines;
 
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_is_missing_is_one_line_per_kind_and_few_lists() {

@@ -1,7 +1,7 @@
 //! A private folder of bounded size, whose files are whole or not there.
 //!
-//! Everything goes through one handle of the folder, taken when it was checked: whoever puts another folder in its
-//! place later gets nothing and gives nothing.
+//! Everything goes through one handle of the folder, taken when it was checked: an attacker who puts another folder in
+//! its place later gets nothing and gives nothing.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -148,7 +148,7 @@ impl Folder {
         Ok(removed)
     }
 
-    /// The files that are ours. What else somebody put here is left alone.
+    /// The files that are ours. Other files in the folder are left alone.
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.handle)? {
@@ -168,7 +168,7 @@ impl Folder {
     }
 }
 
-/// A name that nobody else has: process numbers are the same in every container.
+/// A unique name: process numbers are the same in every container.
 fn unfinished_name() -> io::Result<String> {
     let mut random = [0; 8];
     SystemRandom::new().fill(&mut random).map_err(|_| io::Error::other("the system gives no random bytes"))?;

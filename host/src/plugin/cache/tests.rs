@@ -114,15 +114,15 @@ fn what_was_not_used_for_the_longest_time_goes_first() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("a/b");
     let folder = Folder::open(path.clone(), 30).unwrap();
-    std::fs::write(path.join("of somebody else"), [0; 100]).unwrap();
+    std::fs::write(path.join("of another program"), [0; 100]).unwrap();
     for name in ["1.image", "2.image", "3.image"] {
         assert_eq!(folder.write(name, &[&[0; 4], &[0; 6]]).unwrap(), 0);
     }
     folder.read("1.image", 100).unwrap().unwrap().touch();
     assert_eq!(folder.write("4.image", &[&[0; 15]]).unwrap(), 2);
-    assert_eq!(names(&path), ["1.image", "4.image", "of somebody else"]);
+    assert_eq!(names(&path), ["1.image", "4.image", "of another program"]);
     assert!(matches!(folder.write("5.image", &[&[0; 31]]), Err(Trouble::TooLarge { size: 31, limit: 30 })));
-    assert_eq!(names(&path), ["1.image", "4.image", "of somebody else"]);
+    assert_eq!(names(&path), ["1.image", "4.image", "of another program"]);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn only_a_private_folder_is_used() {
     let link = place.path().join("link");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     assert!(matches!(Folder::open(link, 1), Err(OpenError::Open { .. })));
-    // Whose the root is, is known; whoever runs as root needs a folder of somebody else.
+    // The owner of the root is known; a test that runs as root needs a folder of another user.
     let foreign = place.path().join("foreign");
     std::fs::create_dir(&foreign).unwrap();
     let foreign = if std::os::unix::fs::chown(&foreign, Some(1), None).is_ok() { foreign } else { "/".into() };
@@ -179,7 +179,7 @@ fn a_link_or_a_pipe_in_the_place_of_an_image_is_not_followed() {
 }
 
 #[test]
-fn an_image_is_kept_and_counted_also_where_whoever_waited_for_it_is_gone() {
+fn an_image_is_stored_and_counted_even_if_its_caller_is_gone() {
     use futures::FutureExt;
     let place = tempfile::tempdir().unwrap();
     let options = CacheOptions { folder: place.path().join("cache"), key: key(1), size: 1 << 20 };

@@ -15,7 +15,7 @@ pub enum OpenError {
         /// The cause.
         source: io::Error,
     },
-    /// It belongs to somebody else, who could put anything there.
+    /// It belongs to another user, who could put anything there.
     #[error(
         "the plugin cache {path} belongs to user {owner} and this process is user {us}; name a folder that does not exist \
          yet: it is created"

@@ -145,7 +145,7 @@ async fn a_call_has_a_span_and_a_guest_that_was_stopped_a_report() {
         written.0.lock().unwrap().clear();
         calls().await;
         text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
-        // On a busy machine a call may take longer, and end where nobody listens.
+        // On a busy machine a call may take longer, and end without a listener.
         if text.contains("outcome=\"ok\"") && text.contains("a plugin was stopped") {
             break;
         }

@@ -1,4 +1,4 @@
-//! Signing, for whoever makes or releases plugins. The host only ever verifies.
+//! Signing, for vendors who make or release plugins. The host only ever verifies.
 
 use std::path::Path;
 

@@ -109,7 +109,7 @@ fn not_one_bit_of_the_signature_may_be_another() {
 }
 
 #[test]
-fn whom_nobody_named_is_not_trusted() {
+fn a_key_that_was_not_named_is_not_trusted() {
     let refused = keys(OTHER).unwrap().verify(signed().as_bytes(), digest()).unwrap_err();
     let id = signing().id();
     let words = format!("the plugin is signed with the key {id}, which is not trusted; trusted are ");

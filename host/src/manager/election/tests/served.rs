@@ -272,7 +272,7 @@ fn that_there_is_no_lease_is_no_proof_that_there_can_be_one() {
 #[test]
 fn a_watch_that_is_refused_while_the_lease_can_be_read_is_one_line_per_change() {
     let Replica { mut runner, health, .. } = replica(SLOW);
-    let (lines, _guard) = crate::log::heard::Lines::of_warnings();
+    let (lines, _guard) = crate::log::captured::Lines::of_warnings();
     let refused = |what: &str| Refusal { reason: Reason::Forbidden, message: what.to_owned(), retry_after: None };
     for (what, said) in [("no watch", 1), ("no list", 2), ("no watch", 3)] {
         for _ in 0..30 {

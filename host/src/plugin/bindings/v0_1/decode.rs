@@ -1,7 +1,7 @@
 //! From an answer as it crossed the boundary to an answer as the host understands it.
 //!
 //! Checks what has to hold so that the answer *means* something: offsets, positions and row numbers lead somewhere,
-//! counts are within their bounds. Whether the topology is sound (forest, tiers, names) is another room's question.
+//! counts are within their bounds. Whether the topology is valid (forest, tiers, names) is another room's question.
 //! Works in one pass and shares what repeats: most groups of an answer have the same label keys and few levels.
 
 use std::sync::Arc;
@@ -35,7 +35,8 @@ pub(super) struct Bounds {
 ///
 /// # Errors
 ///
-/// [`CallError::TooLarge`], [`CallError::LimitExceeded`] or [`CallError::InvalidResult`]: the first thing that is wrong.
+/// [`CallError::TooLarge`], [`CallError::LimitExceeded`] or [`CallError::InvalidResult`]: the first thing that is
+/// wrong.
 pub(super) fn answer(said: wit::Answer, bounds: &Bounds) -> Result<Answer, CallError> {
     let wit::Answer { outcome, state } = said;
     if state.len() > bounds.state {
@@ -174,7 +175,7 @@ fn group(
         id: id.into(),
         kind: kind.clone(),
         fixed_name: fixed_name.map(Into::into),
-        // Whoever reads it is a person: one line, and no more than they read.
+        // Its reader is a person: one line, and no more than a person reads.
         description: description.map(|said| text::line(&said, DESCRIPTION).into()),
         tier: *tier,
         tier_name: tier_name.clone(),
