@@ -3,6 +3,9 @@
 //! Answers go to standard output, everything else to standard error. Exit codes: 0 done, 1 refused or failed with one
 //! sentence, 2 the words of the call are wrong, 3 (`plan --exit-code`) there is something to write.
 
+#[macro_use]
+mod lines;
+
 mod admin;
 mod config;
 mod crd;
@@ -239,6 +242,7 @@ pub fn main() -> ExitCode {
 }
 
 fn usage(error: &clap::Error) -> ExitCode {
+    // Where standard error is closed, the exit code has to do.
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

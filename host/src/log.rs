@@ -85,10 +85,10 @@ impl Control {
 fn level(text: &str) -> Result<(impl Filter<Registry> + use<>, reload::Handle<EnvFilter, Registry>), FilterError> {
     let (level, handle) = reload::Layer::new(parse(text)?);
     // Apart from the directives: one about a span holds for whatever is said inside it.
-    Ok((level.and(filter_fn(is_heard)), handle))
+    Ok((level.and(filter_fn(is_logged)), handle))
 }
 
-fn is_heard(about: &Metadata<'_>) -> bool {
+fn is_logged(about: &Metadata<'_>) -> bool {
     QUIET.into_iter().all(|room| !about.target().starts_with(room))
 }
 

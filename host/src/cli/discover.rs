@@ -1,6 +1,5 @@
 //! `topoloom discover`: the pipeline over files, without a cluster.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -92,7 +91,7 @@ fn tree(shots: &[Shot], nodes: bool) -> String {
     let mut text = String::new();
     for shot in shots {
         let Ok(found) = &shot.result else { continue };
-        let _ = writeln!(text, "{}\n{}", live::heading(&shot.source, shot), live::coverage(found));
+        push_line!(text, "{}\n{}", live::heading(&shot.source, shot), live::coverage(found));
         text.push_str(&forest_text(&leaves(found), nodes));
         text.push_str(&live::diagnostics(found));
         text.push('\n');

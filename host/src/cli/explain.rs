@@ -1,7 +1,6 @@
 //! `topoloom explain NODE`: where a node is placed, by what, or why it is not.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -187,7 +186,7 @@ fn remarks(found: &Found, node: &str) -> Vec<Remark> {
 fn text(explained: &Explained) -> String {
     let mut text = String::new();
     if !explained.exists {
-        let _ = writeln!(text, "there is no Node {:?} in the cluster", explained.node);
+        push_line!(text, "there is no Node {:?} in the cluster", explained.node);
     }
     for source in &explained.sources {
         source.text(&mut text);
@@ -200,13 +199,13 @@ fn text(explained: &Explained) -> String {
 
 impl UnderSource {
     fn text(&self, text: &mut String) {
-        let _ = writeln!(text, "{}", self.heading);
+        push_line!(text, "{}", self.heading);
         if !self.read.is_empty() {
             text.push_str("  read:\n");
         }
         for Column { key, value } in &self.read {
             let value = value.as_ref().map_or_else(|| "(absent)".to_owned(), |value| format!("{value:?}"));
-            let _ = writeln!(text, "    {key} = {value}");
+            push_line!(text, "    {key} = {value}");
         }
         for placement in &self.placements {
             text.push_str("  placed:\n");
@@ -214,20 +213,20 @@ impl UnderSource {
                 let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
                 let name = name.as_deref().unwrap_or("(not named)");
                 let tier_name = tier_name.as_deref().map_or(String::new(), |name| format!(" ({name})"));
-                let _ = writeln!(text, "    tier {tier}{tier_name}  {name}  {}", labels.join(","));
+                push_line!(text, "    tier {tier}{tier_name}  {name}  {}", labels.join(","));
             }
         }
         match &self.error {
             Some(message) => {
-                let _ = writeln!(text, "  no result: {message}");
+                push_line!(text, "  no result: {message}");
             }
             None if self.placements.is_empty() => text.push_str("  not placed\n"),
             None => {}
         }
         for Remark { code, detail } in &self.because {
-            let _ = writeln!(text, "  because ({code}): {detail}");
+            push_line!(text, "  because ({code}): {detail}");
         }
         let listing = if self.in_force.is_empty() { "in no HyperNode".to_owned() } else { self.in_force.join(", ") };
-        let _ = writeln!(text, "  in force: {listing}");
+        push_line!(text, "  in force: {listing}");
     }
 }

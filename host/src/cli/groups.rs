@@ -1,7 +1,5 @@
 //! The list of verbs in `topoloom --help`, grouped by what a person wants to do.
 
-use std::fmt::Write as _;
-
 use clap::Command;
 
 /// What a person wants to do, and the verbs for it. Each verb is in exactly one group.
@@ -19,9 +17,9 @@ pub(super) fn template(command: &Command) -> String {
     let mut text = "{before-help}{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
     let width = GROUPS.iter().flat_map(|(_, verbs)| *verbs).map(|verb| verb.len()).max().unwrap_or(0);
     for (wish, verbs) in GROUPS {
-        let _infallible = write!(text, "\n{wish}:\n");
+        push!(text, "\n{wish}:\n");
         for verb in *verbs {
-            let _infallible = writeln!(text, "  {verb:width$}  {}", about(command, verb));
+            push_line!(text, "  {verb:width$}  {}", about(command, verb));
         }
     }
     text + "\nOptions:\n{options}{after-help}"

@@ -2,7 +2,6 @@
 
 pub(super) mod document;
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -49,20 +48,20 @@ pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
 fn text(shots: &[Shot]) -> String {
     let mut text = String::new();
     for shot in shots {
-        let _ = writeln!(text, "{}", heading(&shot.source, shot));
+        push_line!(text, "{}", heading(&shot.source, shot));
         match &shot.result {
             Err(message) => {
-                let _ = writeln!(text, "  no plan: {message}");
+                push_line!(text, "  no plan: {message}");
             }
             Ok(found) => {
                 let plan = &found.decision.plan;
                 if let Verdict::Held(held) = &found.decision.verdict {
-                    let _ = writeln!(text, "  held, nothing of this would be written: {}", held.sentence);
-                    let _ = writeln!(text, "  result {}", found.decision.hash);
+                    push_line!(text, "  held, nothing of this would be written: {}", held.sentence);
+                    push_line!(text, "  result {}", found.decision.hash);
                 }
                 let body = plan.to_string();
                 body.lines().for_each(|line| {
-                    let _ = writeln!(text, "  {line}");
+                    push_line!(text, "  {line}");
                 });
             }
         }

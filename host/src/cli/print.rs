@@ -26,6 +26,7 @@ pub(super) fn failed() -> bool {
 /// Prints a remark or a failure.
 pub(super) fn error(text: &str) {
     let mut stderr = std::io::stderr().lock();
+    // Where standard error is closed, there is no other place to say it.
     let _ = writeln!(stderr, "{text}");
 }
 

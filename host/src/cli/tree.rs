@@ -3,7 +3,6 @@
 pub(super) mod document;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -85,7 +84,7 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
             .find(|status| Some(status.source.as_str()) == source.as_deref());
         let state =
             status.and_then(|status| status.state).map_or(String::new(), |state| format!("  {}", state.as_str()));
-        let _ = writeln!(text, "{title}{state}  {} HyperNodes", of_source.len());
+        push_line!(text, "{title}{state}  {} HyperNodes", of_source.len());
         let leaves: Vec<Leaf> = of_source.iter().map(|(object, count)| leaf(object, *count, &index)).collect();
         text.push_str(&forest_text(&leaves, args.show_nodes));
         let stored = of_source.iter().map(|(object, count)| Stored::of(object, *count, &index));
@@ -94,7 +93,7 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
             tree.state = status.state.map(|state| state.as_str());
             tree.complaints = complaints(status).map(Complaint::from).collect();
             for condition in complaints(status) {
-                let _ = writeln!(text, "  ! {} ({}): {}", condition.type_, condition.reason, condition.message);
+                push_line!(text, "  ! {} ({}): {}", condition.type_, condition.reason, condition.message);
             }
         }
         let shot = shots.iter().find(|shot| Some(&shot.source) == source.as_ref());
@@ -102,18 +101,18 @@ pub(super) async fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
         trees.sources.push(tree);
         match shot.map(|shot| &shot.result) {
             Some(Ok(found)) => {
-                let _ = writeln!(text, "  {}", coverage(found));
+                push_line!(text, "  {}", coverage(found));
                 text.push_str(&diagnostics(found));
                 let steps = found.decision.plan.steps.len();
                 if steps > 0 {
-                    let _ = writeln!(
+                    push_line!(
                         text,
                         "  drift: a round now would make {steps} writes (`topoloom plan --source {title}`)"
                     );
                 }
             }
             Some(Err(message)) => {
-                let _ = writeln!(text, "  ! {message}");
+                push_line!(text, "  ! {message}");
             }
             None => {}
         }
@@ -198,7 +197,7 @@ impl<'a> Drawing<'a> {
         let notes = [leaf.note.as_str(), odd, if again { "again, see above" } else { "" }];
         let notes: Vec<&str> = notes.into_iter().filter(|note| !note.is_empty()).collect();
         let note = if notes.is_empty() { String::new() } else { format!("  ({})", notes.join("; ")) };
-        let _ = writeln!(
+        push_line!(
             self.text,
             "{first}tier {}  {}  {}  {below} node{}{note}",
             leaf.spec.tier,
@@ -229,7 +228,7 @@ impl<'a> Drawing<'a> {
         let more = members.len().saturating_sub(shown);
         let tail = if more == 0 { String::new() } else { format!(" and {more} more") };
         let names: Vec<&str> = members.into_iter().take(shown).collect();
-        let _ = writeln!(self.text, "{before}{}{tail}", names.join(" "));
+        push_line!(self.text, "{before}{}{tail}", names.join(" "));
     }
 
     /// Nodes that are named below an object.

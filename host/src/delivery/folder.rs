@@ -116,6 +116,7 @@ impl Ears {
     fn listen(&mut self, folders: &[PathBuf]) {
         let Some(watcher) = &mut self.watcher else { return };
         for folder in self.on.drain(..) {
+            // It may be gone already, and is not watched either way.
             let _ = watcher.unwatch(&folder);
         }
         for folder in folders {

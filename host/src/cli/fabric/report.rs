@@ -3,7 +3,6 @@
 //! A status has room for counts and one example of each; a technician who goes to the racks needs all of it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -178,13 +177,13 @@ fn sorted(findings: &[Finding]) -> Vec<(&str, &str, Vec<&Finding>)> {
 fn text(shots: &[Shot]) -> String {
     let mut text = String::new();
     for shot in shots {
-        let _ = writeln!(text, "{}", heading(&shot.source, shot));
+        push_line!(text, "{}", heading(&shot.source, shot));
         match &shot.result {
             Ok(found) => {
-                let _ = writeln!(text, "{}", coverage(found));
+                push_line!(text, "{}", coverage(found));
             }
             Err(message) => {
-                let _ = writeln!(text, "  no report: {message}");
+                push_line!(text, "  no report: {message}");
                 continue;
             }
         }
@@ -193,9 +192,9 @@ fn text(shots: &[Shot]) -> String {
             text.push_str("  nothing to report\n");
         }
         for (code, title, findings) in sorted(all) {
-            let _ = writeln!(text, "\n  {title} ({code}, {})", count(&findings));
+            push_line!(text, "\n  {title} ({code}, {})", count(&findings));
             for finding in findings {
-                let _ = writeln!(text, "    {}", line(finding));
+                push_line!(text, "    {}", line(finding));
             }
         }
         text.push('\n');

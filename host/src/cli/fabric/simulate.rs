@@ -1,6 +1,5 @@
 //! `topoloom fabric simulate`: a fabric manager to rehearse with, and every fault that one can have.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -85,12 +84,12 @@ fn help() -> String {
     let mut text = String::from("Presets, the first word of a shape:\n");
     for (name, shape) in Shape::presets() {
         let (hosts, switches) = (shape.hosts(), shape.switches());
-        let _ = writeln!(text, "  {name:<28} {hosts} hosts with {} rails, {switches} switches", shape.rails);
+        push_line!(text, "  {name:<28} {hosts} hosts with {} rails, {switches} switches", shape.rails);
     }
-    let _ = writeln!(text, "\nParts of a shape (default: {usual}):");
+    push_line!(text, "\nParts of a shape (default: {usual}):");
     for Field { name, range: (low, high), help, .. } in Shape::fields() {
         let most = if *high == u64::MAX { String::new() } else { high.to_string() };
-        let _ = writeln!(text, "  {:<28} {help}", format!("{name}={low}..{most}"));
+        push_line!(text, "  {:<28} {help}", format!("{name}={low}..{most}"));
     }
     text.push_str(
         "\nFaults. `times=N` and `at=/PATH` may follow each. PATH is the beginning of a path: the whole path, as messages\n\
@@ -98,13 +97,13 @@ fn help() -> String {
          path. Without `at` a fault acts below /resources/ and /v1/:\n",
     );
     for fault in Fault::all() {
-        let _ = writeln!(text, "  {:<28} {}", fault.usage, fault.help);
+        push_line!(text, "  {:<28} {}", fault.usage, fault.help);
     }
     text.push_str(
         "\nEdits of the fabric, one per line, POSTed to /_simulator/edits of the admin listener (--admin):\n",
     );
     for edit in Edit::all() {
-        let _ = writeln!(text, "  {:<28} {}", edit.usage, edit.help);
+        push_line!(text, "  {:<28} {}", edit.usage, edit.help);
     }
     text
 }
@@ -160,18 +159,18 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
 
 fn running_text(running: &Running<'_>, folder: Option<&Path>) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "UFM             {}", running.ufm.url());
+    push_line!(text, "UFM             {}", running.ufm.url());
     if let Some(document) = running.document {
-        let _ = writeln!(text, "fabric document {}/v1/fabric", document.url());
+        push_line!(text, "fabric document {}/v1/fabric", document.url());
     }
     if let Some(admin) = &running.admin {
-        let _ = writeln!(text, "faults, edits   {admin}");
+        push_line!(text, "faults, edits   {admin}");
     }
     let Counts { hosts, switches, links, active_ports, .. } = running.counts;
-    let _ = writeln!(text, "fabric          {hosts} hosts, {switches} switches, {links} cables, {active_ports} ports");
+    push_line!(text, "fabric          {hosts} hosts, {switches} switches, {links} cables, {active_ports} ports");
     match folder {
         Some(folder) => {
-            let _ = writeln!(text, "written         {}", folder.display());
+            push_line!(text, "written         {}", folder.display());
         }
         None if running.ufm.ca_pem().is_some() => {
             text.push_str("certificate     made at start; --write DIR writes its authority, for `caBundle`\n");
@@ -199,7 +198,7 @@ fn files(folder: &Path, running: &Running<'_>, clients: &[String]) -> anyhow::Re
     let mut nodes = String::from("apiVersion: v1\nkind: NodeList\nitems:\n");
     let fabric = running.ufm.fabric().now();
     for (_, host) in fabric.hosts().filter(|(_, host)| host.kind == HostKind::Compute) {
-        let _ = writeln!(nodes, "- {{apiVersion: v1, kind: Node, metadata: {{name: {:?}}}}}", host.name);
+        push_line!(nodes, "- {{apiVersion: v1, kind: Node, metadata: {{name: {:?}}}}}", host.name);
     }
     write("nodes.yaml", &nodes)
 }

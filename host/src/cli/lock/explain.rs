@@ -1,6 +1,5 @@
 //! `topoloom lock explain NODE`.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -122,7 +121,7 @@ fn explain(stands: &Stands, about: &About<'_>, terms: &Options) -> Explained {
 impl Explained {
     fn text(&self, said: &mut String) {
         let shown = self.value.as_deref().map_or_else(|| "is not there".to_owned(), |value| text::line(value, SHOWN));
-        let _ = writeln!(said, "  {}  {shown}", self.key);
+        push_line!(said, "  {}  {shown}", self.key);
         let verdict = format!("{}: {}", self.state, self.why);
         for (what, words) in [
             ("written", self.written.as_deref()),
@@ -133,7 +132,7 @@ impl Explained {
             ("by hand", self.by_hand.as_deref()),
         ] {
             if let Some(words) = words {
-                let _ = writeln!(said, "    {what:<9}{words}");
+                push_line!(said, "    {what:<9}{words}");
             }
         }
     }

@@ -58,7 +58,7 @@ fn page(command: &Command) -> String {
             Some(WITHOUT_EFFECT),
         ),
     ] {
-        let _ = write!(
+        push!(
             text,
             "\n## {title}\n\n{words}\n\n| flag | variable | default | meaning and range |\n| --- | --- | --- | --- |\n"
         );
@@ -83,7 +83,7 @@ fn row(flag: &Flag, text: &mut String) {
     let value = if is_boolean { "[=BOOL]".to_owned() } else { format!(" {value}") };
     let short = flag.arg.get_short().map(|short| format!(", `-{short}`")).unwrap_or_default();
     let help = help.replace('|', "\\|").replace('\n', " ");
-    let _ = writeln!(
+    push_line!(
         text,
         "| `--{}{value}`{short} | `{}` | {} | {help}{words}{repeated} |",
         flag.name.replace('|', "\\|"),

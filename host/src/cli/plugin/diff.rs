@@ -34,8 +34,8 @@ pub(super) async fn run(args: DiffArgs) -> anyhow::Result<ExitCode> {
     let mut text = String::new();
     let _ =
         writeln!(text, "source {}, {} nodes, as the cluster is now; nothing was written", args.source, compared.nodes);
-    let _ = writeln!(text, "serving:   {}", compared.serving);
-    let _ = writeln!(text, "candidate: {}", compared.candidate);
+    push_line!(text, "serving:   {}", compared.serving);
+    push_line!(text, "candidate: {}", compared.candidate);
     let comparison = match &compared.comparison {
         Ok(comparison) => comparison,
         Err(message) => {
@@ -43,19 +43,19 @@ pub(super) async fn run(args: DiffArgs) -> anyhow::Result<ExitCode> {
             bail!("the candidate would be refused: {message}")
         }
     };
-    let _ = writeln!(text, "\n{comparison}");
+    push_line!(text, "\n{comparison}");
     for (tier, (old, new)) in &comparison.groups {
-        let _ = writeln!(text, "  tier {tier}: {old} groups now, {new} with the candidate");
+        push_line!(text, "  tier {tier}: {old} groups now, {new} with the candidate");
     }
     for line in &compared.changes {
-        let _ = writeln!(text, "  {line}");
+        push_line!(text, "  {line}");
     }
     let held = Rails::default().hold(comparison);
     let verdict = match held {
         true => "a host would hold it until `topoloom plugin continue`",
         false => "a host would let it take over",
     };
-    let _ = writeln!(text, "{verdict}");
+    push_line!(text, "{verdict}");
     print::out(&text);
     Ok(if held { ExitCode::from(HELD) } else { ExitCode::SUCCESS })
 }

@@ -16,17 +16,21 @@ pub(super) fn text(status: &Status) -> String {
     }
     let writers = &status.second_writers;
     for rival in &writers.leases {
-        let _ = writeln!(
+        push_line!(
             text,
             "\nSECOND WRITER: {} holds {}/{}, so no source of ours is written  ->  switch Volcano's controller off",
-            rival.holder, rival.namespace, rival.name
+            rival.holder,
+            rival.namespace,
+            rival.name
         );
     }
     for writer in &writers.managers {
-        let _ = writeln!(
+        push_line!(
             text,
             "\nSECOND WRITER: {} changed {} HyperNodes of ours lately, {}",
-            writer.manager, writer.objects, writer.example
+            writer.manager,
+            writer.objects,
+            writer.example
         );
     }
     section(&mut text, "LEASES", leases(&status.leases));
@@ -40,36 +44,41 @@ pub(super) fn text(status: &Status) -> String {
         if index == 0 {
             text.push_str("\nWAITING\n");
         }
-        let _ = writeln!(text, "{who}: {}", waits.what);
+        push_line!(text, "{who}: {}", waits.what);
         if !waits.command.is_empty() {
-            let _ = writeln!(text, "  -> {}", waits.command);
+            push_line!(text, "  -> {}", waits.command);
         }
     }
     if let Some(replica) = &status.replica {
         let ready = if replica.ready { "ready" } else { "not ready" };
-        let _ = writeln!(text, "\nTHIS REPLICA ({}, {}): {ready}", replica.admin, replica.version);
+        push_line!(text, "\nTHIS REPLICA ({}, {}): {ready}", replica.admin, replica.version);
         for line in &replica.lines {
-            let _ = writeln!(text, "{line}");
+            push_line!(text, "{line}");
         }
         for queue in &replica.queues {
-            let _ = writeln!(
+            push_line!(
                 text,
                 "queue {}: {} waiting, {} later, {} under way, {} resting, {} retries",
-                queue.name, queue.waiting, queue.later, queue.working, queue.resting, queue.retries
+                queue.name,
+                queue.waiting,
+                queue.later,
+                queue.working,
+                queue.resting,
+                queue.retries
             );
         }
     }
     if !status.remarks.is_empty() {
         text.push_str("\nREMARKS\n");
         for remark in &status.remarks {
-            let _ = writeln!(text, "{remark}");
+            push_line!(text, "{remark}");
         }
     }
     text
 }
 
 fn section(text: &mut String, head: &str, rows: Vec<Vec<String>>) {
-    let _ = writeln!(text, "\n{head}");
+    push_line!(text, "\n{head}");
     match rows.len() {
         0 | 1 => text.push_str("none seen\n"),
         _ => text.push_str(&table(&rows)),

@@ -42,6 +42,7 @@ pub(super) struct Found {
 impl Found {
     /// Remembers that it was used. On a disk that does not let us it only goes earlier.
     pub(super) fn touch(&self) {
+        // See above: then the image is evicted earlier.
         let _ = self.file.set_modified(SystemTime::now());
     }
 }
@@ -117,6 +118,7 @@ impl Folder {
 
     /// Removes a file. One that cannot be removed is refused again the next time.
     pub(super) fn remove(&self, name: &str) {
+        // See above.
         let _ = rustix::fs::unlinkat(&self.handle, name, AtFlags::empty());
     }
 
