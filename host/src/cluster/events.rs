@@ -54,7 +54,7 @@ impl From<Urgency> for EventType {
 
 /// What is said.
 #[derive(Debug, Clone, Copy)]
-pub struct Told<'a> {
+pub struct EventText<'a> {
     /// In one word.
     pub reason: &'a str,
     /// What was done.
@@ -109,7 +109,7 @@ impl Events {
     }
 
     /// Says something about a pod.
-    pub async fn pod(&self, pod: &PodKey, urgency: Urgency, told: Told<'_>) {
+    pub async fn pod(&self, pod: &PodKey, urgency: Urgency, text: EventText<'_>) {
         let reference = k8s_openapi::api::core::v1::ObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Pod".into()),
@@ -118,11 +118,11 @@ impl Events {
             uid: pod.uid.as_deref().map(str::to_owned),
             ..Default::default()
         };
-        self.publish(&reference, urgency.into(), told.reason, told.note.to_owned(), told.action).await;
+        self.publish(&reference, urgency.into(), text.reason, text.note.to_owned(), text.action).await;
     }
 
     /// Says something about a node.
-    pub async fn node(&self, name: &str, uid: Option<&str>, urgency: Urgency, told: Told<'_>) {
+    pub async fn node(&self, name: &str, uid: Option<&str>, urgency: Urgency, text: EventText<'_>) {
         let reference = k8s_openapi::api::core::v1::ObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Node".into()),
@@ -130,7 +130,7 @@ impl Events {
             uid: uid.map(str::to_owned),
             ..Default::default()
         };
-        self.publish(&reference, urgency.into(), told.reason, told.note.to_owned(), told.action).await;
+        self.publish(&reference, urgency.into(), text.reason, text.note.to_owned(), text.action).await;
     }
 
     async fn publish(

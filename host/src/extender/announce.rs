@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use topoloom_core::nodelock::PodKey;
 
-use crate::cluster::events::{Events, Told, Urgency};
+use crate::cluster::events::{EventText, Events, Urgency};
 
 /// Events under way at most. An API server that does not take them is not flooded with more.
 const UNDER_WAY: usize = 64;
@@ -44,7 +44,7 @@ impl Announcer {
         let (events, pod) = (self.events.clone(), pod.clone());
         self.tasks.spawn(async move {
             let _seat = seat;
-            events.pod(&pod, urgency, Told { reason, action: "Binding", note: &note }).await;
+            events.pod(&pod, urgency, EventText { reason, action: "Binding", note: &note }).await;
         });
     }
 

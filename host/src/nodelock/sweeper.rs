@@ -22,7 +22,7 @@ use super::carry::Carrier;
 use super::lock::Options;
 use super::metrics::{Done, SweepMetrics};
 use crate::cluster::Refusal;
-use crate::cluster::events::{Events, Told, Urgency};
+use crate::cluster::events::{EventText, Events, Urgency};
 use crate::work::{Failure, Outcome, Work};
 
 /// The longest value of a lock that goes into the log, in bytes: one that names a pod has some 530 at most, and 100 usually.
@@ -149,10 +149,10 @@ impl Sweeper {
             self.metrics.found(*reason, Done::Reported);
         }
         tracing::warn!(node = &**node, key, value = text::line(value, VALUE), state = stands.word(), "{note}");
-        let told = Told { reason, action: "Locking", note: &note };
-        self.events.node(node, self.node_uid(node).as_deref(), Urgency::Warning, told).await;
+        let text = EventText { reason, action: "Locking", note: &note };
+        self.events.node(node, self.node_uid(node).as_deref(), Urgency::Warning, text).await;
         if let Some(pod) = stands.pod.as_ref().filter(|pod| reason == "NodeLockStuck" && pod.uid.is_some()) {
-            self.events.pod(pod, Urgency::Warning, told).await;
+            self.events.pod(pod, Urgency::Warning, text).await;
         }
     }
 
@@ -163,11 +163,11 @@ impl Sweeper {
         let of = pod.map(|pod| format!(" of pod {pod}")).unwrap_or_default();
         let note = format!("the lock {key}{of} was removed, since it was orphaned: {reason}");
         tracing::warn!(node = &**node, key, value = text::line(value, VALUE), reason = reason.word(), "{note}");
-        let told = Told { reason: "NodeLockRemoved", action: "Locking", note: &note };
-        self.events.node(node, self.node_uid(node).as_deref(), Urgency::Normal, told).await;
+        let text = EventText { reason: "NodeLockRemoved", action: "Locking", note: &note };
+        self.events.node(node, self.node_uid(node).as_deref(), Urgency::Normal, text).await;
         // There is no pod for an Event where it is gone.
         if let Some(pod) = pod.filter(|pod| pod.uid.is_some() && *reason != Reason::Gone) {
-            self.events.pod(pod, Urgency::Normal, told).await;
+            self.events.pod(pod, Urgency::Normal, text).await;
         }
     }
 }
