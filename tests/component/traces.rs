@@ -10,7 +10,7 @@ use prost::Message;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use topoloom::authorities::{self, Authorities};
-use topoloom::traces::{self, Ear, QUEUE, Settings, Spans};
+use topoloom::traces::{self, TraceLayer, QUEUE, Settings, Spans};
 use topoloom_tests::collector::{Answer, Collector, attribute};
 use topoloom_tests::controlplane::eventually;
 use tracing::Instrument;
@@ -27,11 +27,11 @@ fn settings(url: &str) -> Settings {
     Settings { endpoint, headers: HeaderMap::new(), authorities: Authorities::default() }
 }
 
-fn begin(url: &str) -> (Ear, Spans, Metrics) {
+fn begin(url: &str) -> (TraceLayer, Spans, Metrics) {
     begin_with(settings(url))
 }
 
-fn begin_with(settings: Settings) -> (Ear, Spans, Metrics) {
+fn begin_with(settings: Settings) -> (TraceLayer, Spans, Metrics) {
     let (ear, spans) = traces::start(settings, traces::resource("pod-7"));
     let mut metrics = Metrics::default();
     spans.metrics().register(&mut metrics);
@@ -58,7 +58,7 @@ fn speak() {
     round.record("outcome", "ok");
 }
 
-fn hear(ear: Ear, says: impl FnOnce()) {
+fn hear(ear: TraceLayer, says: impl FnOnce()) {
     tracing::subscriber::with_default(Registry::default().with(ear), says);
 }
 

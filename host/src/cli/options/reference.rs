@@ -1,6 +1,5 @@
 //! The page of documentation about the flags of `run`, made from the flags.
 
-use std::fmt::Write;
 
 use clap::Command;
 
