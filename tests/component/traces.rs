@@ -10,7 +10,7 @@ use prost::Message;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use topoloom::authorities::{self, Authorities};
-use topoloom::traces::{self, TraceLayer, QUEUE, Settings, Spans};
+use topoloom::traces::{self, QUEUE, Settings, Spans, TraceLayer};
 use topoloom_tests::collector::{Answer, Collector, attribute};
 use topoloom_tests::controlplane::eventually;
 use tracing::Instrument;

@@ -1,6 +1,5 @@
 //! The page of documentation about the flags of `run`, made from the flags.
 
-
 use clap::Command;
 
 use super::flags::{self, Flag, variable};
