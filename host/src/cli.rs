@@ -42,11 +42,13 @@ use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Su
 use crate::cluster;
 use crate::config::Location;
 use crate::log;
+use crate::plugin::builtin;
 use crate::traces::TraceLayer;
 pub use options::reference::reference;
 use options::values::{config_map, namespace, release, server};
 use options::{Given, Outside, Reading};
 pub use output::schemas;
+use topoloom_core::plugin::Embedded;
 
 /// Keeps the topology of a Kubernetes cluster as HyperNodes, and locks nodes while pods get devices.
 #[derive(Debug, Parser)]
@@ -214,9 +216,10 @@ fn command() -> Command {
     command.help_template(template)
 }
 
-/// Parses the arguments and does what they say.
+/// Parses the arguments and does what they say, with the plugins that the program embeds.
 #[must_use]
-pub fn main() -> ExitCode {
+pub fn main(plugins: &'static [Embedded]) -> ExitCode {
+    builtin::embed(plugins);
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let outside = Outside { variables: variables.collect(), read: &read_options };

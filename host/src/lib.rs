@@ -1,5 +1,8 @@
 //! The host of topoloom: discoverers in, HyperNodes out.
 //!
+//! Rooms that others may use alone, or that nothing else of the host may reach into, are crates of their own, and have
+//! their old places here: `topoloom_cluster`, `topoloom_nodelock`, `topoloom_sandbox`, `topoloom_serving`.
+//!
 //! *Observe, decide, act; what decides touches nothing, what acts decides nothing.* The deciding half is
 //! `topoloom-core`; here are the edges and the wiring.
 //!
@@ -22,20 +25,18 @@
 //! | [`log`] | the log, turned up and down while it runs |
 //! | [`authorities`] | whom we trust to have signed a certificate |
 
-pub mod authorities;
 pub mod cli;
-pub mod cluster;
 pub mod config;
 pub mod delivery;
 pub mod discovery;
-pub mod endpoints;
-pub mod extender;
 pub mod log;
 pub mod manager;
-pub mod nodelock;
-mod panics;
-pub mod plugin;
-pub mod serving;
 pub mod topology;
 pub mod traces;
-pub mod work;
+
+pub use topoloom_cluster as cluster;
+pub use topoloom_cluster::work;
+pub use topoloom_nodelock as nodelock;
+pub use topoloom_nodelock::extender;
+pub use topoloom_sandbox::{authorities, endpoints, plugin};
+pub use topoloom_serving as serving;

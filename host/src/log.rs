@@ -92,6 +92,18 @@ fn is_logged(about: &Metadata<'_>) -> bool {
     QUIET.into_iter().all(|room| !about.target().starts_with(room))
 }
 
+/// Rooms that are crates of their own, by the names that a filter has for them: operators know rooms and no crates.
+const CRATES: [(&str, &str); 8] = [
+    ("topoloom::authorities", "topoloom_sandbox::authorities"),
+    ("topoloom::cluster", "topoloom_cluster"),
+    ("topoloom::endpoints", "topoloom_sandbox::endpoints"),
+    ("topoloom::extender", "topoloom_nodelock::extender"),
+    ("topoloom::nodelock", "topoloom_nodelock"),
+    ("topoloom::plugin", "topoloom_sandbox::plugin"),
+    ("topoloom::serving", "topoloom_serving"),
+    ("topoloom::work", "topoloom_cluster::work"),
+];
+
 /// A filter. A lone word that is no level would be taken for the name of a module, and nothing be logged.
 fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -100,7 +112,8 @@ fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     if let Some(word) = lone.into_iter().find(|word| !is_level(word)) {
         return Err(FilterError(format!("{word:?} is no level; give one of {}", LEVELS.join(", "))));
     }
-    EnvFilter::try_new(text).map_err(|error| FilterError(format!("{text:?}: {error}: give a level")))
+    let named = CRATES.into_iter().fold(text.to_owned(), |text, (room, name)| text.replace(room, name));
+    EnvFilter::try_new(named).map_err(|error| FilterError(format!("{text:?}: {error}: give a level")))
 }
 
 /// Whether a filter can be read.
@@ -169,6 +182,27 @@ mod tests {
         let error = check("loud").unwrap_err();
         assert!(error.contains("loud") && error.contains("trace"), "{error}");
         assert!(check("topoloom=loud").is_err());
+    }
+
+    #[test]
+    fn a_room_that_is_a_crate_of_its_own_has_its_old_name_in_a_filter() {
+        use std::any::type_name;
+
+        let lives = [
+            type_name::<crate::authorities::Authorities>(),
+            type_name::<crate::cluster::Refusal>(),
+            type_name::<crate::endpoints::Outside>(),
+            type_name::<crate::extender::ExtenderOptions>(),
+            type_name::<crate::nodelock::view::View>(),
+            type_name::<crate::plugin::Runtime>(),
+            type_name::<crate::serving::Bounds>(),
+            type_name::<crate::work::Options>(),
+        ];
+        for ((room, name), lives) in CRATES.into_iter().zip(lives) {
+            assert!(lives.starts_with(name), "{room} is in {lives}");
+            let filter = parse(&format!("warn,{room}=debug")).unwrap().to_string();
+            assert!(filter.contains(&format!("{name}=debug")), "{filter}");
+        }
     }
 
     /// Says one thing inside a span, as our own room, as the client, and as the watcher.

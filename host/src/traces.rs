@@ -70,7 +70,7 @@ pub fn start(settings: Settings, resource: Resource) -> (TraceLayer, Spans) {
         .build();
     // Places in the source and threads say nothing to the reader of a trace of a cluster.
     let layer = tracing_opentelemetry::layer()
-        .with_tracer(provider.tracer(env!("CARGO_PKG_NAME")))
+        .with_tracer(provider.tracer(OURS))
         .with_context_activation(false)
         .with_location(false)
         .with_target(false)
@@ -79,11 +79,15 @@ pub fn start(settings: Settings, resource: Resource) -> (TraceLayer, Spans) {
     (layer.boxed(), Spans::new(queue, metrics, settings, &resource))
 }
 
+/// The name of the program: of what it says to a collector, and what the targets of its own spans begin with, whichever of
+/// its crates they are in.
+const OURS: &str = "topoloom";
+
 /// Who speaks. What stands in the variable `OTEL_RESOURCE_ATTRIBUTES` wins.
 #[must_use]
 pub fn resource(instance: &str) -> Resource {
     let own = [
-        KeyValue::new("service.name", env!("CARGO_PKG_NAME")),
+        KeyValue::new("service.name", OURS),
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
         KeyValue::new("service.instance.id", instance.to_owned()),
     ];
@@ -92,7 +96,7 @@ pub fn resource(instance: &str) -> Resource {
 
 /// Spans of this program, and no events.
 fn is_ours(about: &Metadata<'_>) -> bool {
-    about.is_span() && *about.level() <= Level::DEBUG && about.target().starts_with(env!("CARGO_PKG_NAME"))
+    about.is_span() && *about.level() <= Level::DEBUG && about.target().starts_with(OURS)
 }
 
 #[cfg(test)]

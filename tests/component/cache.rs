@@ -8,8 +8,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use topoloom::plugin::cache::{Cache, CacheKey, CacheOptions, DEFAULT_SIZE, OpenError};
-use topoloom::plugin::{Compiler, Load, LoadError, Metrics, Plugin, Runtime, builtin};
+use topoloom::plugin::{Compiler, Load, LoadError, Metrics, Plugin, Runtime};
 use topoloom_core::plugin::{Limits, StoreLimits};
+use topoloom_tests::builtins;
 
 use crate::guests::{RUNTIME, VILLAIN, host, load, nodes, round, source};
 
@@ -271,7 +272,7 @@ async fn processes_that_write_the_same_image_at_one_time_do_not_meet() {
 async fn embedded_plugins_leave_no_trace_in_the_cache() {
     let place = Place::new();
     let runtime = first(place.options());
-    let plugin = try_load(&runtime, &builtin::find("label").unwrap().bytes).await.unwrap();
+    let plugin = try_load(&runtime, &builtins::find("label").bytes).await.unwrap();
     plugin.optimise().await.unwrap();
     assert!(place.files().is_empty() && counts(&runtime).is_empty());
 }
@@ -289,7 +290,7 @@ async fn sources_with_the_same_plugin_share_its_code_and_not_its_limits() {
     let refused = RUNTIME.load(Load { bytes: Arc::clone(&VILLAIN), pinned: None, limits }).await.unwrap_err();
     assert_eq!(refused.reason(), "InitialSize");
     assert!(!plugin.shares_code_with(&load(&another(1), Limits::default()).await));
-    let label = || try_load(&RUNTIME, &builtin::find("label").unwrap().bytes);
+    let label = || try_load(&RUNTIME, &builtins::find("label").bytes);
     assert!(label().await.unwrap().shares_code_with(&label().await.unwrap()));
 }
 

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
+use topoloom::plugin::Digest;
 use topoloom::plugin::trust::TrustKeys;
-use topoloom::plugin::{Digest, builtin};
+use topoloom_tests::builtins;
 use topoloom_tests::{guest, schema};
 
 use crate::guests::{MUTE_VILLAIN, VILLAIN, host, wat};
@@ -233,7 +234,7 @@ fn an_entry_is_judged_as_in_the_host() {
 #[test]
 fn a_builtin_plugin_needs_no_grants() {
     let desk = Desk::new();
-    desk.put("label.wasm", &*builtin::find("label").unwrap().bytes);
+    desk.put("label.wasm", &*builtins::find("label").bytes);
     let (code, said) = inspect(&desk, &["label.wasm"]);
     assert_eq!((code, &said["embedded"], &said["permissions"]), (Some(0), &json!(true), &Value::Null));
 }

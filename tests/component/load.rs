@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use topoloom::plugin::{Compiler, Digest, Load, LoadError, Runtime, builtin};
+use topoloom::plugin::{Compiler, Digest, Load, LoadError, Runtime};
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::{Limit, Limits, Retry};
+use topoloom_tests::builtins;
 use topoloom_tests::controlplane::eventually;
 
 use crate::guests::{RUNTIME, VILLAIN, bomb, compiler, host, nodes, round, source, villain, wat};
@@ -130,7 +131,7 @@ async fn the_import_list_is_the_list_of_abilities() {
 
 #[tokio::test]
 async fn builtins_are_trusted_by_their_bytes() {
-    let builtin = builtin::find("label").unwrap();
+    let builtin = builtins::find("label");
     assert_eq!(Digest::of(&builtin.bytes), builtin.digest);
     let load = Load { bytes: Arc::clone(&builtin.bytes), pinned: None, limits: Limits::default() };
     let plugin = RUNTIME.load(load).await.unwrap();

@@ -40,6 +40,7 @@ fn installed() -> PluginRef {
 }
 
 fn delivery(folder: Option<PathBuf>, poll: Duration) -> Delivery {
+    topoloom_tests::builtins::embed();
     Delivery::new(None, Sites { folder, poll, ..Sites::at("") }, Metrics::default())
 }
 

@@ -8,6 +8,8 @@
     reason = "test code: a panic is the report of a failed test, and progress goes to the terminal"
 )]
 
+pub mod arrows;
+pub mod builtins;
 pub mod chart;
 pub mod collector;
 pub mod controlplane;

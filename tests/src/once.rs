@@ -49,7 +49,7 @@ pub fn check(workspace: &Path) -> Result<()> {
     }
     bail!(
         "built more than once, for the host and again for its build script: give both the same features in \
-         host/Cargo.toml, as is done there already:\n{}",
+         host/builtins/Cargo.toml and host/sandbox/Cargo.toml, as is done there already:\n{}",
         twice.join("\n")
     )
 }

@@ -11,6 +11,7 @@
 
 pub mod call_error;
 pub mod digest;
+pub mod embedded;
 pub mod grant;
 pub mod limits;
 pub mod memory;
@@ -19,6 +20,7 @@ pub mod rollout;
 
 pub use call_error::{CallError, Retry, Spent, Transfer, TrapKind, TrapReport, Usage};
 pub use digest::Digest;
+pub use embedded::Embedded;
 pub use grant::{EndpointPermission, Granted, GrantedEndpoint, KeyPattern, Origin, Permissions, Refusal, grant};
 pub use limits::{
     Amount, CallLimits, CompileLimits, Limit, LimitSet, Limits, Profile, ScanLimits, Setting, StoreLimits, Unit,

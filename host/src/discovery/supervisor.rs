@@ -61,7 +61,6 @@ use crate::delivery::Refused;
 use crate::delivery::{Offer, Subscription, Supply};
 use crate::discovery::metrics::RoundMetrics;
 use crate::endpoints::Outside;
-use crate::panics;
 use crate::plugin::Runtime;
 use crate::plugin::trust::TrustOptions;
 use crate::topology::apply::Writer;
@@ -75,6 +74,7 @@ use state::Report;
 pub use summary::removal_held;
 use swap::Done;
 pub use tiers::TierRegistry;
+use topoloom_sandbox::panics;
 use wake::Wake;
 
 /// What all sources share.

@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use topoloom::endpoints::Endpoints;
-use topoloom::plugin::{Call, Compiler, Load, Plugin, Round, Runtime, builtin};
+use topoloom::plugin::{Call, Compiler, Load, Plugin, Round, Runtime};
 use topoloom_core::plugin::{Answer, Answered, Granted, Limits};
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store, View};
 use topoloom_core::topology::{Members, Topology};
+use topoloom_tests::builtins;
 
 use crate::cluster::{KEYS, TYPES, name, values};
 use crate::options::Options;
@@ -30,7 +31,7 @@ const WARM_UP: usize = 5;
 const PEAK_MIB: f64 = 8.0;
 
 pub(crate) async fn measure(options: &Options, table: &mut Table) -> Result<()> {
-    let builtin = builtin::find("label").context("there is no label plugin")?;
+    let builtin = builtins::find("label");
     let runtime = Runtime::start(Compiler::Child { exe: topoloom_tests::host::binary()? })?;
     let load = Load { bytes: Arc::clone(&builtin.bytes), pinned: None, limits: Limits::default() };
     let plugin = runtime.load(load).await?;

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use topoloom::endpoints::Endpoints;
-use topoloom::plugin::{Compiler, Round, Runtime, builtin};
+use topoloom::plugin::{Compiler, Round, Runtime};
 use topoloom_core::plugin::Granted;
 use topoloom_core::snapshot::{ColumnKey, NodeMeta, Store};
+use topoloom_tests::builtins;
 use topoloom_tests::guest;
 
 use crate::options::Options;
@@ -63,7 +64,7 @@ fn round(size: u32) -> Round {
 /// The label plugin under another digest, and thereby a plugin of others: compiled in the child, and granted what it
 /// reads only where the entry says so.
 pub(crate) fn variant(number: u32) -> Result<Vec<u8>> {
-    let label = builtin::find("label").ok_or_else(|| anyhow::anyhow!("there is no label plugin"))?;
+    let label = builtins::find("label");
     let mut bytes = label.bytes.to_vec();
     let content = [&[1, b'n'][..], &number.to_le_bytes()].concat();
     section(&mut bytes, 0, &content);

@@ -48,6 +48,7 @@ async fn revision(server: &Simulator, secret: &std::path::Path, size: &str) -> R
     let entry = document.enabled().next().cloned();
     let entry = Arc::new(entry.unwrap_or_else(|| panic!("{:?}", document.errors().collect::<Vec<_>>())));
     let outside = Outside { vault: Vault::folder(secret.to_owned()), ..Outside::offline() };
+    topoloom_tests::builtins::embed();
     let module = Arc::new(Module::builtin("ufm").unwrap());
     prepare(Host::at_desk(&RUNTIME, &outside), entry, module, None).await.unwrap()
 }

@@ -141,7 +141,7 @@ async fn a_folder_of_its_own_may_come_later_than_the_folder_of_plugins() {
     let folder = tempfile::tempdir().unwrap();
     let delivery = delivery(Some(folder.path().to_owned()), NEVER);
     let mut listener = Listener::new("folder", &delivery, &installed(), Manner::Quiet);
-    listener.waits_for(Ok(topoloom::plugin::builtin::find(NAME).unwrap().digest)).await;
+    listener.waits_for(Ok(topoloom_tests::builtins::find(NAME).digest)).await;
     let own = folder.path().join(NAME);
     fs::create_dir(&own).unwrap();
     for module in ["first", "second"] {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use topoloom_tests::arrows;
 use topoloom_tests::chart::plain;
 use topoloom_tests::guest;
 use topoloom_tests::limits::{self, Reader};
@@ -55,6 +56,7 @@ fn root() -> Result<PathBuf> {
 fn check() -> Result<()> {
     generated()?;
     orphans()?;
+    arrows::check(&root()?)?;
     once::check(&root()?)?;
     words::check(&root()?)
 }

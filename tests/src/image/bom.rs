@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn every_plugin_that_the_build_script_embeds_is_in_the_bill() {
-        let script = include_str!("../../../host/build.rs");
+        let script = include_str!("../../../host/builtins/build.rs");
         let list = script.split("const BUILTINS").nth(1).and_then(|rest| rest.split(';').nth(1)).unwrap();
         let packages = list.split('"').filter(|word| word.starts_with("topoloom-plugin-"));
         assert!(packages.eq(EMBEDDED), "{list}");

@@ -86,6 +86,7 @@ mod tests {
 
     /// A cluster of which nothing may be read.
     fn outside() -> Outside {
+        crate::plugin::builtin::embed(&topoloom_builtins::ALL);
         let serve = |request: http::Request<Body>| async move {
             assert_eq!(request.uri(), "nothing");
             Ok::<_, Infallible>(http::Response::new(Body::empty()))

@@ -171,6 +171,7 @@ fn shared(
     rival: watch::Receiver<rival::Rival>,
     stop: &CancellationToken,
 ) -> Shared {
+    crate::plugin::builtin::embed(&topoloom_builtins::ALL);
     let counted = metrics::Discovery::register(registry);
     let hyper_nodes = Arc::new(HyperNodes::default());
     Shared {

@@ -48,6 +48,7 @@ impl Sandbox {
         let entry = document.enabled().next().cloned();
         let entry = entry.ok_or_else(|| anyhow!("{:?}", document.errors().collect::<Vec<_>>()))?;
         let outside = Outside { vault: Vault::folder(secret(folder)), ..Outside::offline() };
+        topoloom_tests::builtins::embed();
         let module = Arc::new(Module::builtin(plugin).context("there is no such plugin")?);
         let revision = prepare(Host::at_desk(&runtime, &outside), Arc::new(entry), module, None).await;
         let revision = revision.map_err(|refused| anyhow!(refused.message))?;

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
-use topoloom::plugin::{Load, Plugin, Round, builtin};
+use anyhow::{Result, ensure};
+use topoloom::plugin::{Load, Plugin, Round};
 use topoloom_core::plugin::{Granted, Limits};
+use topoloom_tests::builtins;
 
 use super::{RACK, round, runtime, stranger};
 use crate::options::Options;
@@ -27,7 +28,7 @@ pub(super) async fn measure(options: &Options, table: &mut Table) -> Result<()> 
     let quick = sample(&foreign, &round(1), options).await?;
     foreign.optimise().await?;
     let optimised = sample(&foreign, &round(1), options).await?;
-    let label = load(Arc::clone(&builtin::find("label").context("there is no label plugin")?.bytes)).await?;
+    let label = load(Arc::clone(&builtins::find("label").bytes)).await?;
     let embedded = sample(&label, &label_round(), options).await?;
     for (what, sample) in [
         ("plugin of others", optimised),

@@ -1,0 +1,51 @@
+//! Whether something works, said to a judge that knows what that means for the process.
+//!
+//! A watch, a writer or a look says what it saw through a [`Check`], and does not know who collects that: in the host
+//! `/readyz` does, by way of `manager::health`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Refusal;
+
+/// What becomes of what a [`Check`] says.
+pub trait Judge: Send + Sync {
+    /// It works.
+    fn pass(&self);
+    /// It does not work.
+    fn fail(&self, refusal: &Refusal);
+    /// It cannot be had here, and the process goes on without it.
+    fn absent(&self, why: &str);
+}
+
+/// One thing that works or does not, for the one who does it.
+#[derive(Clone)]
+pub struct Check(Arc<dyn Judge>);
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Check")
+    }
+}
+
+impl Check {
+    /// Everything that is said goes to this judge.
+    pub fn new(judge: impl Judge + 'static) -> Self {
+        Self(Arc::new(judge))
+    }
+
+    /// It works.
+    pub fn pass(&self) {
+        self.0.pass();
+    }
+
+    /// It does not work.
+    pub fn fail(&self, refusal: &Refusal) {
+        self.0.fail(refusal);
+    }
+
+    /// It cannot be had here, and the process goes on without it.
+    pub fn absent(&self, why: &str) {
+        self.0.absent(why);
+    }
+}

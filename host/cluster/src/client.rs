@@ -1,0 +1,220 @@
+//! Connecting to the API server.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{ClientBuilder, ConfigExt};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tower::util::MapErrLayer;
+use tower::{BoxError, ServiceBuilder};
+
+use super::gate::{self, Gate};
+use super::rate::Limit;
+use super::requests;
+
+/// How long one request may take until its answer's head is there; watches answer at once and then stream.
+const READ_TIMEOUT: Duration = Duration::from_secs(305);
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The file is missing, unreadable or no kubeconfig.
+    #[error("kubeconfig {path}: {message}")]
+    Kubeconfig {
+        /// The file that was named.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// Neither a kubeconfig nor a ServiceAccount.
+    #[error(
+        "no API server is configured: give --kubeconfig FILE, set KUBECONFIG, or run inside a cluster with a ServiceAccount ({message})"
+    )]
+    Nowhere {
+        /// What was tried.
+        message: String,
+    },
+    /// The settings were read but no client can be made of them.
+    #[error("the client settings cannot be used: {0}")]
+    Client(String),
+}
+
+/// A client and whom it speaks to.
+#[derive(Clone)]
+pub struct Connection {
+    /// The client.
+    pub client: kube::Client,
+    /// The URL of the API server.
+    pub server: http::Uri,
+    config: kube::Config,
+}
+
+impl Connection {
+    /// The same, with every request counted.
+    ///
+    /// # Errors
+    /// As [`Self::behind`].
+    pub fn counted(self, metrics: &requests::Metrics, limit: &Limit) -> Result<Self, ConnectError> {
+        Ok(Self { client: self.behind(&Gate::none(), metrics, limit)?, ..self })
+    }
+
+    /// The authorities that its server has to be signed by, in DER; none where those of the machine count.
+    #[must_use]
+    pub fn authorities(&self) -> Vec<Vec<u8>> {
+        self.config.root_cert.clone().unwrap_or_default()
+    }
+
+    /// Another client, with connections of its own, that sends only while the gate is open. Its connections live on the
+    /// runtime that it is used on.
+    ///
+    /// # Errors
+    /// When a certificate or a key of the settings cannot be used.
+    pub fn behind(
+        &self,
+        gate: &Gate,
+        metrics: &requests::Metrics,
+        limit: &Limit,
+    ) -> Result<kube::Client, ConnectError> {
+        let refused = |error: kube::Error| ConnectError::Client(chain(&error));
+        let config = &self.config;
+        let mut tcp = HttpConnector::new();
+        // TLS comes on top.
+        tcp.enforce_http(false);
+        let wire = gate::Connector::new(gate.clone(), tcp);
+        let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(wire).map_err(refused)?);
+        connector.set_connect_timeout(config.connect_timeout);
+        connector.set_read_timeout(config.read_timeout);
+        connector.set_write_timeout(config.write_timeout);
+        let service = ServiceBuilder::new()
+            // Before the door: who waited for a turn is asked for the lease after that.
+            .layer(limit.clone())
+            // Before what counts: what is refused here was never asked of the API server.
+            .layer(gate::Door(gate.clone()))
+            .layer(requests::Counted(metrics.clone()))
+            .layer(MapErrLayer::new(named(&self.server)))
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer().map_err(refused)?)
+            .layer(config.extra_headers_layer().map_err(refused)?)
+            .map_err(BoxError::from)
+            .service(Client::builder(TokioExecutor::new()).build(connector));
+        Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+    }
+}
+
+/// Makes a client. Does not talk to the API server yet.
+///
+/// `kubeconfig` wins over `KUBECONFIG`, that over `~/.kube/config`, that over the ServiceAccount of the pod. `server`
+/// is asked in place of the API server that is found there; where nothing is found it is asked without credentials.
+///
+/// # Errors
+/// Names the file and what is wrong with it.
+pub async fn connect(
+    kubeconfig: Option<&Path>,
+    context: Option<&str>,
+    server: Option<&http::Uri>,
+) -> Result<Connection, ConnectError> {
+    let mut config = match kubeconfig {
+        Some(path) => {
+            let named = |message: String| ConnectError::Kubeconfig { path: path.to_owned(), message };
+            if !path.exists() {
+                return Err(named("there is no such file".into()));
+            }
+            let file = Kubeconfig::read_from(path).map_err(|error| named(chain(&error)))?;
+            let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
+            kube::Config::from_custom_kubeconfig(file, &options).await.map_err(|error| named(chain(&error)))?
+        }
+        None if context.is_some() => {
+            let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
+            kube::Config::from_kubeconfig(&options)
+                .await
+                .map_err(|error| ConnectError::Nowhere { message: chain(&error) })?
+        }
+        None => match (kube::Config::infer().await, server) {
+            (Ok(config), _) => config,
+            (Err(_), Some(server)) => kube::Config::new(server.clone()),
+            (Err(error), None) => return Err(ConnectError::Nowhere { message: chain(&error) }),
+        },
+    };
+    if let Some(server) = server {
+        config.cluster_url = server.clone();
+    }
+    // We decide ourselves when a write is tried again: a blind retry would hide a 429 from the operator.
+    config.default_retry = false;
+    config.read_timeout = Some(READ_TIMEOUT);
+    config.connect_timeout = Some(Duration::from_secs(10));
+    let agent = format!(concat!("topoloom/", env!("CARGO_PKG_VERSION"), " ({})"), super::instance());
+    let agent = http::HeaderValue::try_from(agent)
+        .unwrap_or_else(|_| http::HeaderValue::from_static(concat!("topoloom/", env!("CARGO_PKG_VERSION"))));
+    config.headers.push((http::header::USER_AGENT, agent));
+    let server = config.cluster_url.clone();
+    let builder = ClientBuilder::try_from(config.clone()).map_err(|error| ConnectError::Client(chain(&error)))?;
+    Ok(Connection { client: builder.with_layer(&MapErrLayer::new(named(&server))).build(), server, config })
+}
+
+fn named(server: &http::Uri) -> impl Fn(BoxError) -> NoAnswer + Clone + Send + 'static {
+    let server: Arc<str> = server.to_string().trim_end_matches('/').into();
+    move |source| NoAnswer { server: Arc::clone(&server), source }
+}
+
+/// Which API server did not answer: the client's own errors do not say where they knocked.
+#[derive(Debug, thiserror::Error)]
+#[error("{server}")]
+struct NoAnswer {
+    server: Arc<str>,
+    source: BoxError,
+}
+
+/// An error with everything behind it, each part once: some libraries repeat their source in their own text.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let part = cause.to_string();
+        if !text.contains(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+    use crate::gate::{ReadOnly, Switch};
+    use crate::{Reason, Refusal};
+
+    #[tokio::test]
+    async fn what_is_refused_at_the_door_is_no_request() {
+        // Nothing listens there.
+        let server = http::Uri::from_static("http://127.0.0.1:1");
+        let config = kube::Config::new(server.clone());
+        let connection = Connection { client: kube::Client::try_from(config.clone()).unwrap(), server, config };
+        let mut registry = Registry::default();
+        let metrics = requests::Metrics::register(&mut registry);
+        let counted = || {
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            text.lines().filter(|line| line.starts_with("api_requests_total")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let switch = Switch::new(ReadOnly::Yes);
+        let client = connection.behind(&Gate::open(&switch), &metrics, &Limit::default()).unwrap();
+        let write = async || {
+            let request = http::Request::patch("/api/v1/nodes/n").body(Vec::new()).unwrap();
+            Refusal::of(&client.request::<serde_json::Value>(request).await.unwrap_err()).reason
+        };
+        assert_eq!((write().await, counted()), (Reason::ReadOnly, vec![]));
+        switch.set(ReadOnly::No);
+        assert_eq!(write().await, Reason::Unreachable);
+        assert_eq!(counted(), [r#"api_requests_total{verb="patch",resource="nodes",code="error"} 1"#]);
+    }
+}

@@ -1,0 +1,187 @@
+//! What queues hold and how long work takes, for `/metrics`.
+//!
+//! Sizes and counts are read from the queues at each scrape, so that they cannot drift. The names of queues are
+//! constants; the shards of one name count together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use topoloom_core::queue::{Counts, Running};
+
+use super::queue::Shared;
+use super::{Key, WorkQueue};
+
+/// From work that finds nothing to do to a request that runs into its timeout.
+const BUCKETS: [f64; 9] = [0.0001, 0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QueueLabels {
+    queue: &'static str,
+}
+
+/// The metrics of the queues. Clones count together.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    seconds: Family<QueueLabels, Histogram>,
+    shown: Shown,
+}
+
+impl Default for Metrics {
+    /// Metrics that are never served.
+    fn default() -> Self {
+        Self { seconds: Family::new_with_constructor(|| Histogram::new(BUCKETS)), shown: Shown::default() }
+    }
+}
+
+impl Metrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        let help = "Time of the work on one key";
+        registry.register_with_unit("workqueue_work_duration", help, Unit::Seconds, metrics.seconds.clone());
+        registry.register_collector(Box::new(metrics.shown.clone()));
+        metrics
+    }
+
+    /// Every queue with its sizes, for `topoloom debug dump`.
+    #[must_use]
+    pub fn dump(&self) -> serde_json::Value {
+        let queue = |(counts, running): (Counts, Running)| {
+            serde_json::json!({
+                "waiting": counts.waiting,
+                "later": counts.later,
+                "working": counts.processing,
+                "resting": counts.dropped_now,
+                "adds": counts.adds,
+                "retries": counts.retries,
+                "drops": counts.drops,
+                "refusals": counts.refusals,
+                "longestWorkSeconds": running.longest.as_secs_f64(),
+            })
+        };
+        self.shown.all().into_iter().map(|(name, sizes)| (name.to_owned(), queue(sizes))).collect()
+    }
+
+    /// Shows a queue for as long as there is one.
+    pub(super) fn show<K: Key>(&self, queue: &WorkQueue<K>) {
+        let shared: Arc<dyn Sizes> = Arc::clone(queue.shared()) as _;
+        let shared = Arc::downgrade(&shared);
+        let mut queues = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !queues.iter().any(|known| known.ptr_eq(&shared)) {
+            queues.push(shared);
+        }
+    }
+
+    /// One series of each kind there can be, for as long as what is returned is kept; `any` is the name of a queue.
+    pub fn examples(&self, any: &'static str) -> impl Sized + use<> {
+        self.worked(any, Duration::ZERO);
+        let example: Arc<dyn Sizes> = Arc::new(Example(any));
+        self.shown.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&example));
+        example
+    }
+
+    /// Work on a key ended, well or not.
+    pub(super) fn worked(&self, queue: &'static str, time: Duration) {
+        self.seconds.get_or_create(&QueueLabels { queue }).observe(time.as_secs_f64());
+    }
+}
+
+/// A queue, whatever its keys are.
+trait Sizes: Send + Sync {
+    fn sizes(&self) -> (&'static str, Counts, Running);
+}
+
+impl<K: Key> Sizes for Shared<K> {
+    fn sizes(&self) -> (&'static str, Counts, Running) {
+        let (counts, running) = Self::sizes(self);
+        (self.name(), counts, running)
+    }
+}
+
+/// A queue that never held anything.
+struct Example(&'static str);
+
+impl Sizes for Example {
+    fn sizes(&self) -> (&'static str, Counts, Running) {
+        (self.0, Counts::default(), Running::default())
+    }
+}
+
+#[derive(Clone, Default)]
+struct Shown(Arc<Mutex<Vec<Weak<dyn Sizes>>>>);
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shown")
+    }
+}
+
+/// A number of a queue that only grows, by its name and its help.
+type Counted = (&'static str, &'static str, fn(&Counts) -> u64);
+/// A number of a queue as it is now.
+type Measured = (&'static str, &'static str, fn(&Counts, &Running) -> f64);
+
+const COUNTED: [Counted; 4] = [
+    ("workqueue_adds", "Keys added to the queue", |counts| counts.adds),
+    ("workqueue_retries", "Retries of failed keys", |counts| counts.retries),
+    ("workqueue_dropped", "Keys that failed too often and were dropped until a resync", |counts| counts.drops),
+    ("workqueue_refused", "Keys refused because the queue was full", |counts| counts.refusals),
+];
+
+const MEASURED: [Measured; 5] = [
+    ("workqueue_depth", "Keys that wait for a worker", |counts, _| count(counts.waiting)),
+    ("workqueue_delayed", "Keys that are added later, at a set time", |counts, _| count(counts.later)),
+    ("workqueue_resting", "Dropped keys that wait for a resync", |counts, _| count(counts.dropped_now)),
+    ("workqueue_unfinished_work_seconds", "Time of all the work under way", |_, running| running.total.as_secs_f64()),
+    ("workqueue_longest_running_processor_seconds", "Time of the longest work under way", |_, running| {
+        running.longest.as_secs_f64()
+    }),
+];
+
+fn count(number: usize) -> f64 {
+    u32::try_from(number).unwrap_or(u32::MAX).into()
+}
+
+impl Shown {
+    /// Every queue, by name.
+    fn all(&self) -> BTreeMap<&'static str, (Counts, Running)> {
+        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|queue| queue.strong_count() > 0);
+        let mut all: BTreeMap<&'static str, (Counts, Running)> = BTreeMap::new();
+        for (name, counts, running) in queues.iter().filter_map(Weak::upgrade).map(|queue| queue.sizes()) {
+            let sum = all.entry(name).or_default();
+            sum.0 = sum.0.plus(counts);
+            sum.1 = sum.1.plus(running);
+        }
+        all
+    }
+}
+
+impl Collector for Shown {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let queues = self.all();
+        for (name, help, read) in COUNTED {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (queue, (counts, _)) in &queues {
+                ConstCounter::new(read(counts)).encode(family.encode_family(&[("queue", *queue)])?)?;
+            }
+        }
+        for (name, help, read) in MEASURED {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (queue, (counts, running)) in &queues {
+                ConstGauge::new(read(counts, running)).encode(family.encode_family(&[("queue", *queue)])?)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Workers: each takes a key, does its work, says how it went, and takes the next.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use topoloom_core::queue::{Refused, Requeue, Verdict};
+use topoloom_core::text;
+
+use super::{Key, Metrics, Options, WorkQueue};
+use crate::client::chain;
+
+/// The least time between two resyncs: they must not be all that is done.
+const LEAST_RESYNC: Duration = Duration::from_secs(1);
+
+/// What is done about a key. Never about one key twice at the same time.
+pub trait Work<K>: Send + Sync + 'static {
+    /// Why it failed.
+    type Error: std::error::Error + Send + Sync + 'static;
+
+    /// Does it. What fails or panics is tried again until [`Work::dropped`].
+    fn work(&self, key: &K) -> impl Future<Output = Result<Outcome, Self::Error>> + Send;
+
+    /// A key failed too often and rests until the next resync. This is the place for an event about it.
+    fn dropped(&self, key: &K, failure: &Failure<Self::Error>);
+
+    /// Every key that there should be, for the resync: what a full queue refused comes back this way.
+    fn all(&self) -> Vec<K> {
+        Vec::new()
+    }
+}
+
+/// How work ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is nothing more to do.
+    Done,
+    /// There is something to do after this time.
+    Again(Duration),
+}
+
+/// Why work failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure<E: std::error::Error> {
+    /// It said so.
+    #[error(transparent)]
+    Error(E),
+    /// It panicked with this message.
+    #[error("it panicked: {0}")]
+    Panic(String),
+}
+
+/// Works until `stop` is cancelled or the queue is shut down and served, and until the last work under way is done.
+///
+/// # Panics
+/// Where a worker itself panics, which is a mistake in this room: its owner ends with it.
+pub async fn run_workers<K: Key, W: Work<K>>(
+    queue: WorkQueue<K>,
+    options: Options,
+    work: Arc<W>,
+    stop: CancellationToken,
+) {
+    options.metrics.show(&queue);
+    let mut crew = JoinSet::new();
+    for _ in 0..options.workers.get() {
+        let worker = Worker {
+            queue: queue.clone(),
+            work: Arc::clone(&work),
+            requeue: options.requeue,
+            metrics: options.metrics.clone(),
+        };
+        crew.spawn(worker.run(stop.clone()));
+    }
+    let ended = async {
+        while let Some(ended) = crew.join_next().await {
+            if let Err(error) = ended
+                && let Ok(panic) = error.try_into_panic()
+            {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    };
+    tokio::select! {
+        () = ended => {}
+        () = resync(&queue, &*work, options.resync) => {}
+    }
+}
+
+/// Adds what was dropped, and what should be there, again and again.
+async fn resync<K: Key, W: Work<K>>(queue: &WorkQueue<K>, work: &W, pause: Duration) {
+    loop {
+        tokio::time::sleep(pause.max(LEAST_RESYNC)).await;
+        let revived = queue.revive();
+        // One that finds no room is counted, and comes again with the next resync.
+        let refused = work.all().into_iter().filter(|key| queue.add(key.clone()) == Err(Refused::Full)).count();
+        if refused > 0 {
+            tracing::warn!(queue = queue.name(), refused, "the queue is full; the rest waits for a resync");
+        }
+        if revived > 0 {
+            tracing::info!(queue = queue.name(), revived, "dropped keys are tried again");
+        }
+    }
+}
+
+struct Worker<K, W> {
+    queue: WorkQueue<K>,
+    work: Arc<W>,
+    requeue: Requeue,
+    metrics: Metrics,
+}
+
+impl<K: Key, W: Work<K>> Worker<K, W> {
+    async fn run(self, stop: CancellationToken) {
+        loop {
+            let key = tokio::select! {
+                biased;
+                // First, so that nothing is begun after it.
+                () = stop.cancelled() => return,
+                key = self.queue.next() => key,
+            };
+            let Some(key) = key else { return };
+            self.take(key).await;
+        }
+    }
+
+    async fn take(&self, key: K) {
+        let held = Held { queue: &self.queue, key: Some(key.clone()) };
+        let started = Instant::now();
+        // What is seen after a panic is what the work itself shares; the queue was not touched meanwhile.
+        let ended = AssertUnwindSafe(async { self.work.work(&key).await }).catch_unwind().await;
+        self.metrics.worked(self.queue.name(), started.elapsed());
+        let failure = match ended {
+            Ok(Ok(outcome)) => {
+                self.queue.forget(&key);
+                if let Outcome::Again(pause) = outcome
+                    && let Err(why) = self.queue.add_after(key.clone(), pause)
+                {
+                    tracing::debug!(queue = self.queue.name(), %key, %why, "there will be no other time");
+                }
+                held.done();
+                return;
+            }
+            Ok(Err(error)) => Failure::Error(error),
+            Err(panic) => {
+                let panic = text::of_panic(&*panic);
+                tracing::error!(queue = self.queue.name(), %key, panic, "work panicked; it counts as failed");
+                Failure::Panic(panic)
+            }
+        };
+        self.failed(held, &key, &failure);
+    }
+
+    fn failed(&self, held: Held<'_, K>, key: &K, failure: &Failure<W::Error>) {
+        let tries = self.queue.requeues(key).saturating_add(1);
+        let verdict = held.failed(self.requeue);
+        let (queue, error) = (self.queue.name(), chain(failure));
+        match verdict {
+            Verdict::AgainAfter(pause) => {
+                tracing::debug!(queue, %key, tries, pause = ?pause, error, "work failed; it is tried again");
+            }
+            Verdict::Closed => tracing::debug!(queue, %key, tries, error, "work failed when everything ended"),
+            Verdict::Dropped => {
+                tracing::warn!(queue, %key, tries, error, "work failed too often; it rests until the next resync");
+                let said = std::panic::catch_unwind(AssertUnwindSafe(|| self.work.dropped(key, failure)));
+                if let Err(panic) = said {
+                    tracing::error!(queue, %key, panic = text::of_panic(&*panic), "a dropped key could not be reported");
+                }
+            }
+        }
+    }
+}
+
+/// A key that is worked on. Where the work is cut off, it stands in the line again.
+struct Held<'a, K: Key> {
+    queue: &'a WorkQueue<K>,
+    key: Option<K>,
+}
+
+impl<K: Key> Held<'_, K> {
+    fn done(mut self) {
+        if let Some(key) = self.key.take() {
+            self.queue.done(&key);
+        }
+    }
+
+    fn failed(mut self, requeue: Requeue) -> Verdict {
+        self.key.take().map_or(Verdict::Closed, |key| self.queue.failed(&key, requeue))
+    }
+}
+
+impl<K: Key> Drop for Held<'_, K> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            // Refused only where the queue is shut down: then no worker is left to serve it.
+            let _ = self.queue.add(key.clone());
+            self.queue.done(&key);
+        }
+    }
+}

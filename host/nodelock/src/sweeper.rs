@@ -1,0 +1,203 @@
+//! The sweeper: finds orphaned locks, and reports or removes them (requirements R11 and R12, decisions N6 and N9).
+//!
+//! One node at a time, by what the watches show of it. It never claims anything, and never takes the lock of a pod that may
+//! still be served: what it removes, it removes in exactly the version in which that was judged.
+//!
+//! # Failure story
+//!
+//! A node whose sweep fails comes again, with a pause that grows. A conflict is no failure: the watch shows what changed the
+//! node, and the node is looked at again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use topoloom_core::nodelock::go_duration::Go;
+use topoloom_core::nodelock::needs::Key;
+use topoloom_core::nodelock::sweep::{Finding, Mode, Stands, Sweep};
+use topoloom_core::nodelock::watchlist::{LINGER, Verdict, Watchlist};
+use topoloom_core::nodelock::{Lock, Named, PodKey, Reason, Sightings, Standing, Takeover, Why};
+use topoloom_core::text;
+
+use super::carry::Carrier;
+use super::lock::Options;
+use super::metrics::{Done, SweepMetrics};
+use topoloom_cluster::Refusal;
+use topoloom_cluster::events::{EventText, Events, Urgency};
+use topoloom_cluster::work::{Failure, Outcome, Work};
+
+/// The longest value of a lock that goes into the log, in bytes: one that names a pod has some 530 at most, and 100 usually.
+const VALUE: usize = 600;
+
+/// What the sweeper does about orphaned locks.
+pub use topoloom_core::nodelock::sweep::Mode as SweepMode;
+
+/// Sweeps nodes.
+pub struct Sweeper {
+    /// Reads and writes.
+    pub carrier: Carrier,
+    /// When locks expire.
+    pub terms: Options,
+    /// Whether it removes.
+    pub mode: Mode,
+    /// Events on Nodes and Pods.
+    pub events: Events,
+    /// Counts.
+    pub metrics: SweepMetrics,
+    /// How nodes were found.
+    pub nodes: Mutex<Watchlist>,
+}
+
+impl Sweeper {
+    fn lock(&self) -> MutexGuard<'_, Watchlist> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn node_uid(&self, node: &str) -> Option<Arc<str>> {
+        self.carrier.view().known(|known| known.node_uid(node))
+    }
+
+    /// Whether there is anything to do about a node.
+    pub fn concerns(&self, node: &str) -> bool {
+        self.carrier.view().known(|known| known.concerns(node)) || self.lock().knows(node)
+    }
+
+    async fn look(&self, node: &Arc<str>, mode: Mode) -> Result<Sweep, Refusal> {
+        // Take-over by age must replace the lock in one write; deleting it would hand the node back to the old pod. So the
+        // sweeper never uses `age`.
+        let mut sweep = Sweep::new(Arc::clone(node), self.terms.ttl, Takeover::State, mode);
+        self.carrier.sweep(node, &mut sweep).await?;
+        Ok(sweep)
+    }
+
+    async fn sweep(&self, node: &Arc<str>) -> Result<Outcome, Refusal> {
+        let mut sweep = self.look(node, Mode::Report).await?;
+        let now = self.carrier.view().now();
+        let Verdict { report, linger } = self.enter(node, &sweep, now);
+        for stands in report {
+            self.report(node, &stands).await;
+        }
+        if let Some(left) = linger {
+            return Ok(Outcome::Again(left));
+        }
+        if !sweep.findings().is_empty() && self.mode == Mode::Repair {
+            let said = sweep.stands().to_vec();
+            sweep = self.look(node, Mode::Repair).await?;
+            if sweep.removed() {
+                for finding in sweep.findings() {
+                    let pod = said
+                        .iter()
+                        .find(|stands| stands.value.as_ref() == Some(&finding.value))
+                        .and_then(|it| it.pod.as_ref());
+                    self.removed(node, finding, pod).await;
+                }
+            }
+            // Whether it was removed or not: the watch shows what is there now, and in between a look does no harm.
+            return Ok(Outcome::Again(LINGER));
+        }
+        Ok(again(&sweep))
+    }
+
+    /// Enters what was found, and counts it.
+    fn enter(&self, node: &Arc<str>, sweep: &Sweep, now: Duration) -> Verdict {
+        let mut nodes = self.lock();
+        let verdict = nodes.enter(node, sweep.stands(), self.mode, now);
+        let counts: Vec<_> = nodes.counts().collect();
+        self.metrics.states(&counts);
+        self.metrics.longest_stuck(nodes.longest_stuck(now));
+        verdict
+    }
+
+    /// An Event on the node, and on the pod that it is about.
+    async fn report(&self, node: &Arc<str>, stands: &Stands) {
+        let key = annotation(stands.key);
+        let value = stands.value.as_deref().unwrap_or_default();
+        let of = stands.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
+        let (reason, note) = match &stands.standing {
+            Standing::Held(held) if held.why == Why::Stuck => {
+                let longer = Go(self.terms.ttl);
+                let next = match self.terms.takeover {
+                    Takeover::State => "No other pod gets the node until its device plugin answers, or the pod ends",
+                    Takeover::Age => {
+                        "The next pod that needs the node takes it all the same (--node-lock-takeover=age)"
+                    }
+                };
+                let note = format!(
+                    "the lock {key}{of} has been held for longer than {longer}: {}. {next}; see `topoloom lock explain {node}`",
+                    held.why
+                );
+                ("NodeLockStuck", note)
+            }
+            Standing::Held(held) => {
+                let left =
+                    held.left.map(|left| format!(", for at least {} more", Go(Duration::from_secs(left.as_secs()))));
+                let wrong = match Lock::read(value, None).named {
+                    Named::Unparsable(wrong) => format!(" ({wrong})"),
+                    _ => String::new(),
+                };
+                let note =
+                    format!("the lock {key} has no known holder: {}{}{wrong}", held.why, left.unwrap_or_default());
+                ("NodeLockUnreadable", note)
+            }
+            Standing::Over(reason) => {
+                let note = format!(
+                    "the lock {key}{of} is orphaned: {reason}. It is left alone (--nodelock-sweep=report); `topoloom lock release {node}` removes it"
+                );
+                ("NodeLockLeaked", note)
+            }
+        };
+        if let Standing::Over(reason) = &stands.standing {
+            self.metrics.found(*reason, Done::Reported);
+        }
+        tracing::warn!(node = &**node, key, value = text::line(value, VALUE), state = stands.word(), "{note}");
+        let text = EventText { reason, action: "Locking", note: &note };
+        self.events.node(node, self.node_uid(node).as_deref(), Urgency::Warning, text).await;
+        if let Some(pod) = stands.pod.as_ref().filter(|pod| reason == "NodeLockStuck" && pod.uid.is_some()) {
+            self.events.pod(pod, Urgency::Warning, text).await;
+        }
+    }
+
+    async fn removed(&self, node: &Arc<str>, finding: &Finding, pod: Option<&PodKey>) {
+        let Finding { key, value, reason } = finding;
+        let key = annotation(*key);
+        self.metrics.found(*reason, Done::Removed);
+        let of = pod.map(|pod| format!(" of pod {pod}")).unwrap_or_default();
+        let note = format!("the lock {key}{of} was removed, since it was orphaned: {reason}");
+        tracing::warn!(node = &**node, key, value = text::line(value, VALUE), reason = reason.word(), "{note}");
+        let text = EventText { reason: "NodeLockRemoved", action: "Locking", note: &note };
+        self.events.node(node, self.node_uid(node).as_deref(), Urgency::Normal, text).await;
+        // There is no pod for an Event where it is gone.
+        if let Some(pod) = pod.filter(|pod| pod.uid.is_some() && *reason != Reason::Gone) {
+            self.events.pod(pod, Urgency::Normal, text).await;
+        }
+    }
+}
+
+impl Work<Arc<str>> for Sweeper {
+    type Error = Refusal;
+
+    async fn work(&self, node: &Arc<str>) -> Result<Outcome, Refusal> {
+        self.sweep(node).await
+    }
+
+    fn dropped(&self, node: &Arc<str>, failure: &Failure<Refusal>) {
+        tracing::warn!(node = &**node, error = %failure, "the locks of a node cannot be judged");
+    }
+
+    fn all(&self) -> Vec<Arc<str>> {
+        self.carrier.view().known(Sightings::locked)
+    }
+}
+
+/// When the next sweep is due although no watch shows anything: when a lock expires.
+fn again(sweep: &Sweep) -> Outcome {
+    let left = sweep.stands().iter().filter_map(|stands| match &stands.standing {
+        Standing::Held(held) => held.left,
+        Standing::Over(_) => None,
+    });
+    // A lock expires when it is older than its time, not at it.
+    left.min().map_or(Outcome::Done, |left| Outcome::Again(left + Duration::from_millis(1)))
+}
+
+fn annotation(key: usize) -> &'static str {
+    Key::ALL.get(key).map_or("", |key| key.annotation())
+}

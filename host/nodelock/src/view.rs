@@ -1,0 +1,332 @@
+//! The nodes and the pods that locks are about, watched; and everybody who waits for them, notified.
+//!
+//! What is known of them is in [`Sightings`], which decides what counts and who has to be notified. This room owns the two
+//! watches, the senders, and the measure of how long locks of this process stood. Nodes are watched as metadata only. Both
+//! watches may be behind. That is enough to decide: every write carries the versions that it was decided on.
+//!
+//! # Failure story
+//!
+//! A broken watch is opened again with back-off, and readers keep the last contents meanwhile. A relist replaces them in one
+//! step and notifies everybody.
+
+mod waiters;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1 as core_v1;
+use kube::api::PartialObjectMeta;
+use prometheus_client::metrics::histogram::Histogram;
+use serde_json::json;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use topoloom_core::nodelock::attempt::Node;
+use topoloom_core::nodelock::needs::{Backend, Key};
+use topoloom_core::nodelock::sightings::{Blocks, Effect, LiveReads, NodeRead, PodSighting, Wake};
+use topoloom_core::nodelock::{Clock, GRACE, Held, Pod, PodKey, Sightings};
+
+use super::lock;
+use super::pods::{self, Slice};
+use super::wire;
+use topoloom_cluster::Refusal;
+use topoloom_cluster::watches::{self, Config, Event};
+use waiters::Waiters;
+
+pub use waiters::Listener;
+
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+
+/// What the steady clock shows at the beginning, so that there is a time long enough before it.
+const BEGINS: Duration = GRACE;
+
+/// A node without what locks do not need.
+pub type NodeMeta = PartialObjectMeta<core_v1::Node>;
+
+/// What is known, and who waits for it.
+pub struct View {
+    /// Which resources need which key.
+    backends: Arc<[Backend]>,
+    /// The origin of the steady clock.
+    origin: Instant,
+    inner: Mutex<Inner>,
+    synced: watch::Sender<[bool; 2]>,
+    /// Only the task that holds this watches; it does so for all.
+    watching: tokio::sync::Mutex<()>,
+    /// How long locks of this process stood.
+    stood: Histogram,
+}
+
+#[derive(Default)]
+struct Inner {
+    sightings: Sightings,
+    waiters: Waiters,
+    /// A list of nodes that is not whole yet.
+    relisted_nodes: Vec<(Arc<str>, NodeRead)>,
+    /// A list of pods that is not whole yet.
+    relisted_pods: Vec<PodSighting>,
+}
+
+impl View {
+    /// One that knows nothing yet. `stood` observes how long locks of this process stood.
+    #[must_use]
+    pub fn new(backends: Arc<[Backend]>, stood: Histogram) -> Self {
+        Self {
+            backends,
+            origin: Instant::now(),
+            inner: Mutex::default(),
+            synced: watch::Sender::default(),
+            watching: tokio::sync::Mutex::default(),
+            stood,
+        }
+    }
+
+    /// Which resources need which key.
+    #[must_use]
+    pub fn backends(&self) -> &Arc<[Backend]> {
+        &self.backends
+    }
+
+    /// The steady clock.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        BEGINS + self.origin.elapsed()
+    }
+
+    /// When the steady clock will show this; a day from now, if it never will.
+    #[must_use]
+    pub fn at(&self, moment: Duration) -> Instant {
+        let since = moment.saturating_sub(BEGINS);
+        self.origin.checked_add(since).unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400))
+    }
+
+    /// Both clocks.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        Clock { wall: Timestamp::now(), steady: self.now() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic while the lock was held ends the process by way of its task; what is read until then is still valid.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until both watches have listed everything once.
+    pub async fn synced(&self) {
+        // The sender lives as long as this view, so there is no error.
+        let _ = self.synced.subscribe().wait_for(|synced| synced.iter().all(|synced| *synced)).await;
+    }
+
+    /// Waits for changes of this node.
+    #[must_use]
+    pub fn listen(self: &Arc<Self>, node: &str) -> Listener {
+        self.lock().waiters.listen(self, node)
+    }
+
+    /// An answer from what is known.
+    pub fn known<T>(&self, ask: impl FnOnce(&Sightings) -> T) -> T {
+        ask(&self.lock().sightings)
+    }
+
+    /// A pod with this UID, as the watch showed it last.
+    #[must_use]
+    pub fn pod(&self, key: &PodKey) -> Option<PodSighting> {
+        self.lock().sightings.pod_of(key).cloned()
+    }
+
+    /// A node as the watch showed it last; `None` where it is not known.
+    #[must_use]
+    pub fn node(&self, node: &str, keys: &[Key], reads: &LiveReads) -> Option<Node> {
+        self.lock().sightings.sight(node, keys, reads)
+    }
+
+    /// A node as a request has just read it, unless the watch has shown a later version.
+    #[must_use]
+    pub fn node_read(&self, meta: &NodeMeta, keys: &[Key], reads: &LiveReads) -> Option<Node> {
+        let (name, read) = read_of(meta);
+        let mut inner = self.lock();
+        let effect = inner.sightings.read(&name, read, self.now());
+        self.follow(&inner, effect);
+        inner.sightings.sight(&name, keys, reads)
+    }
+
+    /// A node as a write of this process left it. Other waiters are notified by the watch.
+    pub fn node_written(&self, meta: &NodeMeta) {
+        let (name, read) = read_of(meta);
+        let mut inner = self.lock();
+        let effect = inner.sightings.read(&name, read, self.now());
+        self.follow(&inner, effect);
+    }
+
+    /// A pod as a request has just read or written it.
+    pub fn pod_read(&self, read: &PodSighting) {
+        let mut inner = self.lock();
+        let effect = inner.sightings.pod_read(read.clone());
+        self.follow(&inner, effect);
+    }
+
+    /// This process has written a lock.
+    pub fn stands(&self, value: &Arc<str>) {
+        self.lock().sightings.wrote(value, self.now());
+    }
+
+    /// The result of a live read of the pod that a value names.
+    pub fn confirmed(&self, node: &str, named: &PodKey, value: &Arc<str>, read: Option<Pod>, reads: &mut LiveReads) {
+        self.lock().sightings.confirmed(node, named, value, read, reads, self.now());
+    }
+
+    /// Who keeps a pod with these keys from a node, as far as is known without a request.
+    #[must_use]
+    pub fn blocked(&self, node: &str, keys: &[Key], terms: &lock::Options, by: Blocks) -> Option<Held> {
+        let clock = self.clock();
+        self.lock().sightings.blocked(node, keys, clock, (terms.ttl, terms.takeover), by)
+    }
+
+    /// What `topoloom debug dump` shows of it: nodes that have a lock, and pods that need one.
+    #[must_use]
+    pub fn dump(&self) -> serde_json::Value {
+        let inner = self.lock();
+        let known = &inner.sightings;
+        let locked = known.locked().into_iter();
+        let locked: BTreeMap<_, _> =
+            locked.filter_map(|name| Some((name.to_string(), wire::annotations(known.locks(&name)?)))).collect();
+        let shown = |pod: &Pod| json!({"node": pod.node.as_deref(), "started": pod.started});
+        let pods: BTreeMap<_, _> = known.pods().map(|seen| (seen.pod.key.to_string(), shown(&seen.pod))).collect();
+        json!({"nodes": known.sizes().nodes, "locked": locked, "pods": pods, "listeners": inner.waiters.len()})
+    }
+
+    /// Takes in lists, for a command that looks once and does not watch.
+    pub fn fill(&self, nodes: &[NodeMeta], pods: &[Slice]) {
+        let now = self.now();
+        let mut inner = self.lock();
+        let effect = inner.sightings.relisted_nodes(nodes.iter().map(read_of), now);
+        self.follow(&inner, effect);
+        let effect = inner.sightings.relisted_pods(pods.iter().filter_map(|slice| pods::of(slice, &self.backends)));
+        self.follow(&inner, effect);
+    }
+
+    /// Every lock counts as seen for a long time: a command looks once, and cannot wait for that.
+    pub fn has_stood(&self) {
+        self.lock().sightings.has_stood();
+    }
+
+    /// Receives the name of every node on which something about locks changed, all that are locked first. Only the last
+    /// receiver gets anything.
+    pub fn changes(&self) -> UnboundedReceiver<Arc<str>> {
+        let mut inner = self.lock();
+        let locked = inner.sightings.locked();
+        inner.waiters.changes(locked)
+    }
+
+    /// Watches nodes and pods until it is dropped. Of several that do, one watches, and another goes on when that ends.
+    pub async fn watch(
+        &self,
+        client: kube::Client,
+        nodes: impl Fn(Result<(), &Refusal>),
+        pods: impl Fn(Result<(), &Refusal>),
+    ) {
+        let _one = self.watching.lock().await;
+        tokio::join!(self.watch_nodes(client.clone(), nodes), self.watch_pods(client, pods));
+    }
+
+    async fn watch_nodes(&self, client: kube::Client, report: impl Fn(Result<(), &Refusal>)) {
+        let api = kube::Api::<NodeMeta>::all(client);
+        let mut events = std::pin::pin!(watches::events(api, Config::default().page_size(PAGE)));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    let answered = watches::is_answer(&event);
+                    self.node_event(event);
+                    if answered {
+                        report(Ok(()));
+                    }
+                }
+                Err(refusal) => report(Err(&refusal)),
+            }
+        }
+    }
+
+    async fn watch_pods(&self, client: kube::Client, report: impl Fn(Result<(), &Refusal>)) {
+        let api = kube::Api::<Slice>::all(client);
+        let config = Config::default().page_size(PAGE).fields("status.phase!=Succeeded,status.phase!=Failed");
+        let mut events = std::pin::pin!(watches::events(api, config));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    let answered = watches::is_answer(&event);
+                    self.pod_event(event);
+                    if answered {
+                        report(Ok(()));
+                    }
+                }
+                Err(refusal) => report(Err(&refusal)),
+            }
+        }
+    }
+
+    fn node_event(&self, event: Event<NodeMeta>) {
+        let (mut inner, now) = (self.lock(), self.now());
+        let effect = match event {
+            Event::Apply(node) => {
+                let (name, read) = read_of(&node);
+                inner.sightings.node(&name, read, now)
+            }
+            Event::Delete(node) => inner.sightings.node_gone(node.metadata.name.as_deref().unwrap_or_default()),
+            Event::Init => return inner.relisted_nodes.clear(),
+            Event::InitApply(node) => return inner.relisted_nodes.push(read_of(&node)),
+            Event::InitDone => {
+                let all = std::mem::take(&mut inner.relisted_nodes);
+                inner.sightings.relisted_nodes(all, now)
+            }
+        };
+        if effect.wake == Wake::All {
+            self.synced.send_modify(|synced| synced[0] = true);
+        }
+        self.follow(&inner, effect);
+    }
+
+    fn pod_event(&self, event: Event<Slice>) {
+        let keep = |slice: &Slice| pods::of(slice, &self.backends);
+        let mut inner = self.lock();
+        let effect = match event {
+            Event::Apply(pod) => keep(&pod).map(|seen| inner.sightings.pod(seen)).unwrap_or_default(),
+            Event::Delete(pod) => keep(&pod).map(|seen| inner.sightings.pod_gone(&seen.pod.key)).unwrap_or_default(),
+            Event::Init => return inner.relisted_pods.clear(),
+            // Of the many pods of a cluster only those that need a lock are kept.
+            Event::InitApply(pod) => {
+                return inner.relisted_pods.extend(keep(&pod).filter(|seen| !seen.keys.is_empty()));
+            }
+            Event::InitDone => {
+                let all = std::mem::take(&mut inner.relisted_pods);
+                inner.sightings.relisted_pods(all)
+            }
+        };
+        if effect.wake == Wake::All {
+            self.synced.send_modify(|synced| synced[1] = true);
+        }
+        self.follow(&inner, effect);
+    }
+
+    /// Notifies and counts as a step demands.
+    fn follow(&self, inner: &Inner, effect: Effect) {
+        effect.stood.iter().for_each(|stood| self.stood.observe(stood.as_secs_f64()));
+        inner.waiters.follow(effect.wake, &inner.sightings);
+    }
+}
+
+fn read_of(node: &NodeMeta) -> (Arc<str>, NodeRead) {
+    let meta = &node.metadata;
+    let read = NodeRead {
+        version: meta.resource_version.as_deref().unwrap_or_default().into(),
+        uid: meta.uid.as_deref().map(Into::into),
+        locks: meta.annotations.as_ref().map(wire::locks).unwrap_or_default(),
+    };
+    (meta.name.as_deref().unwrap_or_default().into(), read)
+}
+
+#[cfg(test)]
+mod tests;

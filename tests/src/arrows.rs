@@ -1,0 +1,147 @@
+//! Which room of the host's library may use which: what the compiler keeps between crates, kept within one.
+//!
+//! Two rooms that use each other are one room with two names: neither can be read, tested or moved alone. So every arrow
+//! stands in [`ALLOWED`], and the list is in the order of the rooms, from those that use nothing to those that use most:
+//! an arrow that led back could not be written down. Crates of their own ([`BELOW`]) are below all rooms, and Cargo keeps
+//! that.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// The rooms, and what each may use of those before it.
+const ALLOWED: [(&str, &[&str]); 8] = [
+    ("traces", &[]),
+    ("log", &["traces"]),
+    ("config", &[]),
+    ("topology", &[]),
+    ("delivery", &["config"]),
+    ("discovery", &["config", "topology", "delivery"]),
+    ("manager", &["traces", "log", "config", "topology", "delivery", "discovery"]),
+    ("cli", &["traces", "log", "config", "topology", "delivery", "discovery", "manager"]),
+];
+
+/// Crates whose names stand in the library as if they were rooms.
+const BELOW: [&str; 8] = ["authorities", "cluster", "endpoints", "extender", "nodelock", "plugin", "serving", "work"];
+
+/// Looks at every source of the library.
+///
+/// # Errors
+/// Names each arrow that is not allowed with the file that it begins in, and each room that the list does not know.
+pub fn check(workspace: &Path) -> Result<()> {
+    for (index, (room, uses)) in ALLOWED.iter().enumerate() {
+        let before = ALLOWED.iter().take(index).map(|(room, _)| *room).collect::<Vec<_>>();
+        ensure!(
+            uses.iter().all(|used| before.contains(used)),
+            "{room} may only use rooms that stand before it in the list"
+        );
+    }
+    let root = workspace.join("host/src");
+    let mut wrong = BTreeSet::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("lib.rs") {
+                let file = path.strip_prefix(&root)?.display().to_string();
+                let text = std::fs::read_to_string(&path).with_context(|| file.clone())?;
+                wrong.extend(forbidden(&file, &text));
+            }
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let wrong = wrong.into_iter().collect::<Vec<_>>().join("\n");
+    bail!("these arrows between rooms are not in tests/src/arrows.rs; move what is used to the lower room:\n{wrong}")
+}
+
+/// The arrows in a file of the library that are not allowed.
+fn forbidden(file: &str, text: &str) -> Vec<String> {
+    let room = file.split(['/', '.']).next().unwrap_or_default();
+    let Some((_, uses)) = ALLOWED.iter().find(|(known, _)| *known == room) else {
+        return vec![format!("{file}: {room} is no room in the list")];
+    };
+    let is_wrong = |used: &String| used != room && !uses.contains(&used.as_str()) && !BELOW.contains(&used.as_str());
+    used(text).into_iter().filter(is_wrong).map(|used| format!("{file}: {room} uses {used}")).collect()
+}
+
+/// The first word of every path that begins at the root of the crate, outside of comments.
+fn used(text: &str) -> BTreeSet<String> {
+    let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let starts = code.match_indices("crate::").filter(|(at, _)| {
+        let before = code.get(..*at).and_then(|before| before.chars().next_back());
+        before.is_none_or(|before| !before.is_alphanumeric() && before != '_' && before != '$')
+    });
+    let mut words = BTreeSet::new();
+    for (at, start) in starts {
+        let rest = code.get(at + start.len()..).unwrap_or_default();
+        match rest.strip_prefix('{') {
+            Some(group) => words.extend(first_words(group)),
+            None => words.extend(word(rest)),
+        }
+    }
+    words
+}
+
+/// Of a group such as `log, work::{Key, Work}}`: what stands at its own level.
+fn first_words(group: &str) -> Vec<String> {
+    let (mut depth, mut words, mut begins) = (0_usize, Vec::new(), true);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => begins = true,
+            c if begins && !c.is_whitespace() => {
+                words.extend(group.get(at..).and_then(word));
+                begins = false;
+            }
+            _ => {}
+        }
+    }
+    words
+}
+
+/// The word at the beginning, if it is the name of a module: types and functions of the root are nobody's room.
+fn word(text: &str) -> Option<String> {
+    let word: String = text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    word.starts_with(|c: char| c.is_lowercase()).then_some(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arrow_that_is_not_allowed_is_found_however_it_is_written() {
+        for text in [
+            "use crate::manager::health::Check;",
+            "use crate::{cluster, manager};",
+            "use crate::{\n    cluster::{Reason, Refusal},\n    manager::health,\n};",
+            "fn f() -> crate::manager::Options {}",
+            "    use crate::manager;",
+        ] {
+            assert_eq!(forbidden("topology/apply.rs", text), ["topology/apply.rs: topology uses manager"], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_and_what_is_no_arrow_is_not_found() {
+        for text in [
+            "use crate::cluster::Refusal;\nuse crate::topology::convert;\nuse crate::config::{self, manager};",
+            "//! [`crate::manager`] says more.\n    // crate::manager",
+            "use topoloom_crate::manager; macro_rules! m { () => { $crate::manager::f() } }",
+        ] {
+            assert_eq!(forbidden("discovery.rs", text), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_room_that_is_not_in_the_list_is_found() {
+        assert_eq!(forbidden("shed.rs", ""), ["shed.rs: shed is no room in the list"]);
+    }
+}
