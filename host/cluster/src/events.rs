@@ -10,7 +10,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use topoloom_api::condition::Reason;
 use topoloom_api::names::EVENT_COMPONENT;
 use topoloom_api::{discovery_source, object_name};
-use topoloom_core::nodelock::PodKey;
+use topoloom_core::nodelock::PodId;
 use topoloom_core::text;
 
 use super::Refusal;
@@ -109,13 +109,13 @@ impl Events {
     }
 
     /// Says something about a pod.
-    pub async fn pod(&self, pod: &PodKey, urgency: Urgency, text: EventText<'_>) {
+    pub async fn pod(&self, pod: &PodId, urgency: Urgency, text: EventText<'_>) {
         let reference = k8s_openapi::api::core::v1::ObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Pod".into()),
             namespace: Some(pod.namespace.to_string()),
             name: Some(pod.name.to_string()),
-            uid: pod.uid.as_deref().map(str::to_owned),
+            uid: Some(pod.uid.to_string()),
             ..Default::default()
         };
         self.publish(&reference, urgency.into(), text.reason, text.note.to_owned(), text.action).await;

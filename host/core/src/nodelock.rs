@@ -9,6 +9,7 @@ pub mod go_duration;
 mod holder;
 #[cfg(test)]
 mod model;
+mod names;
 pub mod needs;
 mod record;
 mod retry;
@@ -25,7 +26,8 @@ pub use holder::{
     Clock, Facts, GRACE, Held, Holder, Pod, Reason, SKEW, Standing, Takeover, Why, confirm, is_owner, judge,
     judge_absent,
 };
-pub use record::{Lock, Named, Note, PodKey};
+pub use names::{LockValue, NodeName, Uid};
+pub use record::{Lock, Named, Note, PodId, PodKey};
 pub use retry::Retry;
 pub use sightings::Sightings;
 pub use value::{Value, ValueError, bare};

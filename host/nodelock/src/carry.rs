@@ -12,7 +12,8 @@ use topoloom_core::nodelock::attempt::{Answer, Attempt, Failure, Node, Order, Ou
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sightings::{LiveReads, PodSighting};
 use topoloom_core::nodelock::sweep::{self, Sweep};
-use topoloom_core::nodelock::{Note, Pod, PodKey, Value, bare};
+use topoloom_core::version::ResourceVersion;
+use topoloom_core::nodelock::{LockValue, NodeName, Note, Pod, PodId, PodKey, Value, bare};
 
 use super::crowd::Place;
 use super::requests::Requests;
@@ -38,11 +39,11 @@ pub struct Flight {
     /// The attempt.
     pub attempt: Attempt,
     /// Its pod.
-    pub pod: PodKey,
+    pub pod: PodId,
     /// Its node.
-    pub node: Arc<str>,
+    pub node: NodeName,
     /// Its keys, with the value for each.
-    pub keys: Vec<(Key, Arc<str>)>,
+    pub keys: Vec<(Key, LockValue)>,
     /// Which attempt it is, for notes.
     pub token: u32,
     /// When it gives up, by the steady clock.
@@ -110,7 +111,7 @@ impl Carrier {
                     }
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
-                Order::AskPod => match self.read(&requests, &pod).await {
+                Order::AskPod => match self.read(&requests, &pod.named()).await {
                     Ok(read) => attempt.asked(read.map(|seen| seen.pod)),
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
@@ -127,7 +128,7 @@ impl Carrier {
                     }
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
-                Order::AskUnrecorded { pod: owner } => match self.read(&requests, &owner).await {
+                Order::AskUnrecorded { pod: owner } => match self.read(&requests, &owner.named()).await {
                     Ok(read) => attempt.unrecorded_asked(read.map(|seen| seen.pod).as_ref()),
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
@@ -137,7 +138,7 @@ impl Carrier {
                         continue;
                     }
                     if let Err(full) = place.wait() {
-                        attempt.turned_away(Failure::Crowded { node: Arc::clone(&node), full, held: Some(held) });
+                        attempt.turned_away(Failure::Crowded { node: node.clone(), full, held: Some(held) });
                         continue;
                     }
                     let began = self.view.now();
@@ -155,22 +156,21 @@ impl Carrier {
                 Order::Revoke { pod: from, value } => {
                     attempt.answered(self.revoke_within(&requests, &from, &value).await)
                 }
-                Order::Fence { version } => {
-                    let value = keys.first().map_or("", |(_, value)| value);
-                    let patch = wire::fence_patch(pod.uid.as_deref().unwrap_or_default(), &version, value);
+                Order::Fence { version, value } => {
+                    let patch = wire::fence_patch(&pod.uid, &version, &value);
                     attempt.answered(self.patch_pod(&requests, &pod, &patch).await);
                 }
                 Order::Restore { version, key, pod: owner } => {
                     let token = self.token();
                     let key = names.get(key).copied().unwrap_or(Key::Shared);
                     let value = value_of(key, stamp(Timestamp::now(), token), &owner);
-                    let change = Change::Claim(Arc::clone(&value), self.note(key, value, &owner, token, deadline));
+                    let change = Change::Claim(value.clone(), self.note(key, value, &owner, token, deadline));
                     attempt.answered(self.patch_node(&requests, &node, &version, &[(key, change)]).await);
                 }
                 Order::Claim { version } => {
-                    let note = |key, value: &Arc<str>| self.note(key, Arc::clone(value), &pod, token, deadline);
+                    let note = |key, value: &LockValue| self.note(key, value.clone(), &pod, token, deadline);
                     let change =
-                        |(key, value): &(Key, Arc<str>)| (*key, Change::Claim(Arc::clone(value), note(*key, value)));
+                        |(key, value): &(Key, LockValue)| (*key, Change::Claim(value.clone(), note(*key, value)));
                     let changes: Vec<_> = keys.iter().map(change).collect();
                     let answer = self.patch_node(&requests, &node, &version, &changes).await;
                     if matches!(answer, Answer::Done(_)) {
@@ -193,7 +193,7 @@ impl Carrier {
     ///
     /// # Errors
     /// When a read failed, or a write was not answered as it should.
-    pub async fn sweep(&self, node: &Arc<str>, sweep: &mut Sweep) -> Result<(), Refusal> {
+    pub async fn sweep(&self, node: &NodeName, sweep: &mut Sweep) -> Result<(), Refusal> {
         let mut live = LiveReads::default();
         let requests = &self.requests;
         while let Some(order) = sweep.next() {
@@ -243,7 +243,7 @@ impl Carrier {
         requests: &Requests,
         node: &str,
         named: &PodKey,
-        value: &Arc<str>,
+        value: &LockValue,
         live: &mut LiveReads,
     ) -> Result<(), Refusal> {
         let read = self.read(requests, named).await?;
@@ -252,7 +252,7 @@ impl Carrier {
     }
 
     /// Changes keys of a node in the version that was decided on, and enters what became of it.
-    async fn patch_node(&self, requests: &Requests, name: &str, version: &str, changes: &[(Key, Change)]) -> Answer {
+    async fn patch_node(&self, requests: &Requests, name: &str, version: &ResourceVersion, changes: &[(Key, Change)]) -> Answer {
         // Notes of other keys are kept, so they have to be known in that version.
         let Some(locks) = self.view.known(|known| known.locks_in(name, version).cloned()) else {
             return Answer::Conflict;
@@ -281,17 +281,17 @@ impl Carrier {
     }
 
     /// Takes a lock from a pod that is not bound.
-    pub async fn revoke(&self, pod: &Pod, value: &str) -> Answer {
+    pub async fn revoke(&self, pod: &Pod, value: &LockValue) -> Answer {
         self.revoke_within(&self.requests, pod, value).await
     }
 
-    async fn revoke_within(&self, requests: &Requests, pod: &Pod, value: &str) -> Answer {
-        let patch = wire::revoke_patch(pod.key.uid.as_deref().unwrap_or_default(), &pod.version, value);
+    async fn revoke_within(&self, requests: &Requests, pod: &Pod, value: &LockValue) -> Answer {
+        let patch = wire::revoke_patch(&pod.key.uid, &pod.version, value);
         self.patch_pod(requests, &pod.key, &patch).await
     }
 
     /// Marks a pod, and enters what became of it.
-    async fn patch_pod(&self, requests: &Requests, pod: &PodKey, patch: &serde_json::Value) -> Answer {
+    async fn patch_pod(&self, requests: &Requests, pod: &PodId, patch: &serde_json::Value) -> Answer {
         let (answer, seen) = requests.patch_pod(pod, patch).await;
         if let Some(seen) = seen {
             self.view.pod_read(&seen);
@@ -312,13 +312,13 @@ impl Carrier {
     ///
     /// # Errors
     /// When the node cannot be read.
-    pub async fn remove(&self, node: &str, key: Key, value: &str) -> Result<Option<Answer>, Refusal> {
+    pub async fn remove(&self, node: &str, key: Key, value: &LockValue) -> Result<Option<Answer>, Refusal> {
         let mut answer = Answer::Conflict;
         for _ in 0..REMOVALS {
             let Some(meta) = self.requests.node(node).await? else { return Ok(Some(Answer::Absent)) };
             let seen = self.view.node_read(&meta, &[key], &LiveReads::default());
             let Some(seen) = seen else { return Ok(Some(Answer::Absent)) };
-            if seen.keys.first().and_then(|sight| sight.lock.as_ref()).is_none_or(|lock| *lock.value != *value) {
+            if seen.keys.first().and_then(|sight| sight.lock.as_ref()).is_none_or(|lock| lock.value != *value) {
                 return Ok(None);
             }
             answer = self.patch_node(&self.requests, node, &seen.version, &[(key, Change::Release)]).await;
@@ -333,18 +333,18 @@ impl Carrier {
     ///
     /// # Errors
     /// When it has to be read, and cannot be.
-    pub async fn find(&self, pod: &PodKey) -> Result<Option<PodSighting>, Refusal> {
+    pub async fn find(&self, pod: &PodId) -> Result<Option<PodSighting>, Refusal> {
         match self.view.pod(pod) {
             Some(seen) => Ok(Some(seen)),
-            None => self.requests.pod(pod).await,
+            None => self.requests.pod(&pod.named()).await,
         }
     }
 
-    fn note(&self, key: Key, value: Arc<str>, pod: &PodKey, token: u32, deadline: Timestamp) -> Note {
+    fn note(&self, key: Key, value: LockValue, pod: &PodId, token: u32, deadline: Timestamp) -> Note {
         let has_no_name = key != Key::Shared;
         Note {
             value,
-            uid: pod.uid.clone().unwrap_or_default(),
+            uid: pod.uid.clone(),
             pod: has_no_name.then(|| (Arc::clone(&pod.namespace), Arc::clone(&pod.name))),
             attempt: token.to_string().into(),
             instance: Arc::clone(&self.instance),
@@ -354,7 +354,7 @@ impl Carrier {
 }
 
 /// What is written under a key for a pod.
-pub(super) fn value_of(key: Key, time: Timestamp, pod: &PodKey) -> Arc<str> {
+pub(super) fn value_of(key: Key, time: Timestamp, pod: &PodId) -> LockValue {
     match key {
         Key::Shared => Value::of(time, &pod.namespace, &pod.name).to_string().into(),
         Key::Cambricon => bare(time).into(),

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use topoloom_core::nodelock::NodeName;
 use topoloom_core::nodelock::attempt::Full;
 
 /// A single node that is held takes one of so many parts of the seats, so that the pods of others can wait, too.
@@ -42,14 +43,14 @@ pub struct Crowd {
 struct Inside {
     under_way: usize,
     waiting: usize,
-    nodes: HashMap<Arc<str>, usize>,
+    nodes: HashMap<NodeName, usize>,
 }
 
 /// One Bind under way, until this is dropped.
 #[derive(Debug)]
 pub struct Place {
     crowd: Arc<Crowd>,
-    node: Arc<str>,
+    node: NodeName,
     waits: bool,
 }
 
@@ -64,13 +65,13 @@ impl Crowd {
     ///
     /// # Errors
     /// When too many are under way.
-    pub fn enter(self: &Arc<Self>, node: &Arc<str>) -> Result<Place, Full> {
+    pub fn enter(self: &Arc<Self>, node: &NodeName) -> Result<Place, Full> {
         let mut inside = self.lock();
         if inside.under_way >= self.bounds.under_way {
             return Err(Full::UnderWay(inside.under_way));
         }
         inside.under_way += 1;
-        Ok(Place { crowd: Arc::clone(self), node: Arc::clone(node), waits: false })
+        Ok(Place { crowd: Arc::clone(self), node: node.clone(), waits: false })
     }
 
     /// How many wait.
@@ -98,7 +99,7 @@ impl Place {
         if inside.waiting >= bounds.waiting {
             return Err(Full::Waiting(inside.waiting));
         }
-        let here = inside.nodes.entry(Arc::clone(&self.node)).or_default();
+        let here = inside.nodes.entry(self.node.clone()).or_default();
         if *here >= bounds.for_node() {
             return Err(Full::Node(*here));
         }

@@ -38,9 +38,9 @@
 //! use topoloom_nodelock::view::View;
 //! use topoloom_core::nodelock::attempt::{Bound, Failure};
 //! use topoloom_core::nodelock::needs::Backend;
-//! use topoloom_core::nodelock::{PodKey, Retry, Takeover};
+//! use topoloom_core::nodelock::{PodId, Retry, Takeover};
 //!
-//! # async fn example(client: kube::Client, pod: PodKey) {
+//! # async fn example(client: kube::Client, pod: PodId) {
 //! let backends: Arc<[Backend]> = Backend::known().into();
 //! let view = Arc::new(View::new(Arc::clone(&backends), hold_histogram(&mut Registry::default())));
 //! let (watched, reads) = (Arc::clone(&view), client.clone());

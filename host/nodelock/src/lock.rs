@@ -13,12 +13,12 @@ use tokio_util::task::TaskTracker;
 use topoloom_core::nodelock::attempt::{Attempt, Bound, Failure, Outcome, Request, What};
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sightings::{Blocks, PodSighting};
-use topoloom_core::nodelock::{PodKey, Reason, Retry, Takeover};
+use topoloom_core::nodelock::{NodeName, PodId, Reason, Retry, Takeover, Uid};
 use topoloom_core::text;
 
 use super::carry::{Carrier, Flight, Landed, stamp, value_of};
 use super::crowd::{Bounds, Crowd, Place};
-use super::queue::{Queues, Turns};
+use super::queue::{Id, Queues, Turns};
 use topoloom_cluster::gate::{Closed, ReadOnly, Switch};
 
 /// The variable in which the original protocol has the time after which a lock expires (A3).
@@ -81,9 +81,9 @@ impl Observer for () {
 pub struct NodeLock {
     carrier: Carrier,
     options: Options,
-    queues: Queues,
+    queues: Queues<NodeName>,
     /// Pods that are being bound, by UID: one at a time, so that a scheduler that asks twice is answered twice the same.
-    flights: Queues,
+    flights: Queues<Uid>,
     crowd: Arc<Crowd>,
     switch: Switch,
     closing: CancellationToken,
@@ -116,15 +116,15 @@ impl NodeLock {
     ///
     /// Dropping this before it ends is giving up: what was begun is brought to its end by itself, and takes back what it
     /// wrote. [`NodeLock::finish`] waits for that.
-    pub async fn bind(self: &Arc<Self>, pod: PodKey, node: Arc<str>, within: Duration) -> Report {
+    pub async fn bind(self: &Arc<Self>, pod: PodId, node: NodeName, within: Duration) -> Report {
         self.bind_observed(pod, node, within, ()).await
     }
 
     /// Like [`NodeLock::bind`], and `observer` is notified of the end, also if the caller is gone.
     pub async fn bind_observed(
         self: &Arc<Self>,
-        pod: PodKey,
-        node: Arc<str>,
+        pod: PodId,
+        node: NodeName,
         within: Duration,
         mut observer: impl Observer,
     ) -> Report {
@@ -133,7 +133,7 @@ impl NodeLock {
         let lock = Arc::clone(self);
         let (send, receive) = oneshot::channel();
         self.tasks.spawn(async move {
-            let flight = lock.fly(pod.clone(), Arc::clone(&node), within, gone);
+            let flight = lock.fly(pod.clone(), node.clone(), within, gone);
             // What is seen after a panic is what other attempts share too, and each locks it for a change that is whole.
             let report = AssertUnwindSafe(flight).catch_unwind().await.unwrap_or_else(|panic| {
                 tracing::error!(%pod, node = &*node, panic = text::of_panic(&*panic), "a Bind broke");
@@ -173,7 +173,7 @@ impl NodeLock {
         self.tasks.wait().await;
     }
 
-    async fn fly(&self, pod: PodKey, node: Arc<str>, within: Duration, gone: CancellationToken) -> Report {
+    async fn fly(&self, pod: PodId, node: NodeName, within: Duration, gone: CancellationToken) -> Report {
         let view = self.carrier.view();
         let (begun, wall, within) = (view.now(), Timestamp::now(), within.min(LONGEST));
         let (until, deadline) = (begun + within, wall + within);
@@ -192,8 +192,7 @@ impl NodeLock {
         if let Err(failure) = self.switched(&patience, &mut place, &node).await {
             return Report { result: Err(failure), ..report };
         }
-        let uid = pod.uid.clone().unwrap_or_default();
-        let of_pod = self.flights.turn(&uid, &[Key::Shared]);
+        let of_pod = self.flights.turn(&pod.uid, &[Key::Shared]);
         let _flight = match self.queued(&patience, &mut place, &node, &[], of_pod).await {
             Ok(turn) => turn,
             Err(failure) => return Report { result: Err(failure), ..report },
@@ -220,14 +219,14 @@ impl NodeLock {
         let keys: Vec<_> = keys.into_iter().map(|key| (key, value_of(key, time, &pod))).collect();
         let request = Request {
             pod: pod.clone(),
-            node: Arc::clone(&node),
-            values: keys.iter().map(|(_, value)| Arc::clone(value)).collect(),
+            node: node.clone(),
+            values: keys.iter().map(|(_, value)| value.clone()).collect(),
             deadline: until,
             ttl: self.options.ttl,
             takeover: self.options.takeover,
             retry: self.options.retry,
         };
-        let (attempt, at) = (Attempt::new(request, Some(found)), Arc::clone(&node));
+        let (attempt, at) = (Attempt::new(request, Some(found)), node.clone());
         let flight = Flight { attempt, pod, node, keys, token, until, deadline, place, closing: self.closing.clone() };
         let Landed { outcome: Outcome { result, kept }, attempt, waited } = self.carrier.carry(flight, &gone).await;
         let waited = report.waited + waited;
@@ -236,13 +235,13 @@ impl NodeLock {
     }
 
     /// The pod, if it is the one that was asked for.
-    async fn find(&self, pod: &PodKey) -> Result<PodSighting, Failure> {
+    async fn find(&self, pod: &PodId) -> Result<PodSighting, Failure> {
         let retry = self.options.retry;
         let mut failed = 0;
         loop {
             match self.carrier.find(pod).await {
                 Ok(Some(seen)) if seen.pod.key == *pod => return Ok(seen),
-                Ok(Some(other)) => return Err(Failure::PodReplaced(other.pod.key.uid.unwrap_or_default())),
+                Ok(Some(other)) => return Err(Failure::PodReplaced(other.pod.key.uid)),
                 Ok(None) => return Err(Failure::PodGone),
                 Err(refusal) => {
                     failed += 1;
@@ -256,10 +255,10 @@ impl NodeLock {
     }
 
     /// Waits until it is known whether writes are switched off, which the first moments of a process do not know.
-    async fn switched(&self, patience: &Patience<'_>, place: &mut Place, node: &Arc<str>) -> Result<(), Failure> {
+    async fn switched(&self, patience: &Patience<'_>, place: &mut Place, node: &NodeName) -> Result<(), Failure> {
         let Err(Closed::Unknown(_)) = self.switch.check() else { return Ok(()) };
         if let Err(full) = place.wait() {
-            return Err(Failure::Crowded { node: Arc::clone(node), full, held: None });
+            return Err(Failure::Crowded { node: node.clone(), full, held: None });
         }
         match (self.in_time(patience, self.switch.known()).await, self.switch.check()) {
             (Err(Failure::TooLate), Err(closed)) => Err(Failure::Refused(What::Claim, closed.to_string().into())),
@@ -268,14 +267,14 @@ impl NodeLock {
     }
 
     /// A turn in a queue. An attempt that does not have it at once needs a seat to wait in.
-    async fn queued<'q>(
+    async fn queued<'q, K: Id>(
         &self,
         patience: &Patience<'_>,
         place: &mut Place,
-        node: &Arc<str>,
+        node: &NodeName,
         keys: &[Key],
-        turn: impl Future<Output = Turns<'q>>,
-    ) -> Result<Turns<'q>, Failure> {
+        turn: impl Future<Output = Turns<'q, K>>,
+    ) -> Result<Turns<'q, K>, Failure> {
         let mut turn = std::pin::pin!(turn);
         if let Poll::Ready(turn) = futures::poll!(&mut turn) {
             return Ok(turn);
@@ -283,12 +282,12 @@ impl NodeLock {
         let view = self.carrier.view();
         let held = || view.blocked(node, keys, &self.options, Blocks::Held);
         if let Err(full) = place.wait() {
-            return Err(Failure::Crowded { node: Arc::clone(node), full, held: held() });
+            return Err(Failure::Crowded { node: node.clone(), full, held: held() });
         }
         match self.in_time(patience, turn).await {
             // A turn that comes after the time is as good as none.
             Ok(turn) if view.now() < patience.until => Ok(turn),
-            Ok(_) | Err(Failure::TooLate) => Err(Failure::Behind { node: Arc::clone(node), held: held() }),
+            Ok(_) | Err(Failure::TooLate) => Err(Failure::Behind { node: node.clone(), held: held() }),
             Err(Failure::GaveUp(_)) => Err(Failure::GaveUp(held())),
             Err(failure) => Err(failure),
         }
@@ -346,8 +345,8 @@ mod tests {
         NodeLock::bounded(Carrier::new(view, requests, "one".into(), 1), options, bounds, switch)
     }
 
-    fn pod() -> PodKey {
-        PodKey { namespace: "default".into(), name: "p".into(), uid: Some("u".into()) }
+    fn pod() -> PodId {
+        PodId { namespace: "default".into(), name: "p".into(), uid: "u".into() }
     }
 
     #[tokio::test(start_paused = true)]
@@ -401,7 +400,7 @@ mod tests {
         let full = topoloom_core::nodelock::attempt::Full::Waiting(0);
         assert_eq!(answer.result, Err(Failure::Crowded { node: "n".into(), full, held: None }));
         let mut other = pod();
-        other.uid = Some("u2".into());
+        other.uid = "u2".into();
         let mut more = std::pin::pin!(lock.bind(other, "n".into(), within));
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut more).await.is_err(), "it need not wait");
     }

@@ -7,12 +7,11 @@
 //! It differs from the original in what it refuses: a pod that is not bound here, has started, or is another one of the same
 //! name is not served; and the lock that several vendors share stays while one of them has work left (requirement R18).
 
-use std::sync::Arc;
 
 use topoloom_api::names::DEVICES_TO_ALLOCATE_SUFFIX;
 use topoloom_core::nodelock::attempt::Answer;
 use topoloom_core::nodelock::needs::Key;
-use topoloom_core::nodelock::{Named, PodKey, Retry, ValueError};
+use topoloom_core::nodelock::{LockValue, Named, NodeName, PodId, PodKey, Retry, ValueError};
 
 use super::requests::{Requests, proves};
 use super::wire::{self, Annotations, Change};
@@ -25,13 +24,13 @@ const CAMBRICON: &str = "hami.io/cambricon-mlu-devices-to-allocate";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// The node.
-    pub node: Arc<str>,
+    pub node: NodeName,
     /// Under which key the lock stands.
     pub key: Key,
-    /// The pod to serve, with its UID.
-    pub pod: PodKey,
+    /// The pod to serve.
+    pub pod: PodId,
     /// The lock's whole value; `None` where none stood there and one pod only was on its way.
-    pub value: Option<Arc<str>>,
+    pub value: Option<LockValue>,
 }
 
 /// Why no pod can be served. Nothing was changed; a kubelet that gets an error fails the pod, or asks again.
@@ -44,7 +43,7 @@ pub enum NotServed {
     #[error("the lock {key} of node {node} cannot be read: {why}", key = .key.annotation())]
     Unreadable {
         /// The node.
-        node: Arc<str>,
+        node: NodeName,
         /// The key.
         key: Key,
         /// What is wrong with it.
@@ -54,7 +53,7 @@ pub enum NotServed {
     #[error("the lock {key} of node {node} names pod {pod}, which {why}", key = .key.annotation())]
     NotThat {
         /// The node.
-        node: Arc<str>,
+        node: NodeName,
         /// The key.
         key: Key,
         /// The pod.
@@ -66,7 +65,7 @@ pub enum NotServed {
     #[error("no lock {key} of node {node} names a pod, and {found} pods wait there for devices, where one would do", key = .key.annotation())]
     NotOne {
         /// The node.
-        node: Arc<str>,
+        node: NodeName,
         /// The key.
         key: Key,
         /// How many wait.
@@ -110,9 +109,9 @@ impl Requests {
     /// When it is not certain which pod it is. A plugin that answers all the same may give the devices of another pod.
     pub async fn whom(&self, node: &str, key: Key) -> Result<Ticket, NotServed> {
         let meta = self.node(node).await?.ok_or_else(|| NotServed::NoNode(node.to_owned()))?;
-        let node: Arc<str> = node.into();
+        let node: NodeName = node.into();
         let lock = wire::lock(&meta.metadata.annotations.unwrap_or_default(), key);
-        let value = lock.as_ref().map(|lock| Arc::clone(&lock.value));
+        let value = lock.as_ref().map(|lock| lock.value.clone());
         match lock.map(|lock| lock.named) {
             Some(Named::Unparsable(why)) => Err(NotServed::Unreadable { node, key, why }),
             Some(Named::Pod { pod, .. }) => {
@@ -159,7 +158,7 @@ impl Requests {
             if wire::lock(&annotations, ticket.key).is_none_or(|lock| lock.value != *value) {
                 return Ok(GivenBack::NotOurs);
             }
-            let version = meta.metadata.resource_version.unwrap_or_default();
+            let version = meta.metadata.resource_version.as_deref().into();
             let patch = wire::node_patch(&version, &wire::locks(&annotations), &[(ticket.key, Change::Release)]);
             let refusal = match self.write_node(&ticket.node, &patch).await {
                 Ok(_) => return Ok(GivenBack::Removed),

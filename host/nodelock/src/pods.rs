@@ -4,7 +4,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core_v1;
@@ -14,7 +13,7 @@ use serde::Deserialize;
 use topoloom_api::names::LOCK_REVOKED_ANNOTATION;
 use topoloom_core::nodelock::needs::{Asks, Backend, keys};
 use topoloom_core::nodelock::sightings::PodSighting;
-use topoloom_core::nodelock::{Pod, PodKey};
+use topoloom_core::nodelock::{Pod, PodId};
 
 /// A pod, as it is read.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -96,21 +95,21 @@ impl kube::Resource for Slice {
 #[must_use]
 pub fn of(slice: &Slice, backends: &[Backend]) -> Option<PodSighting> {
     let Slice { metadata, spec, status } = slice;
-    let key = PodKey {
+    let key = PodId {
         namespace: metadata.namespace.as_deref()?.into(),
         name: metadata.name.as_deref()?.into(),
-        uid: Some(metadata.uid.as_deref()?.into()),
+        uid: metadata.uid.as_deref()?.into(),
     };
     let revoked = metadata.annotations.as_ref().and_then(|all| all.get(LOCK_REVOKED_ANNOTATION));
     let pod = Pod {
         key,
-        version: metadata.resource_version.as_deref().unwrap_or_default().into(),
+        version: metadata.resource_version.as_deref().into(),
         created: metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |created| created.0),
         node: spec.node_name.as_deref().filter(|node| !node.is_empty()).map(Into::into),
         finished: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
         started: status.start_time.is_some(),
         deleting: metadata.deletion_timestamp.is_some(),
-        revoked: revoked.map(|value| Arc::from(value.as_str())),
+        revoked: revoked.map(|value| value.as_str().into()),
     };
     let containers = spec.init_containers.iter().chain(&spec.containers);
     Some(PodSighting { pod, keys: keys(containers, backends).into_iter().collect() })

@@ -4,34 +4,47 @@
 //! it, all that wait would wake at once, and all but one would have written for nothing (requirement R19).
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use topoloom_core::nodelock::needs::Key;
 
-type Place = (Arc<str>, Key);
+/// What a queue is for: a node, or a pod.
+pub trait Id: Clone + Eq + Hash + Send {}
 
-/// The queues of all nodes.
-#[derive(Default)]
-pub struct Queues {
-    turns: Mutex<HashMap<Place, Arc<Turn<()>>>>,
+impl<K: Clone + Eq + Hash + Send> Id for K {}
+
+type Place<K> = (K, Key);
+
+type All<K> = HashMap<Place<K>, Arc<Turn<()>>>;
+
+/// The queues of all nodes, or of all pods.
+pub struct Queues<K> {
+    turns: Mutex<All<K>>,
+}
+
+impl<K> Default for Queues<K> {
+    fn default() -> Self {
+        Self { turns: Mutex::default() }
+    }
 }
 
 /// Its turn has come, on all of its keys, until this is dropped.
-pub struct Turns<'a> {
-    queues: &'a Queues,
-    held: Vec<(Place, Option<OwnedMutexGuard<()>>)>,
+pub struct Turns<'a, K: Id> {
+    queues: &'a Queues<K>,
+    held: Vec<(Place<K>, Option<OwnedMutexGuard<()>>)>,
 }
 
-impl Queues {
+impl<K: Id> Queues<K> {
     /// Waits for the turn on these keys of a node, in their order, so that no two wait for each other. Dropped while it waits,
     /// its place is given up.
-    pub async fn turn(&self, node: &Arc<str>, keys: &[Key]) -> Turns<'_> {
+    pub async fn turn(&self, node: &K, keys: &[Key]) -> Turns<'_, K> {
         let mut turns = Turns { queues: self, held: Vec::with_capacity(keys.len()) };
         let mut keys = keys.to_vec();
         keys.sort_unstable();
         for key in keys {
-            let place = (Arc::clone(node), key);
+            let place = (node.clone(), key);
             let turn = Arc::clone(self.lock().entry(place.clone()).or_default());
             turns.held.push((place, None));
             let guard = turn.lock_owned().await;
@@ -54,12 +67,12 @@ impl Queues {
         self.len() == 0
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Place, Arc<Turn<()>>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, All<K>> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Turns<'_> {
+impl<K: Id> Drop for Turns<'_, K> {
     fn drop(&mut self) {
         let mut turns = self.queues.lock();
         for (place, guard) in self.held.drain(..) {

@@ -11,7 +11,8 @@ use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::Status;
 use serde_json::Value;
-use topoloom_core::nodelock::PodKey;
+use topoloom_core::version::ResourceVersion;
+use topoloom_core::nodelock::{NodeName, PodId, PodKey};
 use topoloom_core::nodelock::attempt::Answer;
 use topoloom_core::nodelock::needs::Backend;
 use topoloom_core::nodelock::sightings::PodSighting;
@@ -81,7 +82,7 @@ impl Requests {
     pub async fn patch_node(&self, name: &str, patch: &Value) -> (Answer, Option<PartialObjectMeta<core_v1::Node>>) {
         match self.write_node(name, patch).await {
             Ok(meta) => {
-                (Answer::Done(meta.metadata.resource_version.as_deref().unwrap_or_default().into()), Some(meta))
+                (Answer::Done(meta.metadata.resource_version.as_deref().into()), Some(meta))
             }
             Err(refusal) => (proves(refusal), None),
         }
@@ -98,20 +99,20 @@ impl Requests {
     }
 
     /// The annotations of a pod, if it is that one by its UID.
-    pub(super) async fn annotations(&self, key: &PodKey) -> Result<Option<wire::Annotations>, Refusal> {
+    pub(super) async fn annotations(&self, key: &PodId) -> Result<Option<wire::Annotations>, Refusal> {
         let api: Api<core_v1::Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         let meta = self.answered(api.get_metadata_opt(&key.name)).await?.map(|meta| meta.metadata);
-        let same = meta.filter(|meta| meta.uid.as_deref() == key.uid.as_deref());
+        let same = meta.filter(|meta| meta.uid.as_deref() == Some(&*key.uid));
         Ok(same.map(|meta| meta.annotations.unwrap_or_default()))
     }
 
     /// Marks a pod; also gives what it is then.
-    pub async fn patch_pod(&self, key: &PodKey, patch: &Value) -> (Answer, Option<PodSighting>) {
+    pub async fn patch_pod(&self, key: &PodId, patch: &Value) -> (Answer, Option<PodSighting>) {
         let api: Api<Slice> = Api::namespaced(self.client.clone(), &key.namespace);
         match self.answered(api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))).await {
             Ok(slice) => {
                 let seen = pods::of(&slice, &self.backends);
-                (Answer::Done(seen.as_ref().map(|seen| Arc::clone(&seen.pod.version)).unwrap_or_default()), seen)
+                (Answer::Done(seen.as_ref().map(|seen| seen.pod.version.clone()).unwrap_or_default()), seen)
             }
             // A merge patch with another pod's UID changes what cannot be changed: 422, and not 409.
             Err(refusal) if refusal.reason == Reason::Invalid => (Answer::Conflict, None),
@@ -120,14 +121,13 @@ impl Requests {
     }
 
     /// Binds a pod, if it is that one in that version.
-    pub async fn bind(&self, pod: &PodKey, version: &str, node: &str) -> Answer {
-        let uid = pod.uid.as_deref().unwrap_or_default();
-        let binding = wire::binding(&pod.namespace, &pod.name, uid, version, node, jiff::Timestamp::now());
+    pub async fn bind(&self, pod: &PodId, version: &ResourceVersion, node: &NodeName) -> Answer {
+        let binding = wire::binding(pod, version, node, jiff::Timestamp::now());
         let api: Api<core_v1::Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
         let parameters = PostParams::default();
         let request = api.create_subresource::<_, Status>("binding", &pod.name, &parameters, &binding);
         match self.answered(request).await {
-            Ok(_) => Answer::Done(Arc::default()),
+            Ok(_) => Answer::Done(ResourceVersion::default()),
             Err(refusal) => proves(refusal),
         }
     }

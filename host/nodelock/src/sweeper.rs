@@ -8,14 +8,14 @@
 //! A node whose sweep fails comes again, with a pause that grows. A conflict is no failure: the watch shows what changed the
 //! node, and the node is looked at again.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sweep::{Finding, Mode, Stands, Sweep};
 use topoloom_core::nodelock::watchlist::{LINGER, Verdict, Watchlist};
-use topoloom_core::nodelock::{Lock, Named, PodKey, Reason, Sightings, Standing, Takeover, Why};
+use topoloom_core::nodelock::{Lock, Named, NodeName, PodKey, Reason, Sightings, Standing, Takeover, Uid, Why};
 use topoloom_core::text;
 
 use super::carry::Carrier;
@@ -52,7 +52,7 @@ impl Sweeper {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn node_uid(&self, node: &str) -> Option<Arc<str>> {
+    fn node_uid(&self, node: &str) -> Option<Uid> {
         self.carrier.view().known(|known| known.node_uid(node))
     }
 
@@ -61,15 +61,15 @@ impl Sweeper {
         self.carrier.view().known(|known| known.concerns(node)) || self.lock().knows(node)
     }
 
-    async fn look(&self, node: &Arc<str>, mode: Mode) -> Result<Sweep, Refusal> {
+    async fn look(&self, node: &NodeName, mode: Mode) -> Result<Sweep, Refusal> {
         // Take-over by age must replace the lock in one write; deleting it would hand the node back to the old pod. So the
         // sweeper never uses `age`.
-        let mut sweep = Sweep::new(Arc::clone(node), self.terms.ttl, Takeover::State, mode);
+        let mut sweep = Sweep::new(node.clone(), self.terms.ttl, Takeover::State, mode);
         self.carrier.sweep(node, &mut sweep).await?;
         Ok(sweep)
     }
 
-    async fn sweep(&self, node: &Arc<str>) -> Result<Outcome, Refusal> {
+    async fn sweep(&self, node: &NodeName) -> Result<Outcome, Refusal> {
         let mut sweep = self.look(node, Mode::Report).await?;
         let now = self.carrier.view().now();
         let Verdict { report, linger } = self.enter(node, &sweep, now);
@@ -98,7 +98,7 @@ impl Sweeper {
     }
 
     /// Enters what was found, and counts it.
-    fn enter(&self, node: &Arc<str>, sweep: &Sweep, now: Duration) -> Verdict {
+    fn enter(&self, node: &NodeName, sweep: &Sweep, now: Duration) -> Verdict {
         let mut nodes = self.lock();
         let verdict = nodes.enter(node, sweep.stands(), self.mode, now);
         let counts: Vec<_> = nodes.counts().collect();
@@ -108,7 +108,7 @@ impl Sweeper {
     }
 
     /// An Event on the node, and on the pod that it is about.
-    async fn report(&self, node: &Arc<str>, stands: &Stands) {
+    async fn report(&self, node: &NodeName, stands: &Stands) {
         let key = annotation(stands.key);
         let value = stands.value.as_deref().unwrap_or_default();
         let of = stands.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
@@ -151,12 +151,12 @@ impl Sweeper {
         tracing::warn!(node = &**node, key, value = text::line(value, VALUE), state = stands.word(), "{note}");
         let text = EventText { reason, action: "Locking", note: &note };
         self.events.node(node, self.node_uid(node).as_deref(), Urgency::Warning, text).await;
-        if let Some(pod) = stands.pod.as_ref().filter(|pod| reason == "NodeLockStuck" && pod.uid.is_some()) {
-            self.events.pod(pod, Urgency::Warning, text).await;
+        if let Some(pod) = stands.pod.as_ref().filter(|_| reason == "NodeLockStuck").and_then(PodKey::id) {
+            self.events.pod(&pod, Urgency::Warning, text).await;
         }
     }
 
-    async fn removed(&self, node: &Arc<str>, finding: &Finding, pod: Option<&PodKey>) {
+    async fn removed(&self, node: &NodeName, finding: &Finding, pod: Option<&PodKey>) {
         let Finding { key, value, reason } = finding;
         let key = annotation(*key);
         self.metrics.found(*reason, Done::Removed);
@@ -166,24 +166,24 @@ impl Sweeper {
         let text = EventText { reason: "NodeLockRemoved", action: "Locking", note: &note };
         self.events.node(node, self.node_uid(node).as_deref(), Urgency::Normal, text).await;
         // There is no pod for an Event where it is gone.
-        if let Some(pod) = pod.filter(|pod| pod.uid.is_some() && *reason != Reason::Gone) {
-            self.events.pod(pod, Urgency::Normal, text).await;
+        if let Some(pod) = pod.filter(|_| *reason != Reason::Gone).and_then(PodKey::id) {
+            self.events.pod(&pod, Urgency::Normal, text).await;
         }
     }
 }
 
-impl Work<Arc<str>> for Sweeper {
+impl Work<NodeName> for Sweeper {
     type Error = Refusal;
 
-    async fn work(&self, node: &Arc<str>) -> Result<Outcome, Refusal> {
+    async fn work(&self, node: &NodeName) -> Result<Outcome, Refusal> {
         self.sweep(node).await
     }
 
-    fn dropped(&self, node: &Arc<str>, failure: &Failure<Refusal>) {
+    fn dropped(&self, node: &NodeName, failure: &Failure<Refusal>) {
         tracing::warn!(node = &**node, error = %failure, "the locks of a node cannot be judged");
     }
 
-    fn all(&self) -> Vec<Arc<str>> {
+    fn all(&self) -> Vec<NodeName> {
         self.carrier.view().known(Sightings::locked)
     }
 }

@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use topoloom_core::nodelock::attempt::Node;
 use topoloom_core::nodelock::needs::{Backend, Key};
 use topoloom_core::nodelock::sightings::{Blocks, Effect, LiveReads, NodeRead, PodSighting, Wake};
-use topoloom_core::nodelock::{Clock, GRACE, Held, Pod, PodKey, Sightings};
+use topoloom_core::nodelock::{Clock, GRACE, Held, LockValue, NodeName, Pod, PodId, PodKey, Sightings};
 
 use super::lock;
 use super::pods::{self, Slice};
@@ -66,7 +66,7 @@ struct Inner {
     sightings: Sightings,
     waiters: Waiters,
     /// A list of nodes that is not whole yet.
-    relisted_nodes: Vec<(Arc<str>, NodeRead)>,
+    relisted_nodes: Vec<(NodeName, NodeRead)>,
     /// A list of pods that is not whole yet.
     relisted_pods: Vec<PodSighting>,
 }
@@ -134,7 +134,7 @@ impl View {
 
     /// A pod with this UID, as the watch showed it last.
     #[must_use]
-    pub fn pod(&self, key: &PodKey) -> Option<PodSighting> {
+    pub fn pod(&self, key: &PodId) -> Option<PodSighting> {
         self.lock().sightings.pod_of(key).cloned()
     }
 
@@ -170,12 +170,12 @@ impl View {
     }
 
     /// This process has written a lock.
-    pub fn stands(&self, value: &Arc<str>) {
+    pub fn stands(&self, value: &LockValue) {
         self.lock().sightings.wrote(value, self.now());
     }
 
     /// The result of a live read of the pod that a value names.
-    pub fn confirmed(&self, node: &str, named: &PodKey, value: &Arc<str>, read: Option<Pod>, reads: &mut LiveReads) {
+    pub fn confirmed(&self, node: &str, named: &PodKey, value: &LockValue, read: Option<Pod>, reads: &mut LiveReads) {
         self.lock().sightings.confirmed(node, named, value, read, reads, self.now());
     }
 
@@ -216,7 +216,7 @@ impl View {
 
     /// Receives the name of every node on which something about locks changed, all that are locked first. Only the last
     /// receiver gets anything.
-    pub fn changes(&self) -> UnboundedReceiver<Arc<str>> {
+    pub fn changes(&self) -> UnboundedReceiver<NodeName> {
         let mut inner = self.lock();
         let locked = inner.sightings.locked();
         inner.waiters.changes(locked)
@@ -318,10 +318,10 @@ impl View {
     }
 }
 
-fn read_of(node: &NodeMeta) -> (Arc<str>, NodeRead) {
+fn read_of(node: &NodeMeta) -> (NodeName, NodeRead) {
     let meta = &node.metadata;
     let read = NodeRead {
-        version: meta.resource_version.as_deref().unwrap_or_default().into(),
+        version: meta.resource_version.as_deref().into(),
         uid: meta.uid.as_deref().map(Into::into),
         locks: meta.annotations.as_ref().map(wire::locks).unwrap_or_default(),
     };

@@ -5,7 +5,6 @@
 //! each key whose lock one of us wrote. A note says for which value it is, and is nothing where the lock is another.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,8 @@ use serde_json::{Value, json};
 use topoloom_api::names::{BIND_PHASE_ANNOTATION, BIND_TIME_ANNOTATION, LOCK_REVOKED_ANNOTATION, NODE_LOCK_ANNOTATION};
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sightings::Locks;
-use topoloom_core::nodelock::{Lock, Note};
+use topoloom_core::version::ResourceVersion;
+use topoloom_core::nodelock::{Lock, LockValue, NodeName, Note, PodId, Uid};
 
 /// Annotations, as objects have them.
 pub type Annotations = BTreeMap<String, String>;
@@ -130,14 +130,14 @@ fn written(mut notes: Vec<Written>) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// This value, with this note.
-    Claim(Arc<str>, Note),
+    Claim(LockValue, Note),
     /// Nothing.
     Release,
 }
 
 /// The patch of a node, in the version that was decided on: these keys change, all at once, and the notes of the others stay.
 #[must_use]
-pub fn node_patch(version: &str, seen: &Locks, changes: &[(Key, Change)]) -> Value {
+pub fn node_patch(version: &ResourceVersion, seen: &Locks, changes: &[(Key, Change)]) -> Value {
     let mut annotations = serde_json::Map::new();
     let mut kept: Vec<Written> = Vec::new();
     for key in Key::ALL {
@@ -156,39 +156,43 @@ pub fn node_patch(version: &str, seen: &Locks, changes: &[(Key, Change)]) -> Val
         }
     }
     annotations.insert(NODE_LOCK_ANNOTATION.to_owned(), written(kept).map_or(Value::Null, Value::String));
-    json!({"metadata": {"resourceVersion": version, "annotations": annotations}})
+    json!({"metadata": {"resourceVersion": &**version, "annotations": annotations}})
 }
 
 /// The patch of a pod that loses a lock before it was bound: it can no longer be bound in the version that was judged for it.
 #[must_use]
-pub fn revoke_patch(uid: &str, version: &str, value: &str) -> Value {
-    json!({"metadata": {"uid": uid, "resourceVersion": version, "annotations": {LOCK_REVOKED_ANNOTATION: value}}})
+pub fn revoke_patch(uid: &Uid, version: &ResourceVersion, value: &LockValue) -> Value {
+    pod_patch(uid, version, json!({LOCK_REVOKED_ANNOTATION: &**value}))
 }
 
 /// The patch of a pod whose attempt failed: revoked, and `failed` for readers of phases.
 #[must_use]
-pub fn fence_patch(uid: &str, version: &str, value: &str) -> Value {
-    let annotations = json!({LOCK_REVOKED_ANNOTATION: value, BIND_PHASE_ANNOTATION: "failed"});
-    json!({"metadata": {"uid": uid, "resourceVersion": version, "annotations": annotations}})
+pub fn fence_patch(uid: &Uid, version: &ResourceVersion, value: &LockValue) -> Value {
+    pod_patch(uid, version, json!({LOCK_REVOKED_ANNOTATION: &**value, BIND_PHASE_ANNOTATION: "failed"}))
+}
+
+/// Annotations of a pod, if it is that one in that version.
+fn pod_patch(uid: &Uid, version: &ResourceVersion, annotations: Value) -> Value {
+    json!({"metadata": {"uid": &**uid, "resourceVersion": &**version, "annotations": annotations}})
 }
 
 /// A Binding that is refused unless the pod is that one, in that version. The API server gives its annotations to the pod.
 #[must_use]
-pub fn binding(namespace: &str, name: &str, uid: &str, version: &str, node: &str, now: Timestamp) -> Value {
+pub fn binding(pod: &PodId, version: &ResourceVersion, node: &NodeName, now: Timestamp) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {
-            "namespace": namespace,
-            "name": name,
-            "uid": uid,
-            "resourceVersion": version,
+            "namespace": &*pod.namespace,
+            "name": &*pod.name,
+            "uid": &*pod.uid,
+            "resourceVersion": &**version,
             "annotations": {
                 BIND_PHASE_ANNOTATION: "allocating",
                 BIND_TIME_ANNOTATION: now.as_second().to_string(),
             },
         },
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": &**node},
     })
 }
 
@@ -228,7 +232,7 @@ mod tests {
     fn r3_a_claim_is_one_patch_of_that_version_and_reads_back_with_its_note() {
         let seen = Annotations::new();
         let change = Change::Claim(SHARED.into(), note(SHARED, None));
-        let patch = node_patch("81244", &locks(&seen), &[(Key::Shared, change)]);
+        let patch = node_patch(&"81244".into(), &locks(&seen), &[(Key::Shared, change)]);
         assert_eq!(patch["metadata"]["resourceVersion"], "81244");
         assert_eq!(patch["metadata"]["annotations"]["hami.io/mutex.lock"], SHARED);
         let read = lock(&applied(&seen, &patch), Key::Shared).unwrap();
@@ -245,23 +249,23 @@ mod tests {
             (Key::Shared, Change::Claim(SHARED.into(), note(SHARED, None))),
             (Key::Cambricon, Change::Claim(BARE.into(), note(BARE, Some(("default", "p1"))))),
         ];
-        let both = applied(&seen, &node_patch("1", &locks(&seen), &claims));
+        let both = applied(&seen, &node_patch(&"1".into(), &locks(&seen), &claims));
         let names = |annotations: &Annotations, key| lock(annotations, key).and_then(|lock| lock.pod().cloned());
         assert_eq!(names(&both, Key::Shared), names(&both, Key::Cambricon));
         assert_eq!(names(&both, Key::Cambricon).unwrap().to_string(), "default/p1");
         assert_eq!(annotations(&locks(&both)), both, "locks are written as they were read");
 
-        let one = applied(&both, &node_patch("2", &locks(&both), &[(Key::Shared, Change::Release)]));
+        let one = applied(&both, &node_patch(&"2".into(), &locks(&both), &[(Key::Shared, Change::Release)]));
         assert_eq!(names(&one, Key::Shared), None);
         assert_eq!(names(&one, Key::Cambricon), names(&both, Key::Cambricon));
-        let none = applied(&one, &node_patch("3", &locks(&one), &[(Key::Cambricon, Change::Release)]));
+        let none = applied(&one, &node_patch(&"3".into(), &locks(&one), &[(Key::Cambricon, Change::Release)]));
         assert_eq!(none, Annotations::new());
     }
 
     #[test]
     fn a_note_counts_for_its_value_only_and_garbage_is_ignored() {
         let change = Change::Claim(SHARED.into(), note(SHARED, None));
-        let ours = applied(&Annotations::new(), &node_patch("1", &Locks::new(), &[(Key::Shared, change)]));
+        let ours = applied(&Annotations::new(), &node_patch(&"1".into(), &Locks::new(), &[(Key::Shared, change)]));
         let mut replaced = ours.clone();
         replaced.insert(Key::Shared.annotation().into(), "2026-08-01T06:11:00Z,default,p1".into());
         let uid = |annotations: &Annotations| {
@@ -279,8 +283,7 @@ mod tests {
             annotations.insert(NODE_LOCK_ANNOTATION.into(), garbage.into());
             assert_eq!(uid(&annotations), None, "{garbage:?}");
             // It is replaced with the next write.
-            let released =
-                applied(&annotations, &node_patch("2", &locks(&annotations), &[(Key::Shared, Change::Release)]));
+            let released = applied(&annotations, &node_patch(&"2".into(), &locks(&annotations), &[(Key::Shared, Change::Release)]));
             assert_eq!(released, Annotations::new());
         }
     }
@@ -290,10 +293,12 @@ mod tests {
         let precondition =
             |value: &Value| (value["metadata"]["uid"].clone(), value["metadata"]["resourceVersion"].clone());
         let now = "2026-08-01T06:10:00.5Z".parse().unwrap();
+        let (uid, version) = (Uid::from("b3f0"), ResourceVersion::from("12"));
+        let pod = PodId { namespace: "default".into(), name: "p1".into(), uid: uid.clone() };
         let all = [
-            revoke_patch("b3f0", "12", SHARED),
-            fence_patch("b3f0", "12", SHARED),
-            binding("default", "p1", "b3f0", "12", "gpu-1", now),
+            revoke_patch(&uid, &version, &SHARED.into()),
+            fence_patch(&uid, &version, &SHARED.into()),
+            binding(&pod, &version, &"gpu-1".into(), now),
         ];
         for value in &all {
             assert_eq!(precondition(value), (json!("b3f0"), json!("12")), "{value}");

@@ -12,15 +12,19 @@ use topoloom::nodelock::requests::Requests;
 use topoloom::nodelock::view::View;
 use topoloom_core::nodelock::attempt::Bound;
 use topoloom_core::nodelock::needs::{Backend, Key};
-use topoloom_core::nodelock::{PodKey, Retry, Takeover};
+use topoloom_core::nodelock::{PodId, Retry, Takeover};
 use topoloom_tests::hami::Vendor;
 
 use super::*;
 
-fn key_of(pod: &Pod) -> PodKey {
-    let text = |text: &Option<String>| -> Arc<str> { text.as_deref().unwrap_or_default().into() };
+fn id_of(pod: &Pod) -> PodId {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let metadata = &pod.metadata;
-    PodKey { namespace: text(&metadata.namespace), name: text(&metadata.name), uid: Some(text(&metadata.uid)) }
+    PodId {
+        namespace: text(&metadata.namespace).into(),
+        name: text(&metadata.name).into(),
+        uid: text(&metadata.uid).into(),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,15 +62,15 @@ async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -
 
     let (first, second) = (create("first").await?, create("second").await?);
     let within = Duration::from_secs(28);
-    let report = lock.bind(key_of(&first), "gpu-1".into(), within).await;
+    let report = lock.bind(id_of(&first), "gpu-1".into(), within).await;
     assert_eq!((report.result, report.keys, report.kept), (Ok(Bound::Now), vec![Key::Shared], false));
-    let short = lock.bind(key_of(&second), "gpu-1".into(), Duration::from_millis(300)).await;
+    let short = lock.bind(id_of(&second), "gpu-1".into(), Duration::from_millis(300)).await;
     let failure = short.result.expect_err("first holds it");
     assert!(failure.is_contention() && short.waited >= Duration::from_millis(250), "{failure} {:?}", short.waited);
 
     // The plugin of one vendor, then that of the other, then the kubelet.
     let ticket = requests.whom("gpu-1", Key::Shared).await?;
-    assert_eq!(ticket.pod, key_of(&first));
+    assert_eq!(ticket.pod, id_of(&first));
     let gives = async |vendor: Vendor| -> Result<GivenBack> {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {vendor.work_list(): ";"}}}));
         pods.patch("first", &PatchParams::default(), &patch).await?;
@@ -77,11 +81,11 @@ async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -
     assert_eq!(gives(Vendor::Amd).await?, GivenBack::NotOurs);
     // Without a lock it is the one pod that waits there.
     let alone = requests.whom("gpu-1", Key::Shared).await?;
-    assert_eq!((alone.pod, alone.value), (key_of(&first), None));
+    assert_eq!((alone.pod, alone.value), (id_of(&first), None));
     let running = Patch::Merge(json!({"status": {"phase": "Running", "startTime": "2026-08-01T06:10:00Z"}}));
     pods.patch_status("first", &PatchParams::default(), &running).await?;
 
-    let report = lock.bind(key_of(&second), "gpu-1".into(), within).await;
+    let report = lock.bind(id_of(&second), "gpu-1".into(), within).await;
     assert_eq!(report.result, Ok(Bound::Now));
     // Who was served before is not served again under a value that is left.
     let nodes: Api<Node> = Api::all(scene.plane.client());

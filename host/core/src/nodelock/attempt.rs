@@ -36,7 +36,9 @@ pub use order::{Answer, Bound, Node, Order, Outcome, Request, Sight};
 
 use super::decide::{Decision, Release, decide, release, unconfirmed};
 use super::holder::{Clock, GRACE, Held, Holder, Pod, Reason, Why, is_owner};
-use super::record::{Lock, Named, PodKey};
+use super::names::LockValue;
+use super::record::{Lock, Named, PodId, PodKey};
+use crate::version::ResourceVersion;
 
 /// One attempt.
 #[derive(Debug, Clone)]
@@ -61,9 +63,9 @@ pub struct Attempt {
     /// Values of foreign schedulers that have the name of this attempt's pod, one for each key at most, and whether the API
     /// server was asked for the pod after they were seen: only then is it this pod that they mean, and not a younger one of
     /// that name.
-    vouched: Vec<(Arc<str>, bool)>,
+    vouched: Vec<(LockValue, bool)>,
     /// A pod that is bound here without a lock, the position of its key, and since when that is known.
-    unrecorded: Option<(PodKey, usize, Duration)>,
+    unrecorded: Option<(PodId, usize, Duration)>,
     /// Who held the node at the last look, until this attempt has tried to write its lock: a time that ends before is
     /// contention, also where it ends between the look that finds the node free and that write.
     held: Option<Held>,
@@ -89,7 +91,7 @@ enum Claimed {
     /// A claim was not answered: it is applied, or may be for as long as the node is this version.
     Unanswered {
         /// The version that it was decided on.
-        version: Arc<str>,
+        version: ResourceVersion,
     },
     /// They do.
     Yes,
@@ -266,7 +268,7 @@ impl Attempt {
             return;
         };
         let mut taking = Taking::default();
-        let mut plan = vec![Order::Claim { version: Arc::clone(&node.version) }];
+        let mut plan = vec![Order::Claim { version: node.version.clone() }];
         for (at, sight) in node.keys.iter().enumerate() {
             let facts = sight.facts(&self.request.node, clock, self.request.ttl, self.request.takeover);
             match decide(sight.lock.as_ref(), &claimant, &facts) {
@@ -281,7 +283,7 @@ impl Attempt {
                     let lock = sight.lock.as_ref().or(sight.left.as_ref());
                     self.plan = match unconfirmed(&held).zip(lock) {
                         Some((pod, lock)) => {
-                            vec![Order::AskHolder { pod: pod.clone(), value: Arc::clone(&lock.value) }]
+                            vec![Order::AskHolder { pod: pod.clone(), value: lock.value.clone() }]
                         }
                         None => self.held(clock, held, at, sight, &claimant, node.version.clone()),
                     };
@@ -290,7 +292,7 @@ impl Attempt {
                 Decision::TakeOver { reason, revoke } => {
                     taking.reasons.push(reason);
                     if let (Some(_), Holder::Seen(pod), Some(lock)) = (revoke, &sight.holder, &sight.lock) {
-                        plan.push(Order::Revoke { pod: pod.clone(), value: Arc::clone(&lock.value) });
+                        plan.push(Order::Revoke { pod: pod.clone(), value: lock.value.clone() });
                     }
                 }
             }
@@ -301,7 +303,7 @@ impl Attempt {
 
     /// Whether a value without a note means this pod; if that is not known yet, it is to be asked for.
     fn vouches(&mut self, lock: Option<&Lock>) -> bool {
-        let Some(value) = lock.map(|lock| Arc::clone(&lock.value)) else { return false };
+        let Some(value) = lock.map(|lock| lock.value.clone()) else { return false };
         match self.vouched.iter().find(|(known, _)| *known == value) {
             Some((_, asked)) => *asked,
             None => {
@@ -324,11 +326,11 @@ impl Attempt {
         at: usize,
         sight: &Sight,
         claimant: &Pod,
-        version: Arc<str>,
+        version: ResourceVersion,
     ) -> Vec<Order> {
         let until = held.left.map_or(Duration::MAX, |left| clock.steady.saturating_add(left));
         self.tries = 0;
-        let (Why::Unrecorded, Some(pod)) = (held.why, held.holder.clone()) else {
+        let (Why::Unrecorded, Some(pod)) = (held.why, held.holder.as_ref().and_then(PodKey::id)) else {
             self.unrecorded = None;
             return vec![Order::Wait { held, until }];
         };
@@ -344,7 +346,7 @@ impl Attempt {
         if let Some(lock) = &sight.lock
             && let Some(bindable) = bindable(lock, &sight.holder, claimant)
         {
-            plan.push(Order::Revoke { pod: bindable.clone(), value: Arc::clone(&lock.value) });
+            plan.push(Order::Revoke { pod: bindable.clone(), value: lock.value.clone() });
         }
         plan.push(Order::AskUnrecorded { pod });
         plan
@@ -407,7 +409,7 @@ impl Attempt {
         }
     }
 
-    fn claim_answered(&mut self, version: Arc<str>, answer: Answer) {
+    fn claim_answered(&mut self, version: ResourceVersion, answer: Answer) {
         self.held = None;
         match answer {
             Answer::Done(_) => {
@@ -427,7 +429,7 @@ impl Attempt {
         }
     }
 
-    fn revoke_answered(&mut self, pod: Pod, value: Arc<str>, answer: Answer) {
+    fn revoke_answered(&mut self, pod: Pod, value: LockValue, answer: Answer) {
         let why = match answer {
             // The node still has to be the version on which all of this was decided.
             Answer::Done(_) => {
@@ -442,7 +444,7 @@ impl Attempt {
             Answer::Conflict | Answer::Absent => POD_CHANGED.into(),
             Answer::Unknown(why) => why,
         };
-        self.again(What::Revoke, why, Some(Order::AskHolder { pod: pod.key, value }));
+        self.again(What::Revoke, why, Some(Order::AskHolder { pod: pod.key.named(), value }));
     }
 
     fn restore_answered(&mut self, answer: Answer) {
@@ -517,7 +519,7 @@ impl Attempt {
                 if self.binding == Binding::No {
                     self.binding = Binding::Sent;
                 }
-                vec![Order::Bind { version: Arc::clone(&pod.version) }]
+                vec![Order::Bind { version: pod.version.clone() }]
             }
             _ => vec![Order::AskPod],
         };
@@ -530,7 +532,7 @@ impl Attempt {
         }
         let failure = match (self.held.take(), over) {
             (Some(held), Failure::TooLate) => {
-                Failure::Held { node: Arc::clone(&self.request.node), ttl: self.request.ttl, held }
+                Failure::Held { node: self.request.node.clone(), ttl: self.request.ttl, held }
             }
             (held @ Some(_), Failure::GaveUp(_)) => Failure::GaveUp(held),
             (_, over) => over,
@@ -573,9 +575,9 @@ impl Attempt {
     }
 
     fn fence(&mut self) {
-        self.plan = match self.pod.take() {
-            Some(pod) => vec![Order::Fence { version: pod.version }],
-            None => vec![Order::AskPod],
+        self.plan = match (self.pod.take(), self.request.values.first()) {
+            (Some(pod), Some(value)) => vec![Order::Fence { version: pod.version, value: value.clone() }],
+            _ => vec![Order::AskPod],
         };
     }
 
@@ -585,7 +587,7 @@ impl Attempt {
     }
 
     /// Removes those keys that have this attempt's value.
-    fn release(&mut self, version: Arc<str>, mine: &[bool]) {
+    fn release(&mut self, version: ResourceVersion, mine: &[bool]) {
         let keys: Vec<usize> = mine.iter().enumerate().filter_map(|(at, mine)| mine.then_some(at)).collect();
         if !keys.is_empty() {
             self.plan = vec![Order::Release { version, keys }];
@@ -656,9 +658,9 @@ enum Own {
 fn judge_own(request: &Request, pod: Option<&Pod>) -> Own {
     let Some(pod) = pod else { return Own::Over(Failure::PodGone) };
     match pod.node.as_ref() {
-        _ if pod.key != request.pod => Own::Over(Failure::PodReplaced(pod.key.uid.clone().unwrap_or_default())),
+        _ if pod.key != request.pod => Own::Over(Failure::PodReplaced(pod.key.uid.clone())),
         Some(node) if *node == request.node => Own::Here,
-        Some(node) => Own::Over(Failure::PodElsewhere(Arc::clone(node))),
+        Some(node) => Own::Over(Failure::PodElsewhere(node.clone())),
         None if pod.deleting => Own::Over(Failure::PodTerminating),
         None if pod.finished => Own::Over(Failure::PodFinished),
         // By this attempt or by the process that took the lock: no Binding in a later version than the mark is ever sent.

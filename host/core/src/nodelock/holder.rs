@@ -2,12 +2,13 @@
 //! its state does not decide (decision N6).
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::record::{Lock, Named, Note, PodKey};
+use super::names::{LockValue, NodeName};
+use super::record::{Lock, Named, Note, PodId, PodKey};
+use crate::version::ResourceVersion;
 
 /// How long a pod that disappeared keeps its lock: a kubelet may be in the middle of asking for its devices. That it was
 /// being deleted proves nothing, since a client that deletes it by force after that does not wait for its kubelet either.
@@ -20,14 +21,14 @@ pub const SKEW: Duration = Duration::from_secs(5);
 /// What matters of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Who it is, with its UID.
-    pub key: PodKey,
+    /// Which pod it is.
+    pub key: PodId,
     /// The version that this was read from.
-    pub version: Arc<str>,
+    pub version: ResourceVersion,
     /// When it was created.
     pub created: Timestamp,
     /// The node it is bound to.
-    pub node: Option<Arc<str>>,
+    pub node: Option<NodeName>,
     /// It succeeded or failed.
     pub finished: bool,
     /// A kubelet has set `status.startTime`, which it does after it has asked for devices.
@@ -35,7 +36,7 @@ pub struct Pod {
     /// It has a deletionTimestamp.
     pub deleting: bool,
     /// The value of a lock that was taken from it.
-    pub revoked: Option<Arc<str>>,
+    pub revoked: Option<LockValue>,
 }
 
 impl Pod {
@@ -208,7 +209,7 @@ pub fn judge_absent(facts: &Facts<'_>) -> Option<Held> {
 }
 
 fn unrecorded(pod: &Pod) -> Standing {
-    Standing::Held(Held { holder: Some(pod.key.clone()), left: None, why: Why::Unrecorded })
+    Standing::Held(Held { holder: Some(pod.key.named()), left: None, why: Why::Unrecorded })
 }
 
 fn named(lock: &Lock, facts: &Facts<'_>) -> Standing {
@@ -256,7 +257,7 @@ fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
                 None => held(None, Why::Stuck),
             },
             None if seen.deleting => Standing::Over(Reason::Terminating),
-            None if seen.revoked.as_deref() == Some(&lock.value) => Standing::Over(Reason::Revoked),
+            None if seen.revoked.as_ref() == Some(&lock.value) => Standing::Over(Reason::Revoked),
             None => match (left, note.map(|note| under_way(note, facts))) {
                 (None, _) => Standing::Over(Reason::Expired),
                 (Some(_), Some(Duration::ZERO)) => Standing::Over(Reason::Abandoned),

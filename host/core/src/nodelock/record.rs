@@ -5,9 +5,36 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::names::{LockValue, Uid};
 use super::value::{Value, ValueError, could_be};
 
 /// A pod by what identifies it: its name may be taken by another one later, its UID never.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodId {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Uid,
+}
+
+impl PodId {
+    /// The same pod, as a lock names it.
+    #[must_use]
+    pub fn named(&self) -> PodKey {
+        let Self { namespace, name, uid } = self.clone();
+        PodKey { namespace, name, uid: Some(uid) }
+    }
+}
+
+impl fmt::Display for PodId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A pod as a lock names it, which may be without a UID.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PodKey {
     /// Its namespace.
@@ -15,15 +42,22 @@ pub struct PodKey {
     /// Its name.
     pub name: Arc<str>,
     /// Its UID; `None` where only its name is known.
-    pub uid: Option<Arc<str>>,
+    pub uid: Option<Uid>,
 }
 
 impl PodKey {
-    /// Whether both may be the same pod: equal names, and no UIDs that differ.
+    /// Whether this may be that pod: equal names, and no UIDs that differ.
     #[must_use]
-    pub fn may_be(&self, other: &Self) -> bool {
-        let apart = self.uid.as_ref().zip(other.uid.as_ref()).is_some_and(|(one, two)| one != two);
+    pub fn may_be(&self, other: &PodId) -> bool {
+        let apart = self.uid.as_ref().is_some_and(|uid| *uid != other.uid);
         (&self.namespace, &self.name) == (&other.namespace, &other.name) && !apart
+    }
+
+    /// The pod, where its UID is known.
+    #[must_use]
+    pub fn id(&self) -> Option<PodId> {
+        let Self { namespace, name, uid } = self.clone();
+        Some(PodId { namespace, name, uid: uid? })
     }
 }
 
@@ -38,9 +72,9 @@ impl fmt::Display for PodKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The value that it is about.
-    pub value: Arc<str>,
+    pub value: LockValue,
     /// The UID of the pod.
-    pub uid: Arc<str>,
+    pub uid: Uid,
     /// Namespace and name of the pod, where the value has no room for them (a bare time).
     pub pod: Option<(Arc<str>, Arc<str>)>,
     /// Which attempt.
@@ -55,7 +89,7 @@ pub struct Note {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     /// The text under the key.
-    pub value: Arc<str>,
+    pub value: LockValue,
     /// Whom it names.
     pub named: Named,
 }
@@ -89,19 +123,17 @@ impl Lock {
         let note = note.filter(|note| *note.value == *value && readable(note));
         let named = match Value::parse(value) {
             Err(error) => Named::Unparsable(error),
-            Ok(parsed) => match (parsed.owner(), note) {
-                (Some((namespace, name)), note) => {
-                    let uid = note.as_ref().map(|note| Arc::clone(&note.uid));
-                    let pod = PodKey { namespace: namespace.into(), name: name.into(), uid };
-                    Named::Pod { pod, time: parsed.time, note }
+            Ok(parsed) => {
+                let owner = parsed.owner().map(|(namespace, name)| (namespace.into(), name.into()));
+                // A bare time has no room for a name, which is in the note.
+                match owner.or_else(|| note.as_ref().and_then(|note| note.pod.clone())) {
+                    Some((namespace, name)) => {
+                        let uid = note.as_ref().map(|note| note.uid.clone());
+                        Named::Pod { pod: PodKey { namespace, name, uid }, time: parsed.time, note }
+                    }
+                    None => Named::Nobody { time: parsed.time },
                 }
-                (None, Some(note @ Note { pod: Some(_), .. })) => {
-                    let (namespace, name) = note.pod.clone().unwrap_or_default();
-                    let pod = PodKey { namespace, name, uid: Some(Arc::clone(&note.uid)) };
-                    Named::Pod { pod, time: parsed.time, note: Some(note) }
-                }
-                (None, _) => Named::Nobody { time: parsed.time },
-            },
+            }
         };
         Self { value: value.into(), named }
     }

@@ -21,8 +21,9 @@ use std::time::Duration;
 use super::attempt::{Node, Sight};
 use super::holder::{Clock, Held, Holder, Pod, Standing, Takeover, Why, confirm, is_owner};
 use super::needs::Key;
-use super::record::{Lock, Named, PodKey};
-use crate::version;
+use super::names::{LockValue, NodeName, Uid};
+use super::record::{Lock, Named, PodId, PodKey};
+use crate::version::ResourceVersion;
 
 use node::NodeSighting;
 pub use node::{Locks, NodeRead};
@@ -41,8 +42,12 @@ pub struct PodSighting {
 }
 
 impl PodSighting {
+    fn name(&self) -> Name {
+        name_of(&self.pod.key.namespace, &self.pod.key.name)
+    }
+
     /// The node on which it waits for a device plugin.
-    fn waits_on(&self) -> Option<&Arc<str>> {
+    fn waits_on(&self) -> Option<&NodeName> {
         self.pod.node.as_ref().filter(|node| !self.keys.is_empty() && self.pod.waits_on(node))
     }
 }
@@ -61,7 +66,7 @@ pub struct Effect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wake {
     /// Those of these nodes, also of one that is not known.
-    Nodes(Vec<Arc<str>>),
+    Nodes(Vec<NodeName>),
     /// Those of every node.
     All,
 }
@@ -73,7 +78,7 @@ impl Default for Wake {
 }
 
 impl Effect {
-    fn wakes(nodes: impl IntoIterator<Item = Arc<str>>) -> Self {
+    fn wakes(nodes: impl IntoIterator<Item = NodeName>) -> Self {
         Self { wake: Wake::Nodes(nodes.into_iter().collect()), stood: Vec::new() }
     }
 }
@@ -103,22 +108,22 @@ pub struct Sizes {
 /// The index.
 #[derive(Debug, Clone, Default)]
 pub struct Sightings {
-    nodes: BTreeMap<Arc<str>, NodeSighting>,
+    nodes: BTreeMap<NodeName, NodeSighting>,
     pods: BTreeMap<Name, PodSighting>,
     /// The pods that wait on a node for its device plugins.
-    waiting: BTreeMap<Arc<str>, BTreeSet<Name>>,
+    waiting: BTreeMap<NodeName, BTreeSet<Name>>,
     /// The nodes on which a lock names a pod.
-    named: BTreeMap<Name, BTreeSet<Arc<str>>>,
+    named: BTreeMap<Name, BTreeSet<NodeName>>,
     /// Since when locks stand that this process wrote, by their values.
-    ours: BTreeMap<Arc<str>, Duration>,
+    ours: BTreeMap<LockValue, Duration>,
 }
 
 /// Steps: what a watch, a read or a write has shown.
 impl Sightings {
     /// The watch of nodes has shown a node.
-    pub fn node(&mut self, name: &Arc<str>, read: NodeRead, now: Duration) -> Effect {
+    pub fn node(&mut self, name: &NodeName, read: NodeRead, now: Duration) -> Effect {
         let stood = self.read(name, read, now).stood;
-        Effect { stood, ..Effect::wakes([Arc::clone(name)]) }
+        Effect { stood, ..Effect::wakes([name.clone()]) }
     }
 
     /// The watch of nodes has shown that a node is gone. How long its locks stood is not known.
@@ -126,13 +131,13 @@ impl Sightings {
         for value in self.nodes.get(name).into_iter().flat_map(NodeSighting::values) {
             self.ours.remove(value);
         }
-        let name = self.nodes.get_key_value(name).map_or_else(|| name.into(), |(name, _)| Arc::clone(name));
+        let name = self.nodes.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone());
         self.leave(&name);
         Effect::wakes([name])
     }
 
     /// A node was read or written by a request. Waiters are notified by the watch, which shows the same later.
-    pub fn read(&mut self, name: &Arc<str>, read: NodeRead, now: Duration) -> Effect {
+    pub fn read(&mut self, name: &NodeName, read: NodeRead, now: Duration) -> Effect {
         let known = self.nodes.get(name);
         if known.is_some_and(|known| !is_later(&read.version, known.version())) {
             return Effect::default();
@@ -142,7 +147,7 @@ impl Sightings {
     }
 
     /// The watch of nodes has listed all of them.
-    pub fn relisted_nodes(&mut self, all: impl IntoIterator<Item = (Arc<str>, NodeRead)>, now: Duration) -> Effect {
+    pub fn relisted_nodes(&mut self, all: impl IntoIterator<Item = (NodeName, NodeRead)>, now: Duration) -> Effect {
         let mut known = std::mem::take(&mut self.nodes);
         self.named.clear();
         let mut stood = Vec::new();
@@ -151,14 +156,14 @@ impl Sightings {
             stood.append(&mut self.replace(&name, known, read, now));
         }
         // No event reports the locks that disappeared together with their nodes.
-        let standing: BTreeSet<&Arc<str>> = self.nodes.values().flat_map(NodeSighting::values).collect();
+        let standing: BTreeSet<&LockValue> = self.nodes.values().flat_map(NodeSighting::values).collect();
         self.ours.retain(|value, _| standing.contains(value));
         Effect { wake: Wake::All, stood }
     }
 
     /// The watch of pods has shown a pod. What a request read of it meanwhile may be later.
     pub fn pod(&mut self, seen: PodSighting) -> Effect {
-        let known = self.pods.get(&name_of(&seen.pod.key)).map(|known| &known.pod);
+        let known = self.pods.get(&seen.name()).map(|known| &known.pod);
         let same = known.filter(|known| known.key == seen.pod.key);
         if same.is_some_and(|known| !is_later(&seen.pod.version, &known.version)) {
             return Effect::default();
@@ -167,20 +172,20 @@ impl Sightings {
     }
 
     /// The watch of pods has shown that a pod is gone, or has finished.
-    pub fn pod_gone(&mut self, key: &PodKey) -> Effect {
-        let name = name_of(key);
+    pub fn pod_gone(&mut self, key: &PodId) -> Effect {
+        let name = name_of(&key.namespace, &key.name);
         self.forget_waiting(&name);
         let node = self.pods.remove(&name).and_then(|seen| seen.pod.node);
         let effect = self.wakes_for(&name, node);
         // Where a lock has no note, that may have been an earlier pod of its name.
-        self.settle(&name, |_, _, lock| lock.pod().is_some_and(|named| named == key));
+        self.settle(&name, |_, _, lock| lock.pod().is_some_and(|named| *named == key.named()));
         effect
     }
 
     /// A pod was read or written by a request, and the watch has shown an earlier state of it. A pod that the watch does
     /// not know stays unknown: the watch may have shown its end already.
     pub fn pod_read(&mut self, read: PodSighting) -> Effect {
-        let known = self.pods.get(&name_of(&read.pod.key)).map(|known| &known.pod);
+        let known = self.pods.get(&read.name()).map(|known| &known.pod);
         let same = known.filter(|known| known.key == read.pod.key && known.version != read.pod.version);
         if same.is_some_and(|known| is_later(&read.pod.version, &known.version)) {
             return self.put(read);
@@ -205,7 +210,7 @@ impl Sightings {
         &mut self,
         node: &str,
         named: &PodKey,
-        value: &Arc<str>,
+        value: &LockValue,
         read: Option<Pod>,
         reads: &mut LiveReads,
         now: Duration,
@@ -223,8 +228,8 @@ impl Sightings {
     }
 
     /// This process has written a lock.
-    pub fn wrote(&mut self, value: &Arc<str>, now: Duration) {
-        self.ours.insert(Arc::clone(value), now);
+    pub fn wrote(&mut self, value: &LockValue, now: Duration) {
+        self.ours.insert(value.clone(), now);
     }
 
     /// Every value counts as seen since the beginning: a command reads once, and cannot wait for it to grow old.
@@ -233,14 +238,14 @@ impl Sightings {
     }
 
     /// Enters a node as it was read. Returns how long locks of this process stood that are gone.
-    fn replace(&mut self, name: &Arc<str>, mut seen: NodeSighting, read: NodeRead, now: Duration) -> Vec<Duration> {
+    fn replace(&mut self, name: &NodeName, mut seen: NodeSighting, read: NodeRead, now: Duration) -> Vec<Duration> {
         let over = seen.replace(read, now);
         seen.retain_left(|lock| !self.is_settled(name, lock));
         self.leave(name);
         for pod in seen.names() {
-            self.named.entry(pod).or_default().insert(Arc::clone(name));
+            self.named.entry(pod).or_default().insert(name.clone());
         }
-        self.nodes.insert(Arc::clone(name), seen);
+        self.nodes.insert(name.clone(), seen);
         over.iter().filter_map(|value| Some(now.saturating_sub(self.ours.remove(value)?))).collect()
     }
 
@@ -265,7 +270,7 @@ impl Sightings {
     /// one; if it waits here, no other pod gets the node anyway.
     fn is_settled(&self, node: &str, lock: &Lock) -> bool {
         let Named::Pod { pod, time, note } = &lock.named else { return true };
-        let seen = self.pods.get(&name_of(pod)).map(|seen| &seen.pod);
+        let seen = self.pods.get(&name_of(&pod.namespace, &pod.name)).map(|seen| &seen.pod);
         let over = |seen: &Pod| seen.finished || seen.deleting || seen.revoked.as_ref() == Some(&lock.value);
         let known = |seen: &Pod| if note.is_some() { seen.node.is_some() || over(seen) } else { seen.waits_on(node) };
         seen.is_some_and(|seen| is_owner(pod, *time, note.is_some(), seen) && known(seen))
@@ -278,17 +283,17 @@ impl Sightings {
             self.unname(&node, &seen);
             seen.retain_left(|lock| !settled(self, &node, lock));
             for pod in seen.names() {
-                self.named.entry(pod).or_default().insert(Arc::clone(&node));
+                self.named.entry(pod).or_default().insert(node.clone());
             }
             self.nodes.insert(node, seen);
         }
     }
 
     fn put(&mut self, seen: PodSighting) -> Effect {
-        let name = name_of(&seen.pod.key);
+        let name = seen.name();
         self.forget_waiting(&name);
         if let Some(node) = seen.waits_on() {
-            self.waiting.entry(Arc::clone(node)).or_default().insert(name.clone());
+            self.waiting.entry(node.clone()).or_default().insert(name.clone());
         }
         let node = seen.pod.node.clone();
         if seen.keys.is_empty() {
@@ -312,7 +317,7 @@ impl Sightings {
     }
 
     /// A pod has changed: that concerns those who wait for it, and for its node.
-    fn wakes_for(&self, name: &Name, node: Option<Arc<str>>) -> Effect {
+    fn wakes_for(&self, name: &Name, node: Option<NodeName>) -> Effect {
         Effect::wakes(self.named.get(name).into_iter().flatten().cloned().chain(node))
     }
 }
@@ -324,7 +329,7 @@ impl Sightings {
     pub fn sight(&self, node: &str, keys: &[Key], reads: &LiveReads) -> Option<Node> {
         let seen = self.nodes.get(node)?;
         let keys = keys.iter().map(|key| self.sight_of(node, seen, *key, reads)).collect();
-        Some(Node { version: Arc::clone(seen.version()), keys })
+        Some(Node { version: seen.version().clone(), keys })
     }
 
     fn sight_of(&self, node: &str, seen: &NodeSighting, key: Key, reads: &LiveReads) -> Sight {
@@ -346,7 +351,7 @@ impl Sightings {
         if let Some(since) = node.gone_under(key, &lock.value) {
             return Holder::Gone { since };
         }
-        let cached = self.pods.get(&name_of(pod)).map(|seen| &seen.pod);
+        let cached = self.pods.get(&name_of(&pod.namespace, &pod.name)).map(|seen| &seen.pod);
         let cached = cached.filter(|seen| is_owner(pod, *time, note.is_some(), seen));
         match (cached, reads.pod(&lock.value)) {
             (Some(cached), Some(live)) if live.key != cached.key || is_later(&live.version, &cached.version) => {
@@ -383,8 +388,8 @@ impl Sightings {
 
     /// A pod with this UID.
     #[must_use]
-    pub fn pod_of(&self, key: &PodKey) -> Option<&PodSighting> {
-        self.pods.get(&name_of(key)).filter(|seen| seen.pod.key == *key)
+    pub fn pod_of(&self, key: &PodId) -> Option<&PodSighting> {
+        self.pods.get(&name_of(&key.namespace, &key.name)).filter(|seen| seen.pod.key == *key)
     }
 
     /// All pods.
@@ -406,37 +411,37 @@ impl Sightings {
 
     /// The locks of a node, if it is known in that version.
     #[must_use]
-    pub fn locks_in(&self, node: &str, version: &str) -> Option<&Locks> {
-        self.nodes.get(node).filter(|seen| **seen.version() == *version).map(NodeSighting::locks)
+    pub fn locks_in(&self, node: &str, version: &ResourceVersion) -> Option<&Locks> {
+        self.nodes.get(node).filter(|seen| seen.version() == version).map(NodeSighting::locks)
     }
 
     /// The UID of a node.
     #[must_use]
-    pub fn node_uid(&self, node: &str) -> Option<Arc<str>> {
+    pub fn node_uid(&self, node: &str) -> Option<Uid> {
         self.nodes.get(node).and_then(NodeSighting::uid)
     }
 
     /// The names of all nodes, in order.
-    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub fn names(&self) -> impl Iterator<Item = &NodeName> {
         self.nodes.keys()
     }
 
     /// A node's name, shared with the index where it is there.
     #[must_use]
-    pub fn name(&self, node: &str) -> Arc<str> {
-        self.nodes.get_key_value(node).map_or_else(|| node.into(), |(name, _)| Arc::clone(name))
+    pub fn name(&self, node: &str) -> NodeName {
+        self.nodes.get_key_value(node).map_or_else(|| node.into(), |(name, _)| name.clone())
     }
 
     /// The nodes that have a lock, in order.
     #[must_use]
-    pub fn locked(&self) -> Vec<Arc<str>> {
+    pub fn locked(&self) -> Vec<NodeName> {
         let locked = self.nodes.iter().filter(|(_, seen)| !seen.locks().is_empty());
-        locked.map(|(name, _)| Arc::clone(name)).collect()
+        locked.map(|(name, _)| name.clone()).collect()
     }
 
     /// The nodes that have a lock, or a pod that waits for its device plugin, in order.
     #[must_use]
-    pub fn concerned(&self) -> Vec<Arc<str>> {
+    pub fn concerned(&self) -> Vec<NodeName> {
         let mut names = self.locked();
         names.extend(self.waiting.keys().cloned());
         names.sort();
@@ -458,11 +463,11 @@ impl Sightings {
     }
 }
 
-fn name_of(key: &PodKey) -> Name {
-    (Arc::clone(&key.namespace), Arc::clone(&key.name))
+fn name_of(namespace: &Arc<str>, name: &Arc<str>) -> Name {
+    (Arc::clone(namespace), Arc::clone(name))
 }
 
 /// Of versions that cannot be compared, the one that came last counts.
-fn is_later(version: &str, than: &str) -> bool {
-    version::compare(version, than).is_none_or(std::cmp::Ordering::is_ge)
+fn is_later(version: &ResourceVersion, than: &ResourceVersion) -> bool {
+    !version.is_older_than(than)
 }

@@ -1,12 +1,13 @@
 //! One sweep of one node: the locks that no pod holds are found, and removed if that is wanted. A sweep claims nothing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::{Answer, Node};
 use super::decide::unconfirmed;
 use super::holder::{Clock, Held, Holder, Pod, Reason, Standing, Takeover, Why};
+use super::names::{LockValue, NodeName};
 use super::record::PodKey;
+use crate::version::ResourceVersion;
 
 /// The word of a lock that no pod holds, where those that are held have that of [`Why`].
 pub const LEAKED: &str = "leaked";
@@ -26,7 +27,7 @@ pub struct Finding {
     /// The position of the key.
     pub key: usize,
     /// The value.
-    pub value: Arc<str>,
+    pub value: LockValue,
     /// Why no pod holds it.
     pub reason: Reason,
 }
@@ -37,7 +38,7 @@ pub struct Stands {
     /// The position of the key.
     pub key: usize,
     /// The value; `None` where a pod is bound here without one.
-    pub value: Option<Arc<str>>,
+    pub value: Option<LockValue>,
     /// The pod that it is about, as far as it is known.
     pub pod: Option<PodKey>,
     /// How.
@@ -65,7 +66,7 @@ pub enum Order {
         /// The pod.
         pod: PodKey,
         /// The value that names it.
-        value: Arc<str>,
+        value: LockValue,
     },
     /// Ask the API server for the pods that are bound to the node.
     AskWaiting,
@@ -74,12 +75,12 @@ pub enum Order {
         /// The pod, in the version that this was decided on.
         pod: Pod,
         /// The value.
-        value: Arc<str>,
+        value: LockValue,
     },
     /// Remove these keys from the node, if it still is that version.
     Release {
         /// The version.
-        version: Arc<str>,
+        version: ResourceVersion,
         /// Positions in the keys of the node.
         keys: Vec<usize>,
     },
@@ -88,7 +89,7 @@ pub enum Order {
 /// One sweep of one node.
 #[derive(Debug, Clone)]
 pub struct Sweep {
-    node: Arc<str>,
+    node: NodeName,
     ttl: Duration,
     takeover: Takeover,
     mode: Mode,
@@ -105,8 +106,8 @@ enum Step {
     Ask(Order),
     /// From the last to the first; then the keys are removed from the node in that version.
     Revoke {
-        from: Vec<(Pod, Arc<str>)>,
-        version: Arc<str>,
+        from: Vec<(Pod, LockValue)>,
+        version: ResourceVersion,
         keys: Vec<usize>,
     },
     End,
@@ -115,7 +116,7 @@ enum Step {
 impl Sweep {
     /// Begins one.
     #[must_use]
-    pub fn new(node: Arc<str>, ttl: Duration, takeover: Takeover, mode: Mode) -> Self {
+    pub fn new(node: NodeName, ttl: Duration, takeover: Takeover, mode: Mode) -> Self {
         Self {
             node,
             ttl,
@@ -154,8 +155,8 @@ impl Sweep {
         match &self.step {
             Step::Ask(order) => Some(order.clone()),
             Step::Revoke { from, version, keys } => Some(match from.last() {
-                Some((pod, value)) => Order::Revoke { pod: pod.clone(), value: Arc::clone(value) },
-                None => Order::Release { version: Arc::clone(version), keys: keys.clone() },
+                Some((pod, value)) => Order::Revoke { pod: pod.clone(), value: value.clone() },
+                None => Order::Release { version: version.clone(), keys: keys.clone() },
             }),
             Step::End => None,
         }
@@ -170,9 +171,9 @@ impl Sweep {
         let mut from = Vec::new();
         for (key, sight) in node.keys.iter().enumerate() {
             let Some(standing) = sight.standing(&self.node, clock, self.ttl, self.takeover) else { continue };
-            let value = sight.lock.as_ref().map(|lock| Arc::clone(&lock.value));
+            let value = sight.lock.as_ref().map(|lock| lock.value.clone());
             let named = match &sight.holder {
-                Holder::Seen(pod) => Some(pod.key.clone()),
+                Holder::Seen(pod) => Some(pod.key.named()),
                 _ => sight.lock.as_ref().and_then(|lock| lock.pod().cloned()),
             };
             let held = match &standing {
@@ -195,7 +196,7 @@ impl Sweep {
                 }
                 Standing::Over(reason) => {
                     if let (true, Holder::Seen(pod)) = (reason.revokes(), &sight.holder) {
-                        from.push((pod.clone(), Arc::clone(&value)));
+                        from.push((pod.clone(), value.clone()));
                     }
                     self.findings.push(Finding { key, value, reason });
                 }
@@ -208,7 +209,7 @@ impl Sweep {
         self.step = Step::Revoke { from, version: node.version, keys };
     }
 
-    fn ask(&mut self, pod: PodKey, value: Arc<str>) {
+    fn ask(&mut self, pod: PodKey, value: LockValue) {
         self.asked.push(pod.clone());
         self.step = Step::Ask(Order::AskHolder { pod, value });
     }
@@ -225,8 +226,9 @@ impl Sweep {
             (Some(_), Answer::Done(_)) => self.step = Step::Revoke { from, version, keys },
             // What was known of the pod is not true any more. It is asked for once; then the next sweep has to know better.
             (Some((pod, value)), _) => {
-                if !self.asked.contains(&pod.key) {
-                    self.ask(pod.key, value);
+                let named = pod.key.named();
+                if !self.asked.contains(&named) {
+                    self.ask(named, value);
                 }
             }
             (None, Answer::Done(_)) => self.removed = true,

@@ -2,14 +2,14 @@
 //! [`decide`] itself: the documentation cannot say anything else than the code does.
 
 use std::fmt::Write;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::decide::{Decision, decide};
 use super::holder::{Clock, Facts, GRACE, Holder, Pod, Takeover};
-use super::record::{Lock, Note, PodKey};
+use super::names::LockValue;
+use super::record::{Lock, Note, PodId};
 
 const NODE: &str = "gpu-1";
 const TTL: Duration = Duration::from_secs(300);
@@ -44,7 +44,7 @@ fn now() -> Timestamp {
 
 fn pod(name: &str, uid: &str) -> Pod {
     Pod {
-        key: PodKey { namespace: "default".into(), name: name.into(), uid: Some(uid.into()) },
+        key: PodId { namespace: "default".into(), name: name.into(), uid: uid.into() },
         version: "1".into(),
         created: Timestamp::UNIX_EPOCH,
         node: None,
@@ -92,7 +92,7 @@ fn rows() -> Vec<Row> {
         Some(waits)
     };
     let legacy = |seconds: i64| Some(aged(seconds).to_string());
-    let value = of_b(fresh).map(Arc::<str>::from);
+    let value = of_b(fresh).map(LockValue::from);
     vec![
         row("nothing", "-", None, Holder::Unconfirmed),
         Row {
@@ -150,7 +150,7 @@ fn decided(row: &Row, claimant: &Pod) -> Decision {
     };
     let lock = row.value.as_deref().map(|value| Lock::read(value, row.noted.then(|| note(value))));
     let waiting: Vec<Pod> = row.waiting.iter().cloned().collect();
-    let left = row.left.then(|| pod("b", "uid-b").key);
+    let left = row.left.then(|| pod("b", "uid-b").key.named());
     let facts = Facts {
         node: NODE,
         holder: &row.holder,

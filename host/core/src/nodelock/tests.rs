@@ -2,7 +2,6 @@
 
 mod refused;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,8 +16,8 @@ fn time(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-fn key(name: &str, uid: &str) -> PodKey {
-    PodKey { namespace: "default".into(), name: name.into(), uid: Some(uid.into()) }
+fn key(name: &str, uid: &str) -> PodId {
+    PodId { namespace: "default".into(), name: name.into(), uid: uid.into() }
 }
 
 /// A pod that was created long ago and is not bound.
@@ -330,7 +329,7 @@ fn ax_14_an_attempt_whose_turn_comes_after_its_time_failed_by_contention_and_one
     assert_eq!(begun.next(end, 0.0), Order::Look { live: true });
     begun.looked(clock(end), free(), None);
     assert_eq!(begun.next(end, 0.0), Order::End(Outcome { result: Err(Failure::TooLate), kept: false }));
-    let (node, within) = (Arc::from(NODE), Duration::from_secs(28));
+    let (node, within) = (NodeName::from(NODE), Duration::from_secs(28));
     let called = |waited: u64| Failure::TooLate.after(Duration::from_secs(waited), within, &node).word();
     assert_eq!((called(27), called(14), called(0)), ("contention", "too-late", "too-late"));
 }
@@ -411,7 +410,7 @@ fn n5_an_attempt_ends_when_its_pod_was_marked_while_the_binding_was_under_way() 
             assert_eq!(attempt.next(BEGIN, 0.0), Order::AskPod);
             attempt.asked(Some(marked("9", mark)));
             if fences {
-                assert_eq!(attempt.next(BEGIN, 0.0), Order::Fence { version: "9".into() });
+                assert_eq!(attempt.next(BEGIN, 0.0), Order::Fence { version: "9".into(), value: MINE.into() });
                 attempt.answered(Answer::Done("10".into()));
             }
             assert_eq!(attempt.next(BEGIN, 0.0), Order::Look { live: true }, "{mark}");
@@ -519,20 +518,20 @@ fn n6_the_name_of_the_claimant_under_two_keys_is_asked_about_twice_and_no_more()
 #[test]
 fn n6_r18_node_stays_held_until_outcome_of_last_holder_is_known() {
     use attempt::{Node, Order, Sight};
-    let (left, other) = (key("p1", "u1"), pod("p2", "u2"));
+    let (left, other) = (key("p1", "u1").named(), pod("p2", "u2"));
     let world = |left, waiting| World { left, waiting, ..World::new(Holder::Unconfirmed) };
     assert_eq!(held(&world(Some(left.clone()), vec![]).decide(None, &other)), Some((Why::Unconfirmed, None)));
     let waits = world(Some(left), vec![bound("p1", "u1", NODE)]).decide(None, &other);
     assert_eq!(held(&waits), Some((Why::Unrecorded, None)));
     // What became of itself a pod knows.
-    assert_eq!(world(Some(key("p2", "u2")), vec![]).decide(None, &other), Decision::Acquire);
+    assert_eq!(world(Some(key("p2", "u2").named()), vec![]).decide(None, &other), Decision::Acquire);
 
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
     let Some(Node { version, mut keys }) = node_with("7", None, Holder::Unconfirmed, vec![]) else { return };
     let left = Some(Lock::read(FRESH, Some(note(FRESH, "u1"))));
     keys = keys.into_iter().map(|sight| Sight { left: left.clone(), ..sight }).collect();
     attempt.looked(clock(BEGIN), Some(Node { version, keys }), None);
-    assert_eq!(attempt.next(BEGIN, 0.0), Order::AskHolder { pod: key("p1", "u1"), value: FRESH.into() });
+    assert_eq!(attempt.next(BEGIN, 0.0), Order::AskHolder { pod: key("p1", "u1").named(), value: FRESH.into() });
     attempt.holder_asked();
     attempt.looked(clock(BEGIN), node_with("7", None, Holder::Unconfirmed, vec![]), None);
     assert_eq!(attempt.next(BEGIN, 0.0), Order::Claim { version: "7".into() });
@@ -705,9 +704,9 @@ fn ax_8_only_the_exact_value_is_given_back() {
 
 #[test]
 fn a_bare_value_with_a_note_names_its_pod() {
-    let value: Arc<str> = bare(time("2026-08-01T06:08:00.5Z")).into();
+    let value: LockValue = bare(time("2026-08-01T06:08:00.5Z")).into();
     let pod = Some(("default".into(), "p1".into()));
     let lock = Lock::read(&value, Some(Note { pod, ..note(&value, "u1") }));
-    assert_eq!(lock.pod(), Some(&key("p1", "u1")));
+    assert_eq!(lock.pod(), Some(&key("p1", "u1").named()));
     assert_eq!(Lock::read(&value, Some(note(&value, "u1"))).pod(), None);
 }

@@ -3,10 +3,10 @@
 //! A plain value, like everything here: each step is given the time. A sweep of one node costs no look at the others.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::holder::{Standing, Why};
+use super::names::{LockValue, NodeName};
 use super::sweep::{Mode, Stands};
 
 /// How long a device plugin that has answered may take to give a lock back itself.
@@ -15,11 +15,11 @@ pub const LINGER: Duration = Duration::from_secs(1);
 /// How nodes were found.
 #[derive(Debug, Default)]
 pub struct Watchlist {
-    known: HashMap<Arc<str>, Known>,
+    known: HashMap<NodeName, Known>,
     /// Locks by their word.
     counts: BTreeMap<&'static str, usize>,
     /// Nodes with a stuck lock, and since when it has been seen.
-    stuck: BTreeMap<Arc<str>, Duration>,
+    stuck: BTreeMap<NodeName, Duration>,
 }
 
 /// What follows from a sweep.
@@ -35,7 +35,7 @@ pub struct Verdict {
 #[derive(Debug, Default)]
 struct Known {
     stands: Vec<Stands>,
-    values: HashMap<Arc<str>, Value>,
+    values: HashMap<LockValue, Value>,
 }
 
 /// What is known of a value.
@@ -56,20 +56,20 @@ impl Watchlist {
     }
 
     /// A sweep has found this on a node.
-    pub fn enter(&mut self, node: &Arc<str>, stands: &[Stands], mode: Mode, now: Duration) -> Verdict {
+    pub fn enter(&mut self, node: &NodeName, stands: &[Stands], mode: Mode, now: Duration) -> Verdict {
         self.uncount(node);
         let mut verdict = Verdict::default();
         if stands.is_empty() {
             self.known.remove(node);
             return verdict;
         }
-        let known = self.known.entry(Arc::clone(node)).or_default();
+        let known = self.known.entry(node.clone()).or_default();
         known.stands = stands.to_vec();
         known.values.retain(|value, _| stands.iter().any(|stands| stands.value.as_ref() == Some(value)));
         for stands in stands {
             let Some(value) = &stands.value else { continue };
             let first = Value { seen: now, leaked: None, reported: None };
-            let entry = known.values.entry(Arc::clone(value)).or_insert(first);
+            let entry = known.values.entry(value.clone()).or_insert(first);
             match &stands.standing {
                 Standing::Held(_) => entry.leaked = None,
                 Standing::Over(reason) => {
@@ -112,7 +112,7 @@ impl Watchlist {
     }
 
     /// It counts as it is known now.
-    fn count(&mut self, node: &Arc<str>) {
+    fn count(&mut self, node: &NodeName) {
         let Some(known) = self.known.get(node) else { return };
         for stands in &known.stands {
             *self.counts.entry(stands.word()).or_default() += 1;
@@ -120,7 +120,7 @@ impl Watchlist {
         let stuck = known.stands.iter().filter(|stands| stands.word() == Why::Stuck.word());
         let seen = stuck.filter_map(|stands| Some(known.values.get(stands.value.as_ref()?)?.seen)).min();
         if let Some(seen) = seen {
-            self.stuck.insert(Arc::clone(node), seen);
+            self.stuck.insert(node.clone(), seen);
         }
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn each_state_of_a_value_is_reported_once_and_what_is_repaired_is_not_reported_before() {
         let (stuck, leaked) = (held(Why::Stuck), Standing::Over(Reason::Gone));
-        let node: Arc<str> = "n".into();
+        let node: NodeName = "n".into();
         let mut list = Watchlist::default();
         let mut reported = |what: &[(&str, &Standing)], mode| {
             let verdict = list.enter(&node, &found(what), mode, LONG_AGO);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_device_plugin_that_has_answered_has_a_moment_to_give_its_lock_back() {
-        let node: Arc<str> = "n".into();
+        let node: NodeName = "n".into();
         let mut list = Watchlist::default();
         let mut enter = |standing: &Standing, millis: u64| {
             let verdict = list.enter(&node, &found(&[("1", standing)]), Mode::Report, Duration::from_millis(millis));

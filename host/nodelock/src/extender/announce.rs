@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
-use topoloom_core::nodelock::PodKey;
+use topoloom_core::nodelock::PodId;
 
 use topoloom_cluster::events::{EventText, Events, Urgency};
 
@@ -27,16 +27,16 @@ impl Announcer {
     }
 
     /// A pod was bound.
-    pub fn bound(&self, pod: &PodKey, node: &str) {
+    pub fn bound(&self, pod: &PodId, node: &str) {
         self.tell(pod, Urgency::Normal, "BindingSucceed", format!("Binding succeeded: node [{node}], pod {pod}"));
     }
 
     /// A pod was not bound.
-    pub fn failed(&self, pod: &PodKey, why: &str) {
+    pub fn failed(&self, pod: &PodId, why: &str) {
         self.tell(pod, Urgency::Warning, "BindingFailed", why.to_owned());
     }
 
-    fn tell(&self, pod: &PodKey, urgency: Urgency, reason: &'static str, note: String) {
+    fn tell(&self, pod: &PodId, urgency: Urgency, reason: &'static str, note: String) {
         let Ok(seat) = Arc::clone(&self.seats).try_acquire_owned() else {
             tracing::debug!(%pod, reason, "too many Events are under way; this one is left out");
             return;

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
-use topoloom_core::nodelock::PodKey;
+use topoloom_core::nodelock::{NodeName, PodId};
 use topoloom_core::nodelock::attempt::{Bound, Failure};
 use topoloom_core::nodelock::sightings::Blocks;
 use topoloom_core::seldom::Seldom;
@@ -123,7 +123,7 @@ fn answer(body: Result<Bytes, String>) -> Response {
 }
 
 /// What a Bind is about. The names become parts of paths, so each is what the API server would take for one.
-fn requested(body: &[u8]) -> Result<(PodKey, Arc<str>), String> {
+fn requested(body: &[u8]) -> Result<(PodId, NodeName), String> {
     let BindArgs { pod, namespace, uid, node } = BindArgs::decode(body).map_err(|error| error.to_string())?;
     let refused = |field: &str, value: &str, wanted: &str| {
         Err(format!("{field}: {:?} must be {wanted}", value.chars().take(64).collect::<String>()))
@@ -141,11 +141,11 @@ fn requested(body: &[u8]) -> Result<(PodKey, Arc<str>), String> {
     if !is_dns_subdomain(&node) {
         return refused("Node", &node, name);
     }
-    Ok((PodKey { namespace: namespace.into(), name: pod.into(), uid: Some(uid.into()) }, node.into()))
+    Ok((PodId { namespace: namespace.into(), name: pod.into(), uid: uid.into() }, node.into()))
 }
 
 /// A failure, with all that its reader has to know.
-fn why(failure: &Failure, report: &Report, pod: &PodKey, node: &str) -> String {
+fn why(failure: &Failure, report: &Report, pod: &PodId, node: &str) -> String {
     let kept = match report.kept {
         true => "; its lock is left on the node until it is certain that the pod is not bound",
         false => "",
@@ -156,8 +156,8 @@ fn why(failure: &Failure, report: &Report, pod: &PodKey, node: &str) -> String {
 /// A Bind under way.
 struct Observed {
     extender: Arc<Extender>,
-    pod: PodKey,
-    node: Arc<str>,
+    pod: PodId,
+    node: NodeName,
 }
 
 impl Observer for Observed {
@@ -171,10 +171,10 @@ impl Observer for Observed {
 }
 
 impl Extender {
-    async fn bind(self: &Arc<Self>, pod: PodKey, node: Arc<str>) -> Result<(), String> {
+    async fn bind(self: &Arc<Self>, pod: PodId, node: NodeName) -> Result<(), String> {
         self.metrics.under_way(self.lock.under_way() + 1);
-        let bind = Observed { extender: Arc::clone(self), pod: pod.clone(), node: Arc::clone(&node) };
-        let report = self.lock.bind_observed(pod.clone(), Arc::clone(&node), self.options.patience(), bind).await;
+        let bind = Observed { extender: Arc::clone(self), pod: pod.clone(), node: node.clone() };
+        let report = self.lock.bind_observed(pod.clone(), node.clone(), self.options.patience(), bind).await;
         report.result.as_ref().map(drop).map_err(|failure| why(failure, &report, &pod, &node))
     }
 
@@ -186,8 +186,8 @@ impl Extender {
     }
 
     /// Logs how a Bind ended, and writes an Event.
-    fn report(&self, report: &Report, pod: &PodKey, node: &str) {
-        let uid = pod.uid.as_deref().unwrap_or_default();
+    fn report(&self, report: &Report, pod: &PodId, node: &str) {
+        let uid = &*pod.uid;
         for reason in &report.took {
             tracing::warn!(%pod, uid, node, reason = reason.word(), "took over an orphaned lock: {reason}");
         }

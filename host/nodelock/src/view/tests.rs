@@ -31,8 +31,8 @@ fn pod(name: &str, uid: &str, version: u64, bound: Option<&str>) -> Slice {
     .unwrap()
 }
 
-fn key(name: &str, uid: &str) -> PodKey {
-    PodKey { namespace: "default".into(), name: name.into(), uid: Some(uid.into()) }
+fn key(name: &str, uid: &str) -> PodId {
+    PodId { namespace: "default".into(), name: name.into(), uid: uid.into() }
 }
 
 fn value(pod: &str) -> String {
@@ -77,8 +77,8 @@ async fn n6_what_is_not_in_the_cache_is_no_proof_and_what_was_asked_for_is_remem
     let view = view();
     view.fill(&[node("n", 1, json!({LOCK: value("p1")}))], &[]);
     assert_eq!(sight(&view, "n").holder, Holder::Unconfirmed);
-    let named = PodKey { uid: None, ..key("p1", "") };
-    let (mut live, value_of_p1) = (LiveReads::default(), Arc::<str>::from(value("p1")));
+    let named = PodKey { uid: None, ..key("p1", "u1").named() };
+    let (mut live, value_of_p1) = (LiveReads::default(), LockValue::from(value("p1")));
     view.confirmed("n", &named, &value_of_p1, None, &mut live);
     let since = view.now();
     assert_eq!(sight(&view, "n").holder, Holder::Gone { since });
@@ -95,9 +95,9 @@ async fn n6_what_is_not_in_the_cache_is_no_proof_and_what_was_asked_for_is_remem
 async fn a_live_look_at_the_holder_counts_for_its_asker_and_until_it_waits() {
     let view = view();
     view.fill(&[node("n", 1, json!({LOCK: value("p1")}))], &[]);
-    let (mut live, text) = (LiveReads::default(), Arc::<str>::from(value("p1")));
+    let (mut live, text) = (LiveReads::default(), LockValue::from(value("p1")));
     let read = pods::of(&pod("p1", "u1", 5, None), view.backends()).unwrap().pod;
-    view.confirmed("n", &PodKey { uid: None, ..key("p1", "") }, &text, Some(read.clone()), &mut live);
+    view.confirmed("n", &PodKey { uid: None, ..key("p1", "u1").named() }, &text, Some(read.clone()), &mut live);
     let seen = view.node("n", &[Key::Shared], &live).unwrap().keys.remove(0);
     assert_eq!((seen.holder, seen.confirmed), (Holder::Seen(read), true));
     live.clear();
@@ -246,8 +246,8 @@ async fn n8_the_filter_leaves_out_nodes_that_are_stuck_or_all_that_are_held() {
 /// A pod whose lock disappeared may be bound and wait for another vendor's device plugin while the watch of pods is behind.
 #[tokio::test]
 async fn n6_the_pod_of_a_lock_that_disappeared_is_read_until_the_watch_of_pods_has_shown_its_outcome() {
-    let named = PodKey { uid: None, ..key("p1", "") };
-    let text: Arc<str> = value("p1").into();
+    let named = PodKey { uid: None, ..key("p1", "u1").named() };
+    let text: LockValue = value("p1").into();
     let unbound = || pod("p1", "u1", 2, None);
     let note =
         json!({"value": value("p1"), "uid": "u1", "attempt": "1", "instance": "x", "deadline": "2026-08-01T06:11:00Z"});

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
-use topoloom_core::nodelock::Sightings;
+use topoloom_core::nodelock::{NodeName, Sightings};
 use topoloom_core::nodelock::sightings::Wake;
 
 use super::View;
@@ -14,21 +14,21 @@ use super::View;
 #[derive(Default)]
 pub(super) struct Waiters {
     /// Tasks that wait for a node.
-    listeners: HashMap<Arc<str>, watch::Sender<u64>>,
+    listeners: HashMap<NodeName, watch::Sender<u64>>,
     /// Receives the name of every node on which something about locks changed.
-    changed: Option<UnboundedSender<Arc<str>>>,
+    changed: Option<UnboundedSender<NodeName>>,
 }
 
 impl Waiters {
     /// Waits for changes of a node.
     pub(super) fn listen(&mut self, view: &Arc<View>, node: &str) -> Listener {
-        let node: Arc<str> = node.into();
-        let changes = self.listeners.entry(Arc::clone(&node)).or_default().subscribe();
+        let node: NodeName = node.into();
+        let changes = self.listeners.entry(node.clone()).or_default().subscribe();
         Listener { view: Arc::clone(view), node, changes }
     }
 
     /// Receives the names of these nodes first, and of all that change later. Only the last receiver gets anything.
-    pub(super) fn changes(&mut self, first: Vec<Arc<str>>) -> UnboundedReceiver<Arc<str>> {
+    pub(super) fn changes(&mut self, first: Vec<NodeName>) -> UnboundedReceiver<NodeName> {
         let (sender, receiver) = unbounded_channel();
         for name in first {
             // The receiver is here, so there is no error.
@@ -54,10 +54,10 @@ impl Waiters {
         self.listeners.len()
     }
 
-    fn wake(&self, node: &Arc<str>) {
+    fn wake(&self, node: &NodeName) {
         if let Some(changed) = &self.changed {
             // The sweeper is gone when the process stops.
-            let _ = changed.send(Arc::clone(node));
+            let _ = changed.send(node.clone());
         }
         if let Some(sender) = self.listeners.get(node) {
             sender.send_modify(|count| *count = count.wrapping_add(1));
@@ -69,7 +69,7 @@ impl Waiters {
 /// nothing is missed in between.
 pub struct Listener {
     view: Arc<View>,
-    node: Arc<str>,
+    node: NodeName,
     changes: watch::Receiver<u64>,
 }
 

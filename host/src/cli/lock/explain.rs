@@ -1,7 +1,6 @@
 //! `topoloom lock explain NODE`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -64,7 +63,7 @@ struct Explained {
 /// Explains.
 pub(super) async fn run(args: NodeArgs) -> anyhow::Result<ExitCode> {
     let look = Look::at(&args.terms, &args.node).await?;
-    let judged = look.judge(Arc::from(args.node.as_str())).await?;
+    let judged = look.judge(args.node.as_str().into()).await?;
     let mut said = Locks { node: judged.node.to_string(), locks: Vec::new() };
     for stands in &judged.stands {
         let pod = look.pod(stands).await?;
@@ -183,7 +182,7 @@ fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &str) -> Strin
     let time = lock.and_then(Lock::time).unwrap_or(Timestamp::MAX);
     let owns = is_owner(named, time, named.uid.is_some(), pod);
     let other = if owns { "" } else { "; the lock means an earlier pod of that name" };
-    format!("{key}{}: {}{other}", uid(key.uid.as_deref()), words.join(", "))
+    format!("{key}{}: {}{other}", uid(Some(&key.uid)), words.join(", "))
 }
 
 /// What happens by itself, and what a person should do.
@@ -245,7 +244,7 @@ mod tests {
     fn a_pod_that_waits_too_long_comes_with_what_to_look_at() {
         let held = Held { holder: Some(key()), left: None, why: Why::Stuck };
         let pod = Pod {
-            key: key(),
+            key: key().id().unwrap(),
             version: "1".into(),
             created: Timestamp::UNIX_EPOCH,
             node: Some("gpu-1".into()),
@@ -271,7 +270,7 @@ mod tests {
     fn a_pod_that_was_made_after_a_lock_without_a_note_is_another_one() {
         let named = PodKey { uid: None, ..key() };
         let pod = |created: &str| Pod {
-            key: key(),
+            key: key().id().unwrap(),
             version: "1".into(),
             created: created.parse().unwrap(),
             node: Some("gpu-1".into()),

@@ -11,7 +11,7 @@ use kube::api::{ListParams, PartialObjectMeta};
 use prometheus_client::metrics::histogram::Histogram;
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sweep::{Mode, Stands, Sweep};
-use topoloom_core::nodelock::{Held, Lock, Pod, PodKey, Sightings, Standing, Why};
+use topoloom_core::nodelock::{Held, Lock, NodeName, Pod, PodKey, Sightings, Standing, Why};
 
 use super::TermsArgs;
 use crate::cluster::{Refusal, instance};
@@ -35,7 +35,7 @@ pub(super) struct Look {
 
 /// A node with its verdicts.
 pub(super) struct Judged {
-    pub(super) node: Arc<str>,
+    pub(super) node: NodeName,
     pub(super) stands: Vec<Stands>,
 }
 
@@ -88,17 +88,17 @@ impl Look {
     }
 
     /// The verdicts on one node.
-    pub(super) async fn judge(&self, node: Arc<str>) -> Result<Judged, Refusal> {
-        let mut sweep = Sweep::new(Arc::clone(&node), self.terms.ttl, self.terms.takeover, Mode::Report);
+    pub(super) async fn judge(&self, node: NodeName) -> Result<Judged, Refusal> {
+        let mut sweep = Sweep::new(node.clone(), self.terms.ttl, self.terms.takeover, Mode::Report);
         self.carrier.sweep(&node, &mut sweep).await?;
         Ok(Judged { node, stands: sweep.stands().to_vec() })
     }
 
     /// The verdicts on all nodes on which something stands, or where a pod waits for its device plugin, in order. One
     /// that cannot be looked at hides no other.
-    pub(super) async fn judge_all(&self) -> Vec<(Arc<str>, Result<Judged, Refusal>)> {
+    pub(super) async fn judge_all(&self) -> Vec<(NodeName, Result<Judged, Refusal>)> {
         let nodes = self.carrier.view().known(Sightings::concerned);
-        let verdicts = stream::iter(nodes).map(async |node| (Arc::clone(&node), self.judge(node).await));
+        let verdicts = stream::iter(nodes).map(async |node| (node.clone(), self.judge(node).await));
         verdicts.buffered(AT_ONCE).collect().await
     }
 
@@ -112,7 +112,7 @@ impl Look {
                 let key = Judged::key(stands);
                 let bound = self.carrier.requests().bound(node).await?.into_iter();
                 let mut waiting = bound.filter(|seen| seen.keys.contains(&key) && seen.pod.waits_on(node));
-                Ok(waiting.next().map(|seen| seen.pod.key))
+                Ok(waiting.next().map(|seen| seen.pod.key.named()))
             }
             Why::Binding | Why::Allocating | Why::Stuck | Why::Unrecorded | Why::Unconfirmed => {
                 Ok(held.holder.clone().or_else(|| stands.pod.clone()))

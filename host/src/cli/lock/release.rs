@@ -1,14 +1,13 @@
 //! `topoloom lock release NODE --expect VALUE`.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use topoloom_core::nodelock::attempt::Answer;
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sweep::Stands;
-use topoloom_core::nodelock::{PodKey, Standing, Why};
+use topoloom_core::nodelock::{LockValue, NodeName, PodKey, Standing, Why};
 use topoloom_core::text;
 
 use super::ReleaseArgs;
@@ -21,9 +20,10 @@ const SHOWN: usize = 300;
 /// Releases.
 pub(super) async fn run(args: ReleaseArgs) -> anyhow::Result<ExitCode> {
     let look = Look::at(&args.terms, &args.node).await?;
-    let node: Arc<str> = args.node.as_str().into();
+    let node: NodeName = args.node.as_str().into();
     let Some(expect) = &args.expect else { bail!("{}", what_stands(&look, &node)) };
-    let standing = |key: &Key| look.lock(&node, *key).is_some_and(|lock| *lock.value == **expect);
+    let expect = &LockValue::from(expect.as_str());
+    let standing = |key: &Key| look.lock(&node, *key).is_some_and(|lock| lock.value == *expect);
     let key = Key::ALL.into_iter().find(standing);
     let key = key.with_context(|| {
         format!("node {node} has no lock with this value; nothing was changed. {}", what_stands(&look, &node))
@@ -96,14 +96,14 @@ fn what_stands(look: &Look, node: &str) -> String {
     }
 }
 
-async fn judge(look: &Look, node: &Arc<str>, key: Key) -> anyhow::Result<Stands> {
-    let judged = look.judge(Arc::clone(node)).await?;
+async fn judge(look: &Look, node: &NodeName, key: Key) -> anyhow::Result<Stands> {
+    let judged = look.judge(node.clone()).await?;
     let found = judged.stands.into_iter().find(|stands| Judged::key(stands) == key && stands.value.is_some());
     found.context("the lock has gone meanwhile")
 }
 
 /// A pod that is being bound must not be bound under a lock that is gone.
-async fn revoke(look: &Look, stands: &Stands, value: &str) -> anyhow::Result<()> {
+async fn revoke(look: &Look, stands: &Stands, value: &LockValue) -> anyhow::Result<()> {
     let Some(pod) = look.pod(stands).await? else { return Ok(()) };
     match look.carrier.revoke(&pod, value).await {
         Answer::Done(_) | Answer::Absent => Ok(()),
@@ -114,7 +114,7 @@ async fn revoke(look: &Look, stands: &Stands, value: &str) -> anyhow::Result<()>
     }
 }
 
-async fn remove(look: &Look, node: &str, key: Key, value: &str) -> anyhow::Result<()> {
+async fn remove(look: &Look, node: &str, key: Key, value: &LockValue) -> anyhow::Result<()> {
     match look.carrier.remove(node, key, value).await? {
         None => bail!("it is another lock meanwhile, so nothing was released: look again"),
         Some(Answer::Done(_)) => Ok(()),

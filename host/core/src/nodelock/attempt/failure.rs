@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::go_duration::Go;
+use super::super::names::{NodeName, Uid};
 use super::Held;
 
 /// Why a pod is not bound.
@@ -15,10 +16,10 @@ pub enum Failure {
     PodGone,
     /// The pod of that name is another one.
     #[error("a pod of that name has the UID {0} now")]
-    PodReplaced(Arc<str>),
+    PodReplaced(Uid),
     /// It is bound to another node.
     #[error("the pod is bound to node {0}")]
-    PodElsewhere(Arc<str>),
+    PodElsewhere(NodeName),
     /// It has a deletionTimestamp.
     #[error("the pod is being deleted")]
     PodTerminating,
@@ -32,7 +33,7 @@ pub enum Failure {
     #[error("node lock contention: node {node} has been locked within {} {}{}", Go(*ttl), Whose(held), held.why)]
     Held {
         /// The node.
-        node: Arc<str>,
+        node: NodeName,
         /// How long locks last.
         ttl: Duration,
         /// Who holds it.
@@ -45,7 +46,7 @@ pub enum Failure {
     )]
     Behind {
         /// The node.
-        node: Arc<str>,
+        node: NodeName,
         /// Who holds the node, where that is known.
         held: Option<Held>,
     },
@@ -53,7 +54,7 @@ pub enum Failure {
     #[error("node lock contention: node {node} is not free, and {full}{}", Meanwhile(held.as_ref()))]
     Crowded {
         /// The node.
-        node: Arc<str>,
+        node: NodeName,
         /// Where there was no room.
         full: Full,
         /// Who holds the node, where that is known.
@@ -92,9 +93,9 @@ impl Failure {
     /// What the lack of time is called after so long a wait for others: where they took most of the time, it was contention.
     /// `TooLate` is what more time would have cured.
     #[must_use]
-    pub fn after(self, waited: Duration, within: Duration, node: &Arc<str>) -> Self {
+    pub fn after(self, waited: Duration, within: Duration, node: &NodeName) -> Self {
         match self {
-            Self::TooLate if waited > within / 2 => Self::Behind { node: Arc::clone(node), held: None },
+            Self::TooLate if waited > within / 2 => Self::Behind { node: node.clone(), held: None },
             other => other,
         }
     }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::holder::{Clock, Facts, Held, Holder, Pod, Standing, Takeover, judge, judge_absent};
-use super::super::record::{Lock, PodKey};
+use super::super::names::{LockValue, NodeName};
+use super::super::record::{Lock, PodId, PodKey};
 use super::super::retry::Retry;
 use super::Failure;
+use crate::version::ResourceVersion;
 
 /// How one key stands, as it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +62,7 @@ impl Sight {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// The version that this was read from.
-    pub version: Arc<str>,
+    pub version: ResourceVersion,
     /// The keys of the attempt, in their order.
     pub keys: Vec<Sight>,
 }
@@ -81,7 +83,7 @@ pub enum Order {
         /// The pod.
         pod: PodKey,
         /// The value that names it.
-        value: Arc<str>,
+        value: LockValue,
     },
     /// Ask the API server for the pods that are bound to the node. It counts for the looks until the next wait or the end.
     AskWaiting,
@@ -97,41 +99,43 @@ pub enum Order {
         /// The pod, in the version that this was decided on.
         pod: Pod,
         /// The value.
-        value: Arc<str>,
+        value: LockValue,
     },
     /// Ask the API server for a pod that a cache has bound there without a lock.
     AskUnrecorded {
         /// The pod.
-        pod: PodKey,
+        pod: PodId,
     },
     /// Write a lock for a pod that is bound there and has none, if the node still is that version.
     Restore {
         /// The version.
-        version: Arc<str>,
+        version: ResourceVersion,
         /// The position of the key.
         key: usize,
         /// The pod.
-        pod: PodKey,
+        pod: PodId,
     },
     /// Write the values of this attempt onto the node, if it still is that version.
     Claim {
         /// The version.
-        version: Arc<str>,
+        version: ResourceVersion,
     },
     /// Bind the pod, if it still is that version.
     Bind {
         /// The version.
-        version: Arc<str>,
+        version: ResourceVersion,
     },
     /// Mark the pod so that this attempt can no longer bind it, if it still is that version.
     Fence {
         /// The version.
-        version: Arc<str>,
+        version: ResourceVersion,
+        /// A value of this attempt.
+        value: LockValue,
     },
     /// Remove these keys from the node, if it still is that version.
     Release {
         /// The version.
-        version: Arc<str>,
+        version: ResourceVersion,
         /// Positions in the keys of the attempt.
         keys: Vec<usize>,
     },
@@ -145,7 +149,7 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It was applied; with the new version of what was written.
-    Done(Arc<str>),
+    Done(ResourceVersion),
     /// It was refused, because what it names is not that version, or not in that state.
     Conflict,
     /// It was refused, because what it names is not there.
@@ -178,12 +182,12 @@ pub enum Bound {
 /// What an attempt is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The pod, with its UID.
-    pub pod: PodKey,
+    /// The pod.
+    pub pod: PodId,
     /// The node.
-    pub node: Arc<str>,
+    pub node: NodeName,
     /// The values of this attempt, one for each key; none where the pod needs no lock.
-    pub values: Vec<Arc<str>>,
+    pub values: Vec<LockValue>,
     /// When it gives up, by the steady clock.
     pub deadline: Duration,
     /// When locks of others expire.

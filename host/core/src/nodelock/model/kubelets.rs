@@ -19,8 +19,8 @@ impl World {
                 }
                 let kubelet = &self.kubelets[node];
                 let due = self.store().pods.iter().find_map(|(slot, stored)| {
-                    let uid = stored.pod.key.uid.as_ref().unwrap();
-                    (stored.pod.waits_on(&name) && kubelet.next(*slot, uid).is_some()).then(|| (*slot, Arc::clone(uid)))
+                    let uid = &stored.pod.key.uid;
+                    (stored.pod.waits_on(&name) && kubelet.next(*slot, uid).is_some()).then(|| (*slot, uid.clone()))
                 });
                 if let Some((slot, uid)) = due {
                     self.ask(node, slot, uid, false);
@@ -45,7 +45,7 @@ impl World {
         // A kubelet ends what it has started, or has not begun, when that is deleted.
         let ends = self.store().pods.iter().find(|(_, stored)| {
             let busy =
-                self.kubelets[node].asks.as_ref().is_some_and(|(_, uid, ..)| Some(uid) == stored.pod.key.uid.as_ref());
+                self.kubelets[node].asks.as_ref().is_some_and(|(_, uid, ..)| *uid == stored.pod.key.uid);
             stored.pod.deleting && stored.pod.node.as_deref() == Some(&*name) && !busy
         });
         if let Some(slot) = ends.map(|(slot, _)| *slot) {
@@ -58,7 +58,7 @@ impl World {
     /// A kubelet asks the next device plugin of a pod, and does not say for which pod. One finds it by the name in the lock;
     /// where that has none, it takes the first pod that is bound here and waits. `ghost`: the pod was deleted by force, and
     /// the kubelet does not know it yet.
-    pub(super) fn ask(&mut self, node: usize, slot: usize, uid: Arc<str>, ghost: bool) {
+    pub(super) fn ask(&mut self, node: usize, slot: usize, uid: Uid, ghost: bool) {
         let Some(vendor) = self.kubelets[node].next(slot, &uid) else { return };
         let key = KEY_OF[vendor];
         let (name, pods) = (name_of(node), &self.store().pods);
@@ -74,8 +74,8 @@ impl World {
             }
         };
         // A pod that lost its lock, and one that came while that pod had none.
-        let stripped = self.stripped.contains(&(Arc::clone(&uid), key)) || self.has_stripped(node, key);
-        let me = PodKey { namespace: "ns".into(), name: format!("p{slot}").into(), uid: Some(Arc::clone(&uid)) };
+        let stripped = self.stripped.contains(&(uid.clone(), key)) || self.has_stripped(node, key);
+        let me = PodId { namespace: "ns".into(), name: format!("p{slot}").into(), uid: uid.clone() };
         let has_lock = match lock.read().map(|lock| lock.named) {
             Some(Named::Pod { pod, .. }) => pod.may_be(&me),
             // Of an earlier generation, and of the vendor whose values have no name.
@@ -84,10 +84,10 @@ impl World {
         };
         match found.map(|stored| &stored.pod.key) {
             // `lock release` prints which pod that may harm.
-            _ if stripped && found.is_none_or(|found| found.pod.key.uid.as_ref() != Some(&uid)) => {
+            _ if stripped && found.is_none_or(|found| found.pod.key.uid != uid) => {
                 self.kubelet_says(slot, &uid, |pod| pod.finished = true);
             }
-            Some(pod) if pod.uid.as_ref() != Some(&uid) => {
+            Some(pod) if pod.uid != uid => {
                 self.broken.get_or_insert(format!("the plugin of n{node} serves {pod} for p{slot} {uid}"));
             }
             // A pod that is gone is not served: the call fails.
@@ -96,12 +96,12 @@ impl World {
                 self.broken
                     .get_or_insert(format!("the plugin of n{node} is asked for p{slot} {uid}, and finds no pod"));
             }
-            Some(_) if !has_lock && !stripped && !self.early.contains(&(Arc::clone(&uid), key)) => {
+            Some(_) if !has_lock && !stripped && !self.early.contains(&(uid.clone(), key)) => {
                 self.broken.get_or_insert(format!("p{slot} {uid} is served on n{node} without its lock, key {key}"));
             }
             Some(_) => {
-                self.kubelets[node].served.insert((Arc::clone(&uid), vendor));
-                self.kubelets[node].asks = Some((slot, Arc::clone(&uid), vendor, Asked::Served));
+                self.kubelets[node].served.insert((uid.clone(), vendor));
+                self.kubelets[node].asks = Some((slot, uid.clone(), vendor, Asked::Served));
                 if self.kubelets[node].next(slot, &uid).is_none() {
                     self.change_pod(slot, |stored| stored.phase = "success");
                 }
@@ -124,7 +124,7 @@ impl World {
             for at in never_saw {
                 self.catch_up_pods(at);
             }
-            self.early.insert((Arc::clone(&uid), key));
+            self.early.insert((uid.clone(), key));
             self.plugin_releases(node, slot, key);
             self.kubelets[node].asks = Some((slot, uid, vendor, Asked::Released));
         }
@@ -141,15 +141,15 @@ impl World {
         }
     }
 
-    pub(super) fn kubelet_says(&mut self, slot: usize, uid: &Arc<str>, say: impl FnOnce(&mut Pod)) {
-        if self.store().pods.get(&slot).is_some_and(|stored| stored.pod.key.uid.as_ref() == Some(uid)) {
+    pub(super) fn kubelet_says(&mut self, slot: usize, uid: &Uid, say: impl FnOnce(&mut Pod)) {
+        if self.store().pods.get(&slot).is_some_and(|stored| stored.pod.key.uid == *uid) {
             self.change_pod(slot, |stored| say(&mut stored.pod));
         }
     }
 
     pub(super) fn delete(&mut self, slot: usize, force: bool) {
         let Some(stored) = self.store().pods.get(&slot).cloned() else { return };
-        let uid = stored.pod.key.uid.clone().unwrap();
+        let uid = stored.pod.key.uid.clone();
         let busy =
             self.kubelets.iter().any(|kubelet| kubelet.asks.as_ref().is_some_and(|(_, asked, ..)| *asked == uid));
         match (&stored.pod.node, force) {
@@ -161,10 +161,10 @@ impl World {
                     // A lock that names no pod, or is not there any more, does not say which pod is gone, and a grace needs
                     // to know.
                     let locks = &self.store().nodes[node].locks;
-                    let early = |key: usize| self.early.contains(&(Arc::clone(&uid), key));
+                    let early = |key: usize| self.early.contains(&(uid.clone(), key));
                     let nameless =
                         needs(slot).iter().filter(|key| **key != SHARED && locks[**key].note.is_none() || early(**key));
-                    let nameless: Vec<_> = nameless.map(|key| (Arc::clone(&uid), *key)).collect();
+                    let nameless: Vec<_> = nameless.map(|key| (uid.clone(), *key)).collect();
                     self.stripped.extend(nameless);
                     self.ghosts.push((slot, node, uid, self.now + Duration::from_secs(4)));
                 }
@@ -186,7 +186,7 @@ impl World {
 
     /// Whether a pod waits here whose lock was taken away.
     pub(super) fn has_stripped(&self, node: usize, key: usize) -> bool {
-        let stripped = |stored: &StoredPod| self.stripped.contains(&(stored.pod.key.uid.clone().unwrap(), key));
+        let stripped = |stored: &StoredPod| self.stripped.contains(&(stored.pod.key.uid.clone(), key));
         self.store().pods.values().any(|stored| stripped(stored) && stored.pod.waits_on(&name_of(node)))
     }
 
@@ -259,7 +259,7 @@ impl World {
     pub(super) fn strip(&mut self, node: usize, key: usize) {
         let name = name_of(node);
         let waits = |(slot, stored): (&usize, &StoredPod)| {
-            let uid = stored.pod.key.uid.clone().unwrap();
+            let uid = stored.pod.key.uid.clone();
             (needs(*slot).contains(&key) && stored.pod.waits_on(&name)).then_some(uid)
         };
         let Some(uid) = self.store().pods.iter().find_map(waits) else { return };

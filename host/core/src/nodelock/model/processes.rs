@@ -5,7 +5,7 @@ use super::*;
 
 impl World {
     /// A node as a process reads it.
-    fn read_of(&self, node: usize, stored: &StoredNode) -> (Arc<str>, NodeRead) {
+    fn read_of(&self, node: usize, stored: &StoredNode) -> (NodeName, NodeRead) {
         let lock = |(key, stored): (usize, &StoredLock)| {
             let mut stored = stored.clone();
             if let (Mutation::ClocksAgree, Some(note)) = (self.mutation, &mut stored.note) {
@@ -152,17 +152,17 @@ impl World {
             let mut lock = lock.clone();
             if let Named::Pod { pod, note: Some(note), .. } = &mut lock.named {
                 let same = known.pods().find(|seen| seen.pod.key.name == pod.name);
-                if let Some(uid) = same.and_then(|seen| seen.pod.key.uid.clone()) {
-                    note.uid = Arc::clone(&uid);
+                if let Some(uid) = same.map(|seen| seen.pod.key.uid.clone()) {
+                    note.uid = uid.clone();
                     pod.uid = Some(uid);
                 }
             }
             (*key, lock)
         };
-        let read = |name: &Arc<str>| {
+        let read = |name: &NodeName| {
             let version = known.sight(name, &[], &LiveReads::default()).unwrap().version;
             let locks = known.locks(name).into_iter().flatten().map(renamed).collect();
-            (Arc::clone(name), NodeRead { version, uid: None, locks })
+            (name.clone(), NodeRead { version, uid: None, locks })
         };
         let all: Vec<_> = known.names().map(read).collect();
         let mut known = known.clone();
@@ -254,17 +254,17 @@ impl World {
     }
 
     pub(super) fn request(&self, at: usize, node: usize, order: Order, machine: &Machine) -> Sent {
-        let slot_of = |key: &PodKey| (key.name[1..].parse().unwrap_or(usize::MAX), key.uid.clone().unwrap_or_default());
-        let (pod, value, locks) = match machine {
+        let slot_of = |key: &PodKey| (key.name[1..].parse().unwrap_or(usize::MAX), key.uid.clone());
+        let (pod, locks) = match machine {
             Machine::Bind { pod: slot, attempt } => {
                 let Request { pod: key, values, deadline, .. } = attempt.request();
-                let uid = key.uid.clone().unwrap();
+                let uid = key.uid.clone();
                 let deadline = base() + *deadline + SKEWS[at];
-                let lock = |value: &Arc<str>| StoredLock {
-                    value: Some(Arc::clone(value)),
+                let lock = |value: &LockValue| StoredLock {
+                    value: Some(value.clone()),
                     note: Some(Note {
-                        value: Arc::clone(value),
-                        uid: Arc::clone(&uid),
+                        value: value.clone(),
+                        uid: uid.clone(),
                         pod: Some((Arc::clone(&key.namespace), Arc::clone(&key.name))),
                         attempt: "a".into(),
                         instance: at.to_string().into(),
@@ -272,15 +272,15 @@ impl World {
                     }),
                 };
                 let locks = machine.keys().iter().copied().zip(values.iter().map(lock)).collect();
-                ((*slot, Arc::clone(&uid)), Arc::clone(&values[0]), locks)
+                ((*slot, Some(uid)), locks)
             }
-            Machine::Sweep(_) => ((usize::MAX, "".into()), "".into(), Vec::new()),
+            Machine::Sweep(_) => ((usize::MAX, None), Vec::new()),
         };
-        let (pod, value) = match &order {
-            Order::Revoke { pod, value } => (slot_of(&pod.key), Arc::clone(value)),
-            Order::AskHolder { pod, value } => (slot_of(pod), Arc::clone(value)),
-            Order::AskUnrecorded { pod } => (slot_of(pod), value),
-            _ => (pod, value),
+        let pod = match &order {
+            Order::Revoke { pod, .. } => slot_of(&pod.key.named()),
+            Order::AskHolder { pod, .. } => slot_of(pod),
+            Order::AskUnrecorded { pod } => slot_of(&pod.named()),
+            _ => pod,
         };
         // Of a release: the keys that go.
         let locks = match &order {
@@ -290,18 +290,18 @@ impl World {
             }
             _ => locks,
         };
-        Sent { order, node, pod, locks, value, half: false, reply: None }
+        Sent { order, node, pod, locks, half: false, reply: None }
     }
 
     /// The lock of a pod that had lost it.
-    pub(super) fn restored(&self, at: usize, key: usize, pod: &PodKey) -> StoredLock {
-        let value: Arc<str> = match key {
+    pub(super) fn restored(&self, at: usize, key: usize, pod: &PodId) -> StoredLock {
+        let value: LockValue = match key {
             SHARED => Value::of(self.wall_of(at), &pod.namespace, &pod.name).to_string().into(),
             _ => bare(self.wall_of(at)).into(),
         };
         let note = Note {
-            value: Arc::clone(&value),
-            uid: pod.uid.clone().unwrap_or_default(),
+            value: value.clone(),
+            uid: pod.uid.clone(),
             pod: Some((Arc::clone(&pod.namespace), Arc::clone(&pod.name))),
             attempt: "r".into(),
             instance: at.to_string().into(),
@@ -346,7 +346,7 @@ impl World {
         let done = |version| Some(Reply::Wrote(Answer::Done(version)));
         let free = |version: &str| match &pod {
             None => Err(Answer::Absent),
-            Some(stored) if stored.pod.key.uid.as_ref() != Some(&uid) && self.mutation != Mutation::UidIgnored => {
+            Some(stored) if Some(&stored.pod.key.uid) != uid.as_ref() && self.mutation != Mutation::UidIgnored => {
                 Err(Answer::Conflict)
             }
             Some(stored) if stored.pod.node.is_some() || *stored.pod.version != *version => Err(Answer::Conflict),
@@ -372,7 +372,7 @@ impl World {
                 if same_node(&version) =>
             {
                 if matches!(sent.order, Order::Claim { .. }) {
-                    self.excuse(slot, &uid, node);
+                    self.excuse(slot, uid.as_ref(), node);
                     self.written.extend(locks.iter().filter_map(|(_, lock)| Some((lock.value.clone()?, self.now))));
                 }
                 done(self.change(write(locks)))
@@ -383,10 +383,9 @@ impl World {
                 Err(answer) => Some(Reply::Wrote(answer)),
                 Ok(_) => done(self.change_pod(slot, |stored| stored.pod.revoked = Some(value))),
             },
-            Order::Fence { version } => match free(&version) {
+            Order::Fence { version, value } => match free(&version) {
                 Err(answer) => Some(Reply::Wrote(answer)),
                 Ok(_) => {
-                    let value = Arc::clone(&sent.value);
                     done(self.change_pod(slot, |stored| {
                         stored.pod.revoked = Some(value);
                         stored.phase = "failed";
@@ -394,8 +393,8 @@ impl World {
                 }
             },
             Order::Bind { version } => {
-                let version: Arc<str> = match (&pod, self.mutation) {
-                    (Some(stored), Mutation::BindingWithoutVersion) => Arc::clone(&stored.pod.version),
+                let version: ResourceVersion = match (&pod, self.mutation) {
+                    (Some(stored), Mutation::BindingWithoutVersion) => stored.pod.version.clone(),
                     _ => version,
                 };
                 match free(&version) {
@@ -403,7 +402,7 @@ impl World {
                     Err(answer) => Some(Reply::Wrote(answer)),
                     Ok(_) => {
                         self.bindings += 1;
-                        self.excuse(slot, &uid, node);
+                        self.excuse(slot, uid.as_ref(), node);
                         done(self.change_pod(slot, |stored| {
                             stored.pod.node = Some(name_of(node));
                             stored.phase = "allocating";
@@ -417,10 +416,11 @@ impl World {
 
     /// A pod that comes while another waits whose lock was taken away may lose its own: the plugin of a key whose values name
     /// no pod gives back any lock that stands there.
-    fn excuse(&mut self, slot: usize, uid: &Arc<str>, node: usize) {
+    fn excuse(&mut self, slot: usize, uid: Option<&Uid>, node: usize) {
+        let Some(uid) = uid else { return };
         for key in needs(slot).iter().copied().filter(|key| *key != SHARED) {
             if self.has_stripped(node, key) {
-                self.stripped.insert((Arc::clone(uid), key));
+                self.stripped.insert((uid.clone(), key));
             }
         }
     }
@@ -480,7 +480,7 @@ impl World {
                     let Request { pod: key, values, .. } = attempt.request();
                     for lock in seen.keys.iter_mut().filter_map(|sight| sight.lock.as_mut()) {
                         if lock.value.ends_with(&format!(",{},{}", key.namespace, key.name)) {
-                            lock.value = Arc::clone(&values[0]);
+                            lock.value = values[0].clone();
                         }
                     }
                 }
@@ -527,11 +527,11 @@ impl World {
         self.processes[at].machine = Some((of, machine));
     }
 
-    fn confirm(&mut self, at: usize, node: usize, named: &PodKey, value: &Arc<str>, pod: Option<Pod>) {
+    fn confirm(&mut self, at: usize, node: usize, named: &PodKey, value: &LockValue, pod: Option<Pod>) {
         let (now, mutation) = (self.now, self.mutation);
         let pod = pod.map(|mut pod| {
             if mutation == Mutation::UidIgnored {
-                pod.key.uid = named.uid.clone().or(pod.key.uid);
+                pod.key.uid = named.uid.clone().unwrap_or(pod.key.uid);
             }
             pod
         });

@@ -5,7 +5,7 @@ use super::*;
 /// What stands under one key of a node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct StoredLock {
-    pub(super) value: Option<Arc<str>>,
+    pub(super) value: Option<LockValue>,
     pub(super) note: Option<Note>,
 }
 
@@ -61,11 +61,9 @@ pub(super) struct Sent {
     pub(super) order: Order,
     pub(super) node: usize,
     /// The slot of the pod that it is about, and its UID.
-    pub(super) pod: (usize, Arc<str>),
+    pub(super) pod: (usize, Option<Uid>),
     /// What is written on the node, where it is a claim: the keys, and what comes under each.
     pub(super) locks: Vec<(usize, StoredLock)>,
-    /// The value that a pod is marked with.
-    pub(super) value: Arc<str>,
     /// The first half of a take-over in two writes is done.
     pub(super) half: bool,
     pub(super) reply: Option<Reply>,
@@ -110,21 +108,21 @@ impl Process {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kubelet {
     /// The pod that it asks for, the vendor of the plugin, and how far that came.
-    pub(super) asks: Option<(usize, Arc<str>, usize, Asked)>,
+    pub(super) asks: Option<(usize, Uid, usize, Asked)>,
     /// UIDs that the device plugin of a vendor answered for.
-    pub(super) served: BTreeSet<(Arc<str>, usize)>,
+    pub(super) served: BTreeSet<(Uid, usize)>,
 }
 
 impl Kubelet {
     /// The vendor whose plugin is to be asked next for a pod.
-    pub(super) fn next(&self, slot: usize, uid: &Arc<str>) -> Option<usize> {
-        vendors(slot).iter().copied().find(|vendor| !self.served.contains(&(Arc::clone(uid), *vendor)))
+    pub(super) fn next(&self, slot: usize, uid: &Uid) -> Option<usize> {
+        vendors(slot).iter().copied().find(|vendor| !self.served.contains(&(uid.clone(), *vendor)))
     }
 
     /// Whether a vendor that shares this key has not answered for a pod.
-    pub(super) fn has_work(&self, slot: usize, uid: &Arc<str>, key: usize) -> bool {
+    pub(super) fn has_work(&self, slot: usize, uid: &Uid, key: usize) -> bool {
         let mut sharing = vendors(slot).iter().filter(|vendor| KEY_OF[**vendor] == key);
-        sharing.any(|vendor| !self.served.contains(&(Arc::clone(uid), *vendor)))
+        sharing.any(|vendor| !self.served.contains(&(uid.clone(), *vendor)))
     }
 }
 
@@ -217,21 +215,21 @@ pub(super) struct World {
     pub(super) late: Vec<Sent>,
     pub(super) kubelets: [Kubelet; NODES],
     /// UIDs whose lock of a key was taken away by a client that keeps no rule, or that came while such a pod had none.
-    pub(super) stripped: BTreeSet<(Arc<str>, usize)>,
+    pub(super) stripped: BTreeSet<(Uid, usize)>,
     /// UIDs whose lock of a key was given back by a vendor before another one had answered.
-    pub(super) early: BTreeSet<(Arc<str>, usize)>,
+    pub(super) early: BTreeSet<(Uid, usize)>,
     /// Pods that were force-deleted and that a kubelet may not have noticed.
-    pub(super) ghosts: Vec<(usize, usize, Arc<str>, Duration)>,
+    pub(super) ghosts: Vec<(usize, usize, Uid, Duration)>,
     pub(super) born: u64,
     pub(super) tokens: u32,
     pub(super) bindings: u32,
     /// When values of claims were first written.
-    pub(super) written: BTreeMap<Arc<str>, Duration>,
+    pub(super) written: BTreeMap<LockValue, Duration>,
     /// What must never be, and was.
     pub(super) broken: Option<String>,
 }
 
-pub(super) fn name_of(node: usize) -> Arc<str> {
+pub(super) fn name_of(node: usize) -> NodeName {
     format!("n{node}").into()
 }
 
@@ -283,7 +281,7 @@ impl World {
     }
 
     /// A write that was accepted: a new state of everything.
-    pub(super) fn change(&mut self, write: impl FnOnce(&mut Store, u64)) -> Arc<str> {
+    pub(super) fn change(&mut self, write: impl FnOnce(&mut Store, u64)) -> ResourceVersion {
         let mut store = Store::clone(self.store());
         store.version += 1;
         let version = store.version;
@@ -293,7 +291,7 @@ impl World {
         version.to_string().into()
     }
 
-    pub(super) fn change_pod(&mut self, slot: usize, write: impl FnOnce(&mut StoredPod)) -> Arc<str> {
+    pub(super) fn change_pod(&mut self, slot: usize, write: impl FnOnce(&mut StoredPod)) -> ResourceVersion {
         self.change(|store, version| {
             let stored = store.pods.get_mut(&slot).unwrap();
             write(stored);
@@ -303,10 +301,10 @@ impl World {
 
     pub(super) fn make(&mut self, slot: usize) {
         self.born += 1;
-        let key = PodKey {
+        let key = PodId {
             namespace: "ns".into(),
             name: format!("p{slot}").into(),
-            uid: Some(format!("u{}", self.born).into()),
+            uid: format!("u{}", self.born).into(),
         };
         let created = self.wall();
         self.change(|store, version| {
@@ -329,7 +327,7 @@ impl World {
         for (node, key) in (0..NODES).flat_map(|node| (0..KEYS).map(move |key| (node, key))) {
             let (name, kubelet) = (name_of(node), &self.kubelets[node]);
             let under_way = self.store().pods.iter().filter(|(slot, stored)| {
-                let uid = Arc::clone(stored.pod.key.uid.as_ref().unwrap());
+                let uid = stored.pod.key.uid.clone();
                 let excused = !kubelet.has_work(**slot, &uid, key) || self.stripped.contains(&(uid, key));
                 needs(**slot).contains(&key) && stored.pod.waits_on(&name) && !excused
             });

@@ -1,11 +1,12 @@
 //! One node: its locks, what is remembered of their values, and the locks that disappeared.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::needs::Key;
+use super::super::names::{LockValue, Uid};
 use super::super::record::Lock;
 use super::{Name, name_of};
+use crate::version::ResourceVersion;
 
 /// The locks of a node, by their keys in their order.
 pub type Locks = Vec<(Key, Lock)>;
@@ -14,9 +15,9 @@ pub type Locks = Vec<(Key, Lock)>;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeRead {
     /// In which version.
-    pub version: Arc<str>,
+    pub version: ResourceVersion,
     /// Its UID.
-    pub uid: Option<Arc<str>>,
+    pub uid: Option<Uid>,
     /// Its locks.
     pub locks: Locks,
 }
@@ -36,7 +37,7 @@ pub(super) struct NodeSighting {
 #[derive(Debug, Clone)]
 struct Remembered {
     key: Key,
-    value: Arc<str>,
+    value: LockValue,
     /// When it was first seen here.
     first_seen: Duration,
     /// Since when a live read has not found the pod that it names.
@@ -46,7 +47,7 @@ struct Remembered {
 impl NodeSighting {
     /// Takes in a newer read of the same node. What was remembered of values that still stand is kept.
     /// Returns the values that no longer stand.
-    pub(super) fn replace(&mut self, read: NodeRead, now: Duration) -> Vec<Arc<str>> {
+    pub(super) fn replace(&mut self, read: NodeRead, now: Duration) -> Vec<LockValue> {
         let before = std::mem::replace(&mut self.read, read);
         let value = |key: Key| of(&self.read.locks, key).map(|lock| &lock.value);
         self.left.retain(|(key, _)| value(*key).is_none());
@@ -61,18 +62,18 @@ impl NodeSighting {
         for (key, lock) in &self.read.locks {
             if self.remembered.iter().all(|it| it.key != *key) {
                 self.remembered.reserve_exact(1);
-                let value = Arc::clone(&lock.value);
+                let value = lock.value.clone();
                 self.remembered.push(Remembered { key: *key, value, first_seen: now, gone: None });
             }
         }
         over
     }
 
-    pub(super) fn version(&self) -> &Arc<str> {
+    pub(super) fn version(&self) -> &ResourceVersion {
         &self.read.version
     }
 
-    pub(super) fn uid(&self) -> Option<Arc<str>> {
+    pub(super) fn uid(&self) -> Option<Uid> {
         self.read.uid.clone()
     }
 
@@ -100,11 +101,11 @@ impl NodeSighting {
     /// The pods that its locks name, those that disappeared included.
     pub(super) fn names(&self) -> Vec<Name> {
         let locks = self.left.iter().chain(&self.read.locks);
-        locks.filter_map(|(_, lock)| lock.pod().map(name_of)).collect()
+        locks.filter_map(|(_, lock)| lock.pod().map(|pod| name_of(&pod.namespace, &pod.name))).collect()
     }
 
     /// The values that stand there.
-    pub(super) fn values(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(super) fn values(&self) -> impl Iterator<Item = &LockValue> {
         self.remembered.iter().map(|it| &it.value)
     }
 

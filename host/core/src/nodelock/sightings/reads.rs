@@ -1,18 +1,18 @@
 //! What one attempt or one sweep has read from the API server itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::super::holder::Pod;
+use super::super::names::LockValue;
 use super::PodSighting;
 
 /// Live reads of one attempt or sweep. They count until it waits or ends: what they found may change after that.
 #[derive(Debug, Clone, Default)]
 pub struct LiveReads {
     /// Pods by the value that names them.
-    pods: BTreeMap<Arc<str>, Pod>,
+    pods: BTreeMap<LockValue, Pod>,
     /// Values that name a pod that is not there.
-    absent: BTreeSet<Arc<str>>,
+    absent: BTreeSet<LockValue>,
     /// The pods that are bound to the node.
     bound: Option<Vec<PodSighting>>,
 }
@@ -28,12 +28,12 @@ impl LiveReads {
         *self = Self::default();
     }
 
-    pub(super) fn found(&mut self, value: &Arc<str>, pod: Pod) {
-        self.pods.insert(Arc::clone(value), pod);
+    pub(super) fn found(&mut self, value: &LockValue, pod: Pod) {
+        self.pods.insert(value.clone(), pod);
     }
 
-    pub(super) fn absent(&mut self, value: &Arc<str>) {
-        self.absent.insert(Arc::clone(value));
+    pub(super) fn absent(&mut self, value: &LockValue) {
+        self.absent.insert(value.clone());
     }
 
     pub(super) fn pod(&self, value: &str) -> Option<&Pod> {

@@ -50,7 +50,7 @@ fn binds() -> Attempt {
 fn releases() -> Attempt {
     let mut attempt = binds();
     attempt.answered(refused());
-    assert_eq!(order(&mut attempt), Order::Fence { version: "7".into() }, "an earlier Binding may be under way");
+    assert_eq!(order(&mut attempt), Order::Fence { version: "7".into(), value: MINE.into() }, "an earlier Binding may be under way");
     attempt.answered(done());
     assert_eq!(order(&mut attempt), Order::Look { live: true });
     attempt.looked(clock(BEGIN), mine("42"), None);
@@ -140,7 +140,7 @@ fn a_refused_binding_is_undone_by_a_fence_and_then_a_release() {
 fn a_refused_fence_keeps_the_lock_since_the_pod_may_still_be_bound() {
     let mut attempt = binds();
     attempt.answered(refused());
-    assert_eq!(order(&mut attempt), Order::Fence { version: "7".into() });
+    assert_eq!(order(&mut attempt), Order::Fence { version: "7".into(), value: MINE.into() });
     attempt.answered(Answer::Refused("nor this".into()));
     assert_ended(&mut attempt, What::Bind, true);
 }
@@ -163,7 +163,7 @@ fn a_sweep_that_is_refused_removes_nothing() {
     let mut sweep = begun();
     sweep.answered(&refused());
     // The pod is asked for once, since what was known of it may be old.
-    assert_eq!(sweep.next(), Some(sweep::Order::AskHolder { pod: key("p1", "u1"), value: OLD.into() }));
+    assert_eq!(sweep.next(), Some(sweep::Order::AskHolder { pod: key("p1", "u1").named(), value: OLD.into() }));
     sweep.holder_asked();
     sweep.looked(clock(BEGIN), node_with("41", Some(expired()), Holder::Seen(pod("p1", "u1")), vec![]));
     sweep.answered(&refused());
