@@ -267,7 +267,7 @@ impl NodeLock {
     }
 
     /// A turn in a queue. An attempt that does not have it at once needs a seat to wait in.
-    async fn queued<'q, K: Id>(
+    async fn queued<'q, K: Id + 'q>(
         &self,
         patience: &Patience<'_>,
         place: &mut Place,

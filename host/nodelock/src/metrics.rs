@@ -15,7 +15,7 @@ use topoloom_core::nodelock::{Reason, Why};
 
 use super::lock::Report;
 
-/// From a Bind that waits for nobody (2 ms) to the longest wait (28 s).
+/// From a Bind that need not wait (2 ms) to the longest wait (28 s).
 const WAITS: [f64; 12] = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 30.0];
 
 /// From a device plugin that answers at once to one that does not.
@@ -193,12 +193,12 @@ pub struct SweepMetrics {
     stuck: Gauge<f64, AtomicU64>,
 }
 
-/// What is done about a lock that nobody holds.
+/// What is done about an orphaned lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Done {
     /// It was removed.
     Removed,
-    /// It was said.
+    /// It was reported.
     Reported,
 }
 
@@ -241,7 +241,7 @@ impl SweepMetrics {
         self.found.get_or_create(&labels).clone()
     }
 
-    /// A lock was found that nobody held.
+    /// An orphaned lock was found.
     pub fn found(&self, reason: Reason, done: Done) {
         self.leak(reason, done).inc();
     }

@@ -636,9 +636,9 @@ const POD_CHANGED: &str = "the pod changed";
 
 /// The pod that may still be bound under a lock by an attempt that is under way, this pod's own earlier one included.
 fn bindable<'a>(lock: &Lock, holder: &'a Holder, claimant: &'a Pod) -> Option<&'a Pod> {
-    let Named::Pod { pod, time, note } = &lock.named else { return None };
+    let Named::Pod { pod, time, .. } = &lock.named else { return None };
     let pod = match holder {
-        _ if is_owner(pod, *time, note.is_some(), claimant) => claimant,
+        _ if is_owner(pod, *time, claimant) => claimant,
         Holder::Seen(seen) => seen,
         Holder::Unconfirmed | Holder::Gone { .. } => return None,
     };

@@ -36,7 +36,7 @@ pub fn decide(lock: Option<&Lock>, claimant: &Pod, facts: &Facts<'_>) -> Decisio
     };
     if let Named::Pod { pod, time, note } = &lock.named {
         let noted = note.is_some();
-        if is_owner(pod, *time, noted, claimant) {
+        if is_owner(pod, *time, claimant) {
             return judge_absent(facts).map_or(Decision::AlreadyMine { noted }, Decision::HeldBy);
         }
     }

@@ -246,7 +246,7 @@ fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
             if left.is_zero() { Standing::Over(Reason::Gone) } else { held(Some(left), Why::Vanished) }
         }
         // Another pod was read; what a lock says of one pod is never judged by another.
-        Holder::Seen(seen) if !is_owner(pod, time, note.is_some(), seen) => held(None, Why::Unconfirmed),
+        Holder::Seen(seen) if !is_owner(pod, time, seen) => held(None, Why::Unconfirmed),
         Holder::Seen(seen) => match seen.node.as_deref() {
             _ if seen.finished => Standing::Over(Reason::Finished),
             Some(node) if node != facts.node => Standing::Over(Reason::Elsewhere),
@@ -271,7 +271,7 @@ fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
 #[must_use]
 pub fn confirm(named: &PodKey, value: &str, read: Option<Pod>, before: Option<&Holder>, now: Duration) -> Holder {
     let time = Lock::read(value, None).time().unwrap_or(Timestamp::MAX);
-    match (read.filter(|pod| is_owner(named, time, named.uid.is_some(), pod)), before) {
+    match (read.filter(|pod| is_owner(named, time, pod)), before) {
         (Some(pod), _) => Holder::Seen(pod),
         (None, Some(gone @ Holder::Gone { .. })) => gone.clone(),
         (None, _) => Holder::Gone { since: now },
@@ -281,9 +281,9 @@ pub fn confirm(named: &PodKey, value: &str, read: Option<Pod>, before: Option<&H
 /// Whether a pod that was read is the one that a value names: by UID where a note has it, otherwise by name, unless it
 /// is younger than the value.
 #[must_use]
-pub fn is_owner(named: &PodKey, time: Timestamp, noted: bool, seen: &Pod) -> bool {
+pub fn is_owner(named: &PodKey, time: Timestamp, seen: &Pod) -> bool {
     let young = || seen.created.duration_since(time) > jiff::SignedDuration::try_from(SKEW).unwrap_or_default();
-    named.may_be(&seen.key) && (noted || !young())
+    named.may_be(&seen.key) && (named.uid.is_some() || !young())
 }
 
 /// How long it lasts; `None` when it has expired. The greater of two ages counts: that by the clocks of the day, and the

@@ -273,7 +273,7 @@ impl Sightings {
         let seen = self.pods.get(&name_of(&pod.namespace, &pod.name)).map(|seen| &seen.pod);
         let over = |seen: &Pod| seen.finished || seen.deleting || seen.revoked.as_ref() == Some(&lock.value);
         let known = |seen: &Pod| if note.is_some() { seen.node.is_some() || over(seen) } else { seen.waits_on(node) };
-        seen.is_some_and(|seen| is_owner(pod, *time, note.is_some(), seen) && known(seen))
+        seen.is_some_and(|seen| is_owner(pod, *time, seen) && known(seen))
     }
 
     /// Forgets the locks that disappeared and whose pod's outcome is now known.
@@ -347,12 +347,12 @@ impl Sightings {
     }
 
     fn holder(&self, node: &NodeSighting, key: Key, lock: &Lock, reads: &LiveReads) -> Holder {
-        let Named::Pod { pod, time, note } = &lock.named else { return Holder::Unconfirmed };
+        let Named::Pod { pod, time, .. } = &lock.named else { return Holder::Unconfirmed };
         if let Some(since) = node.gone_under(key, &lock.value) {
             return Holder::Gone { since };
         }
         let cached = self.pods.get(&name_of(&pod.namespace, &pod.name)).map(|seen| &seen.pod);
-        let cached = cached.filter(|seen| is_owner(pod, *time, note.is_some(), seen));
+        let cached = cached.filter(|seen| is_owner(pod, *time, seen));
         match (cached, reads.pod(&lock.value)) {
             (Some(cached), Some(live)) if live.key != cached.key || is_later(&live.version, &cached.version) => {
                 Holder::Seen(live.clone())

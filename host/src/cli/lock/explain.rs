@@ -180,7 +180,7 @@ fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &str) -> Strin
     }
     // A value without a note cannot name a pod that was created after it.
     let time = lock.and_then(Lock::time).unwrap_or(Timestamp::MAX);
-    let owns = is_owner(named, time, named.uid.is_some(), pod);
+    let owns = is_owner(named, time, pod);
     let other = if owns { "" } else { "; the lock means an earlier pod of that name" };
     format!("{key}{}: {}{other}", uid(Some(&key.uid)), words.join(", "))
 }
