@@ -12,8 +12,8 @@ use topoloom_core::nodelock::attempt::{Answer, Attempt, Failure, Node, Order, Ou
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sightings::{LiveReads, PodSighting};
 use topoloom_core::nodelock::sweep::{self, Sweep};
-use topoloom_core::version::ResourceVersion;
 use topoloom_core::nodelock::{LockValue, NodeName, Note, Pod, PodId, PodKey, Value, bare};
+use topoloom_core::version::ResourceVersion;
 
 use super::crowd::Place;
 use super::requests::Requests;
@@ -252,7 +252,13 @@ impl Carrier {
     }
 
     /// Changes keys of a node in the version that was decided on, and enters what became of it.
-    async fn patch_node(&self, requests: &Requests, name: &str, version: &ResourceVersion, changes: &[(Key, Change)]) -> Answer {
+    async fn patch_node(
+        &self,
+        requests: &Requests,
+        name: &str,
+        version: &ResourceVersion,
+        changes: &[(Key, Change)],
+    ) -> Answer {
         // Notes of other keys are kept, so they have to be known in that version.
         let Some(locks) = self.view.known(|known| known.locks_in(name, version).cloned()) else {
             return Answer::Conflict;

@@ -7,7 +7,6 @@
 //! It differs from the original in what it refuses: a pod that is not bound here, has started, or is another one of the same
 //! name is not served; and the lock that several vendors share stays while one of them has work left (requirement R18).
 
-
 use topoloom_api::names::DEVICES_TO_ALLOCATE_SUFFIX;
 use topoloom_core::nodelock::attempt::Answer;
 use topoloom_core::nodelock::needs::Key;

@@ -11,11 +11,11 @@ use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::Status;
 use serde_json::Value;
-use topoloom_core::version::ResourceVersion;
-use topoloom_core::nodelock::{NodeName, PodId, PodKey};
 use topoloom_core::nodelock::attempt::Answer;
 use topoloom_core::nodelock::needs::Backend;
 use topoloom_core::nodelock::sightings::PodSighting;
+use topoloom_core::nodelock::{NodeName, PodId, PodKey};
+use topoloom_core::version::ResourceVersion;
 
 use super::pods::{self, Slice};
 use super::wire;
@@ -81,9 +81,7 @@ impl Requests {
     /// Changes a node; also gives what it is then.
     pub async fn patch_node(&self, name: &str, patch: &Value) -> (Answer, Option<PartialObjectMeta<core_v1::Node>>) {
         match self.write_node(name, patch).await {
-            Ok(meta) => {
-                (Answer::Done(meta.metadata.resource_version.as_deref().into()), Some(meta))
-            }
+            Ok(meta) => (Answer::Done(meta.metadata.resource_version.as_deref().into()), Some(meta)),
             Err(refusal) => (proves(refusal), None),
         }
     }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use topoloom_api::names::{BIND_PHASE_ANNOTATION, BIND_TIME_ANNOTATION, LOCK_REVOKED_ANNOTATION, NODE_LOCK_ANNOTATION};
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sightings::Locks;
-use topoloom_core::version::ResourceVersion;
 use topoloom_core::nodelock::{Lock, LockValue, NodeName, Note, PodId, Uid};
+use topoloom_core::version::ResourceVersion;
 
 /// Annotations, as objects have them.
 pub type Annotations = BTreeMap<String, String>;
@@ -283,7 +283,10 @@ mod tests {
             annotations.insert(NODE_LOCK_ANNOTATION.into(), garbage.into());
             assert_eq!(uid(&annotations), None, "{garbage:?}");
             // It is replaced with the next write.
-            let released = applied(&annotations, &node_patch(&"2".into(), &locks(&annotations), &[(Key::Shared, Change::Release)]));
+            let released = applied(
+                &annotations,
+                &node_patch(&"2".into(), &locks(&annotations), &[(Key::Shared, Change::Release)]),
+            );
             assert_eq!(released, Annotations::new());
         }
     }

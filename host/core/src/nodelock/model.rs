@@ -21,8 +21,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::attempt::{Answer, Attempt, Bound, Node, Order, Outcome, Request, Sight};
 use super::holder::{Clock, GRACE, Holder, Pod, Reason, SKEW, Standing, Takeover};
-use super::needs::Key;
 use super::names::{LockValue, NodeName, Uid};
+use super::needs::Key;
 use super::record::{Lock, Named, Note, PodId, PodKey};
 use super::retry::Retry;
 use super::sightings::{LiveReads, NodeRead, PodSighting, Sightings};

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use super::attempt::{Node, Sight};
 use super::holder::{Clock, Held, Holder, Pod, Standing, Takeover, Why, confirm, is_owner};
-use super::needs::Key;
 use super::names::{LockValue, NodeName, Uid};
+use super::needs::Key;
 use super::record::{Lock, Named, PodId, PodKey};
 use crate::version::ResourceVersion;
 

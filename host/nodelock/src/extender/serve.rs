@@ -15,9 +15,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::Serialize;
 use topoloom_api::rules::{is_dns_label, is_dns_subdomain};
-use topoloom_core::nodelock::{NodeName, PodId};
 use topoloom_core::nodelock::attempt::{Bound, Failure};
 use topoloom_core::nodelock::sightings::Blocks;
+use topoloom_core::nodelock::{NodeName, PodId};
 use topoloom_core::seldom::Seldom;
 
 use super::announce::Announcer;

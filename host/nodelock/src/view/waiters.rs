@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
-use topoloom_core::nodelock::{NodeName, Sightings};
 use topoloom_core::nodelock::sightings::Wake;
+use topoloom_core::nodelock::{NodeName, Sightings};
 
 use super::View;
 

@@ -44,8 +44,7 @@ impl World {
         }
         // A kubelet ends what it has started, or has not begun, when that is deleted.
         let ends = self.store().pods.iter().find(|(_, stored)| {
-            let busy =
-                self.kubelets[node].asks.as_ref().is_some_and(|(_, uid, ..)| *uid == stored.pod.key.uid);
+            let busy = self.kubelets[node].asks.as_ref().is_some_and(|(_, uid, ..)| *uid == stored.pod.key.uid);
             stored.pod.deleting && stored.pod.node.as_deref() == Some(&*name) && !busy
         });
         if let Some(slot) = ends.map(|(slot, _)| *slot) {

@@ -385,12 +385,10 @@ impl World {
             },
             Order::Fence { version, value } => match free(&version) {
                 Err(answer) => Some(Reply::Wrote(answer)),
-                Ok(_) => {
-                    done(self.change_pod(slot, |stored| {
-                        stored.pod.revoked = Some(value);
-                        stored.phase = "failed";
-                    }))
-                }
+                Ok(_) => done(self.change_pod(slot, |stored| {
+                    stored.pod.revoked = Some(value);
+                    stored.phase = "failed";
+                })),
             },
             Order::Bind { version } => {
                 let version: ResourceVersion = match (&pod, self.mutation) {

@@ -301,11 +301,8 @@ impl World {
 
     pub(super) fn make(&mut self, slot: usize) {
         self.born += 1;
-        let key = PodId {
-            namespace: "ns".into(),
-            name: format!("p{slot}").into(),
-            uid: format!("u{}", self.born).into(),
-        };
+        let key =
+            PodId { namespace: "ns".into(), name: format!("p{slot}").into(), uid: format!("u{}", self.born).into() };
         let created = self.wall();
         self.change(|store, version| {
             let pod = Pod {

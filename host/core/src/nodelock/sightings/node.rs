@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::needs::Key;
 use super::super::names::{LockValue, Uid};
+use super::super::needs::Key;
 use super::super::record::Lock;
 use super::{Name, name_of};
 use crate::version::ResourceVersion;

@@ -50,7 +50,11 @@ fn binds() -> Attempt {
 fn releases() -> Attempt {
     let mut attempt = binds();
     attempt.answered(refused());
-    assert_eq!(order(&mut attempt), Order::Fence { version: "7".into(), value: MINE.into() }, "an earlier Binding may be under way");
+    assert_eq!(
+        order(&mut attempt),
+        Order::Fence { version: "7".into(), value: MINE.into() },
+        "an earlier Binding may be under way"
+    );
     attempt.answered(done());
     assert_eq!(order(&mut attempt), Order::Look { live: true });
     attempt.looked(clock(BEGIN), mine("42"), None);
