@@ -42,6 +42,7 @@ use topoloom_core::plugin::rollout::{Failed, Step};
 
 pub use self::modules::Modules;
 pub use self::refused::Refused;
+use crate::cluster::Restores;
 use crate::config::{EntryConfig, PluginOrigin, PluginRef};
 use crate::plugin::{Digest, Metrics, builtin};
 
@@ -168,6 +169,7 @@ impl Sites {
 /// All places that anybody listens to.
 pub struct Delivery {
     client: Option<kube::Client>,
+    restores: Restores,
     sites: Sites,
     metrics: Metrics,
     places: Mutex<BTreeMap<Place, Weak<Watched>>>,
@@ -207,7 +209,13 @@ impl Delivery {
     /// Nobody listens yet. Without a client there are no ConfigMaps.
     #[must_use]
     pub fn new(client: Option<kube::Client>, sites: Sites, metrics: Metrics) -> Self {
-        Self { client, sites, metrics, places: Mutex::default() }
+        Self { client, restores: Restores::default(), sites, metrics, places: Mutex::default() }
+    }
+
+    /// The same in a process that knows of these restores.
+    #[must_use]
+    pub fn of(self, restores: &Restores) -> Self {
+        Self { restores: restores.clone(), ..self }
     }
 
     /// Listens to the place that an entry names.
@@ -254,7 +262,8 @@ impl Delivery {
             Place::ConfigMap { namespace, name, key } => {
                 // Without one, nobody gets here.
                 if let Some(client) = self.client.clone() {
-                    task.spawn(config_map::watch(client, namespace.clone(), name.clone(), key.clone(), teller));
+                    let (restores, namespace) = (self.restores.clone(), namespace.clone());
+                    task.spawn(config_map::watch(client, restores, namespace, name.clone(), key.clone(), teller));
                 }
             }
             Place::File(path) => {

@@ -48,8 +48,9 @@ use topoloom_core::queue::Requeue;
 
 use crate::cluster::events::Events;
 use crate::cluster::gate::{Gate, ReadOnly, Switch};
+use crate::cluster::node_watch::NodeWatch;
 use crate::cluster::rate::Limit;
-use crate::cluster::{Connection, client, requests};
+use crate::cluster::{Connection, Restores, client, requests};
 use crate::config::Mode;
 use crate::serving::{ListenError, Server, tls};
 use crate::traces::Spans;
@@ -135,7 +136,9 @@ pub async fn run(
         }
     };
     let Process { requests, elections: counted, work } = Process::register(registry);
-    let (elections, thread) = elections(&connection, &options, &switch, &health, &requests, &counted)?;
+    let restores = Restores::holding(&switch);
+    restores.register(registry);
+    let (elections, thread) = elections(&connection, &options, &switch, &restores, &health, &requests, &counted)?;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         config = %options.location,
@@ -160,6 +163,8 @@ pub async fn run(
         connection: &reads,
         elections: &elections,
         switch: &switch,
+        restores: &restores,
+        nodes: &Arc::new(NodeWatch::new(&restores)),
         events: &events,
         health: &health,
         requests: &requests,
@@ -185,6 +190,7 @@ pub async fn run(
             switch: switch.clone(),
             forced: options.writes == Writes::LeasesOnly,
             metrics: SettingMetrics::register(registry),
+            restores: restores.clone(),
         };
         config_watch::watch_switch(reads.client.clone(), place, health.check("config").into())
     });
@@ -261,6 +267,7 @@ fn elections(
     connection: &Connection,
     options: &Options,
     switch: &Switch,
+    restores: &Restores,
     health: &Health,
     requests: &requests::Metrics,
     metrics: &election::Metrics,
@@ -292,6 +299,7 @@ fn elections(
                 requests: requests.clone(),
                 check: health.check(group.check()),
                 switch: switch.clone(),
+                restores: restores.clone(),
                 configuration: format!("{}/{}", options.location.namespace, options.location.name),
             });
             election::start(setups.collect())?
@@ -309,6 +317,8 @@ struct Parts<'a> {
     connection: &'a Connection,
     elections: &'a [Election],
     switch: &'a Switch,
+    restores: &'a Restores,
+    nodes: &'a Arc<NodeWatch>,
     events: &'a Events,
     health: &'a Health,
     requests: &'a requests::Metrics,
@@ -384,6 +394,8 @@ fn start(parts: &mut Parts<'_>, controller: Box<dyn Controller>) -> Result<Resul
         writes,
         election,
         switch: parts.switch.clone(),
+        restores: parts.restores.clone(),
+        nodes: Arc::clone(parts.nodes),
         events: own.as_ref().unwrap_or(parts.events),
         health: parts.health,
         work: parts.work,

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/etcdutl/v3/etcdutl"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	"k8s.io/kubectl/pkg/cmd"
@@ -17,7 +19,7 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-const usage = "usage: controlplane etcd|kube-apiserver|kube-scheduler|kube-controller-manager|kubectl [ARGUMENT...]"
+const usage = "usage: controlplane etcd|etcdutl|kube-apiserver|kube-scheduler|kube-controller-manager|kubectl [ARGUMENT...]"
 
 // exitOrphaned tells an end by a closed input from a failure of the server.
 const exitOrphaned = 3
@@ -44,6 +46,10 @@ func main() {
 	case "etcd":
 		dieWithStdin()
 		etcdmain.Main(os.Args)
+	case "etcdutl":
+		command := &cobra.Command{Use: "etcdutl"}
+		command.AddCommand(etcdutl.NewSnapshotCommand())
+		os.Exit(cli.Run(command))
 	case "kube-apiserver":
 		dieWithStdin()
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))

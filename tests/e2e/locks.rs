@@ -7,6 +7,7 @@ mod foreign;
 mod hands;
 mod library;
 mod pages;
+mod restored;
 mod scheduler;
 mod storm;
 mod sweeps;

@@ -26,6 +26,7 @@ mod pages;
 mod plugins;
 mod process;
 mod requests;
+mod restored;
 mod schema;
 mod standby;
 mod swaps;

@@ -27,7 +27,10 @@ fn looks(scene: &Scene, replica: &str) -> Result<Vec<[String; 3]>> {
         let is_his = word(&event["userAgent"]).contains(&format!("({replica})"));
         let is_look =
             matches!(look[0].as_str(), "list" | "watch") && matches!(look[1].as_str(), "nodes" | "hypernodes");
-        (is_his && is_look).then_some(look)
+        // A list of one object fills nothing: it asks how far the API server is.
+        let query = word(&event["requestURI"]);
+        let is_of_one = query.split(['?', '&']).any(|part| part == "limit=1");
+        (is_his && is_look && !is_of_one).then_some(look)
     });
     Ok(looks.collect())
 }

@@ -23,6 +23,7 @@ mod objects;
 mod planes;
 mod process;
 mod requests;
+mod restore;
 mod scheduler;
 mod shared;
 
@@ -42,6 +43,7 @@ pub use eventually::eventually;
 pub use launch::Builder;
 pub use planes::at_once;
 pub use requests::{Request, Requests};
+pub use restore::{Revision, Snapshot};
 pub use scheduler::Scheduler;
 
 use etcd::Gateway;
@@ -71,7 +73,7 @@ struct Servers {
     // The order of the fields is the order of their end.
     controllers: Option<Server>,
     apiserver: Option<Server>,
-    etcd: Server,
+    etcd: Option<Server>,
     launch: Launch,
     folder: TempDir,
     /// What the next test begins with, where there is a next one.
@@ -303,7 +305,9 @@ impl ControlPlane {
         // The other way round the apiserver hangs until its timeouts.
         self.stop_apiserver().await?;
         let Some(Servers { etcd, folder, launch, .. }) = self.servers.take() else { return Ok(()) };
-        etcd.stop(ETCD_DEADLINE).await?;
+        if let Some(etcd) = etcd {
+            etcd.stop(ETCD_DEADLINE).await?;
+        }
         if launch.keep {
             return Ok(());
         }
@@ -324,7 +328,7 @@ impl Drop for ControlPlane {
 
 impl Servers {
     fn ids(&self) -> Vec<u32> {
-        self.apiserver.iter().chain([&self.etcd]).chain(&self.controllers).map(Server::id).collect()
+        self.apiserver.iter().chain(&self.etcd).chain(&self.controllers).map(Server::id).collect()
     }
 
     fn is_shared(&self) -> bool {

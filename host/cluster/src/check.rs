@@ -44,6 +44,14 @@ impl Check {
         self.0.fail(refusal);
     }
 
+    /// An answer, or why there is none.
+    pub fn take(&self, answer: Result<(), &Refusal>) {
+        match answer {
+            Ok(()) => self.pass(),
+            Err(refusal) => self.fail(refusal),
+        }
+    }
+
     /// It cannot be had here, and the process goes on without it.
     pub fn absent(&self, why: &str) {
         self.0.absent(why);

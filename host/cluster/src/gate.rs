@@ -50,7 +50,15 @@ pub struct Switch {
 
 /// How a switch stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Position {
+pub struct Position {
+    word: Word,
+    /// Why nothing is written for a moment, whatever the word is.
+    held: Option<Arc<str>>,
+}
+
+/// What an operator wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Word {
     /// It was not read yet, and why; nothing is written until then.
     Unknown(Arc<str>),
     /// It was read, or set.
@@ -61,19 +69,23 @@ impl Switch {
     /// A switch in this position.
     #[must_use]
     pub fn new(position: ReadOnly) -> Self {
-        Self { position: Arc::new(watch::Sender::new(Position::Known(position))) }
+        Self::at(Word::Known(position))
     }
 
     /// A switch whose position was not read yet, and why: until it is set, writes are off.
     #[must_use]
     pub fn unknown(why: &str) -> Self {
-        Self { position: Arc::new(watch::Sender::new(Position::Unknown(why.into()))) }
+        Self::at(Word::Unknown(why.into()))
+    }
+
+    fn at(word: Word) -> Self {
+        Self { position: Arc::new(watch::Sender::new(Position { word, held: None })) }
     }
 
     /// Why its position is still not known; nothing where it is.
     pub fn still_unknown(&self, why: &str) {
         self.position.send_if_modified(|now| {
-            if let Position::Unknown(reason) = now {
+            if let Word::Unknown(reason) = &mut now.word {
                 *reason = why.into();
             }
             // There is no other reason to wait.
@@ -83,15 +95,25 @@ impl Switch {
 
     /// Switches writes off or on, in a leader and in a follower. Says whether that is news.
     pub fn set(&self, position: ReadOnly) -> bool {
-        let wanted = Position::Known(position);
+        let wanted = Word::Known(position);
         let mut was_off = false;
         self.position.send_if_modified(|now| {
-            was_off = now.is_read_only();
-            let differs = *now != wanted;
-            *now = wanted.clone();
+            was_off = now.word.is_read_only();
+            let differs = now.word != wanted;
+            now.word = wanted.clone();
             differs
         });
         was_off != wanted.is_read_only()
+    }
+
+    /// Holds all writes, whatever an operator wants, until [`resume`](Self::resume).
+    pub fn hold(&self, why: &str) {
+        self.position.send_modify(|now| now.held = Some(why.into()));
+    }
+
+    /// Writes are not held any more.
+    pub fn resume(&self) {
+        self.position.send_if_modified(|now| now.held.take().is_some());
     }
 
     /// Whether writes are switched off, or may be.
@@ -105,17 +127,22 @@ impl Switch {
     /// # Errors
     /// An operator switched them off, or the position is not known.
     pub fn check(&self) -> Result<(), Closed> {
-        match &*self.position.borrow() {
-            Position::Unknown(why) => Err(Closed::Unknown(Arc::clone(why))),
-            Position::Known(ReadOnly::Yes) => Err(Closed::ReadOnly),
-            Position::Known(ReadOnly::No) => Ok(()),
+        let now = self.position.borrow();
+        if let Some(why) = &now.held {
+            return Err(Closed::Outdated(Arc::clone(why)));
+        }
+        match &now.word {
+            Word::Unknown(why) => Err(Closed::Unknown(Arc::clone(why))),
+            Word::Known(ReadOnly::Yes) => Err(Closed::ReadOnly),
+            Word::Known(ReadOnly::No) => Ok(()),
         }
     }
 
-    /// Waits until its position is known.
+    /// Waits until its position is known, and writes are not held.
     pub async fn known(&self) {
+        let is_known = |now: &Position| matches!(now.word, Word::Known(_)) && now.held.is_none();
         // The sender is in `self`, so it cannot be gone.
-        let _ = self.changes().wait_for(|position| matches!(position, Position::Known(_))).await;
+        let _ = self.changes().wait_for(is_known).await;
     }
 
     /// Is notified of every change.
@@ -126,6 +153,12 @@ impl Switch {
 }
 
 impl Position {
+    fn is_read_only(&self) -> bool {
+        self.held.is_some() || self.word.is_read_only()
+    }
+}
+
+impl Word {
     fn is_read_only(&self) -> bool {
         *self != Self::Known(ReadOnly::No)
     }
@@ -146,6 +179,9 @@ pub enum Closed {
     /// It is not known whether an operator did.
     #[error("nothing is written before it is known whether writes are switched off: {0}")]
     Unknown(Arc<str>),
+    /// What would be written was decided on what does not hold any more.
+    #[error("nothing is written for the moment: {0}")]
+    Outdated(Arc<str>),
 }
 
 impl Gate {

@@ -18,18 +18,22 @@ pub mod client;
 pub mod events;
 pub mod gate;
 pub mod leases;
+pub mod node_watch;
 pub mod nodes;
 pub mod pause;
 pub mod rate;
 pub mod refusal;
 pub mod requests;
+pub mod restores;
 pub mod single;
+pub mod watched;
 pub mod watches;
 pub mod work;
 
 pub use check::{Check, Judge};
 pub use client::{ConnectError, Connection, connect};
 pub use refusal::{Reason, Refusal};
+pub use restores::Restores;
 
 /// Which of several replicas this is: the name of the pod, which is its host name. It stands in the identity of leases, in
 /// the user agent of requests, so that an audit log tells replicas apart, and in Events.

@@ -1,31 +1,27 @@
-//! The nodes of the cluster, watched as metadata only.
+//! The nodes of the cluster as columns of labels and annotations.
 //!
-//! Owns the one watch on Nodes and the column store behind it. Whoever reads columns registers an [`Interest`]; the
-//! store then holds exactly the keys that somebody asked for, and a node change wakes exactly those whom it concerns.
-//! Never starts a round itself and never keeps a whole Node.
+//! Owns the column store behind the watch of Nodes. A reader of columns registers an [`Interest`]; the store then holds
+//! exactly the keys that are registered, and a node change wakes exactly the readers that it concerns. Never starts a round
+//! itself and never keeps a whole Node.
 //!
 //! # Failure story
 //!
-//! A broken watch is opened again with back-off, readers keep the last contents meanwhile. A relist (start, 410, a key
-//! that is new) replaces the contents in one step and wakes as if its differences had come as events. A view is only
-//! handed out when every key in it was seen on every node.
+//! While the watch is broken, readers keep the last contents. A relist (start, 410, a key that is new) replaces the contents
+//! in one step and wakes as if its differences had come as events. A view is only handed out when every key in it was seen
+//! on every node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::Node;
-use kube::api::PartialObjectMeta;
-use tokio::sync::{Notify, watch};
-use topoloom_core::snapshot::{Change, ColumnKey, NodeMeta, Store, View};
+use tokio::sync::watch;
+use topoloom_core::snapshot::{self, Change, ColumnKey, Store, View};
+use topoloom_core::version::ResourceVersion;
 
-use super::check::Check;
-use super::watches::{self, Config, Event};
+use super::node_watch::{Follow, NodeMeta, NodeWatch};
+use super::restores::{Earlier, Restores};
+use super::watched::{Event, Index, Watched};
 
-/// Nodes per page of a list: 500 nodes are about half a megabyte of metadata, so a relist of any cluster stays small.
-const PAGE: u32 = 500;
-
-/// Hears of every change of nodes, after the store has it.
+/// Notified of every change of nodes, after the store has it.
 pub trait Listener: Send + Sync {
     /// What changed. Runs on the watch task: must not block.
     fn nodes_changed(&self, change: &Change);
@@ -34,14 +30,14 @@ pub trait Listener: Send + Sync {
 /// The nodes and everybody who reads them.
 pub struct Nodes {
     inner: Mutex<Inner>,
-    relist: Notify,
+    watch: Arc<NodeWatch>,
     commits: watch::Sender<u64>,
-    begun: watch::Sender<bool>,
 }
 
 #[derive(Default)]
 struct Inner {
     store: Store,
+    watched: Watched<()>,
     listeners: Vec<Arc<dyn Listener>>,
     interests: BTreeMap<u64, Registered>,
     next: u64,
@@ -70,16 +66,17 @@ impl Drop for Interest {
 
 impl Default for Nodes {
     fn default() -> Self {
-        Self {
-            inner: Mutex::default(),
-            relist: Notify::new(),
-            commits: watch::Sender::new(0),
-            begun: watch::Sender::new(false),
-        }
+        Self::of(Arc::new(NodeWatch::new(&Restores::default())))
     }
 }
 
 impl Nodes {
+    /// What this watch shows, once it [follows](NodeWatch::follow).
+    #[must_use]
+    pub fn of(watch: Arc<NodeWatch>) -> Self {
+        Self { inner: Mutex::default(), watch, commits: watch::Sender::new(0) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A panic while the lock was held ends the process by way of its task; what is read until then is still sound.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -100,7 +97,7 @@ impl Nodes {
         inner.interests.insert(id, Registered { keys, wake });
         drop(inner);
         if !missing.is_empty() {
-            self.relist.notify_one();
+            self.watch.relist();
         }
         Interest { nodes: Arc::clone(self), id }
     }
@@ -142,76 +139,81 @@ impl Nodes {
 
     /// Lets the first list begin: by now the first readers have registered, so that one list serves them all.
     pub fn begin(&self) {
-        self.begun.send_replace(true);
+        self.watch.begin();
     }
 
-    /// Watches until the task is dropped.
-    pub async fn run(self: Arc<Self>, client: kube::Client, check: Check) {
-        // The sender lives as long as we do.
-        let _ = self.begun.subscribe().wait_for(|begun| *begun).await;
-        let api = kube::Api::<PartialObjectMeta<Node>>::all(client);
-        loop {
-            let mut events = std::pin::pin!(watches::events(api.clone(), Config::default().page_size(PAGE)));
-            loop {
-                let event = tokio::select! {
-                    event = events.next() => event,
-                    () = self.relist.notified() => break,
-                };
-                match event {
-                    Some(Ok(event)) => self.event(event, &check),
-                    Some(Err(refusal)) => check.fail(&refusal),
-                    None => break,
-                }
-            }
-        }
-    }
-
-    fn event(&self, event: Event<PartialObjectMeta<Node>>, check: &Check) {
-        let mut inner = self.lock();
-        let (change, committed) = match event {
-            Event::Apply(node) => (inner.store.apply(meta(&node)), false),
-            Event::Delete(node) => (inner.store.remove(node.metadata.name.as_deref().unwrap_or_default()), false),
-            Event::Init => {
-                inner.store.begin_relist();
-                return;
-            }
-            Event::InitApply(node) => {
-                inner.store.relist(meta(&node));
-                return;
-            }
-            Event::InitDone => (inner.store.commit_relist(), true),
-        };
-        if committed && !inner.store.pending().is_empty() {
-            self.relist.notify_one();
-        }
-        self.publish(inner, &change);
-        check.pass();
-        if committed {
-            self.commits.send_modify(|count| *count += 1);
-        }
-    }
-
-    /// Tells everybody whom the change concerns, outside the lock.
+    /// Notifies every reader that the change concerns, outside the lock.
     fn publish(&self, inner: MutexGuard<'_, Inner>, change: &Change) {
         if change.is_empty() {
             return;
         }
-        let mut hear = inner.listeners.clone();
+        let mut notified = inner.listeners.clone();
         for interest in inner.interests.values() {
             if change.names_changed() || change.concerns(&interest.keys) {
-                hear.push(Arc::clone(&interest.wake));
+                notified.push(Arc::clone(&interest.wake));
             }
         }
         drop(inner);
-        for listener in hear {
+        for listener in notified {
             listener.nodes_changed(change);
         }
     }
 }
 
+impl Follow for Nodes {
+    fn node_event(&self, event: &Event<NodeMeta>) {
+        let mut inner = self.lock();
+        let Inner { store, watched, .. } = &mut *inner;
+        let Some(step) = watched.take(store, event.by_ref()) else { return };
+        let is_list = matches!(step, Step::List(_));
+        if is_list && !inner.store.pending().is_empty() {
+            self.watch.relist();
+        }
+        let (Step::List(change) | Step::One(change)) = step;
+        self.publish(inner, &change);
+        if is_list {
+            self.commits.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+/// What changed, and by what.
+pub enum Step {
+    /// By a list.
+    List(Change),
+    /// By one node.
+    One(Change),
+}
+
+impl Index<&NodeMeta> for Store {
+    type List = ();
+    type Change = Step;
+
+    // No versions are kept: whatever was known, the list replaces it.
+    fn begin(&mut self, _: Earlier) {
+        self.begin_relist();
+    }
+
+    fn list(&mut self, (): &mut (), node: &NodeMeta) {
+        self.relist(meta(node));
+    }
+
+    fn reset(&mut self, (): (), _: &ResourceVersion) -> Step {
+        Step::List(self.commit_relist())
+    }
+
+    fn apply(&mut self, node: &NodeMeta) -> Step {
+        Step::One(Self::apply(self, meta(node)))
+    }
+
+    fn delete(&mut self, node: &NodeMeta) -> Step {
+        Step::One(self.remove(node.metadata.name.as_deref().unwrap_or_default()))
+    }
+}
+
 /// Name, labels and annotations of a watched node, without a copy.
-fn meta(node: &PartialObjectMeta<Node>) -> NodeMeta<'_, Pairs<'_>, Pairs<'_>> {
-    NodeMeta {
+fn meta(node: &NodeMeta) -> snapshot::NodeMeta<'_, Pairs<'_>, Pairs<'_>> {
+    snapshot::NodeMeta {
         name: node.metadata.name.as_deref().unwrap_or_default(),
         labels: pairs(node.metadata.labels.as_ref()),
         annotations: pairs(node.metadata.annotations.as_ref()),

@@ -154,7 +154,7 @@ impl Refusal {
         if let Some(closed) = closed(error) {
             let reason = match closed {
                 Closed::NotLeader => Reason::NotLeader,
-                Closed::ReadOnly | Closed::Unknown(_) => Reason::ReadOnly,
+                Closed::ReadOnly | Closed::Unknown(_) | Closed::Outdated(_) => Reason::ReadOnly,
             };
             return Self { reason, message: closed.to_string(), retry_after: None };
         }
@@ -162,17 +162,10 @@ impl Refusal {
         Self { reason: Reason::Unreachable, message, retry_after: None }
     }
 
-    /// Reads an error of a watch.
+    /// Reads an error that came as an event of a watch.
     #[must_use]
-    pub fn of_watch(error: &kube::runtime::watcher::Error) -> Self {
-        use kube::runtime::watcher::Error as Watch;
-        match error {
-            Watch::InitialListFailed(error) | Watch::WatchStartFailed(error) | Watch::WatchFailed(error) => {
-                Self::of(error)
-            }
-            Watch::WatchError(status) => Self::of_status(status.code, &status.reason, &status.message, 0),
-            other => Self { reason: Reason::ServerError, message: chain(other), retry_after: None },
-        }
+    pub fn of_event(status: &kube::core::Status) -> Self {
+        Self::of_status(status.code, &status.reason, &status.message, 0)
     }
 
     fn of_status(code: u16, word: &str, message: &str, retry_after_seconds: u64) -> Self {

@@ -8,16 +8,22 @@ use std::time::Duration;
 use futures::{Stream, StreamExt};
 use kube::Api;
 use serde::de::DeserializeOwned;
+use topoloom_core::version::ResourceVersion;
 
-use super::Refusal;
-use super::watches::{self, Config, Event};
+use super::watched::{Earlier, Event, Index, Watched};
+use super::watches::{self, Config};
+use super::{Refusal, Restores};
 
 /// Every state of the object from now on, and every error in between; the watch goes on by itself.
-pub fn watch<K>(api: Api<K>, name: &str) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send + use<K>
+pub fn watch<K>(
+    api: Api<K>,
+    name: &str,
+    restores: &Restores,
+) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send + use<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    states(watches::events(api, only(name)))
+    states(watches::events(api, only(name, restores)))
 }
 
 /// The same for what must not be missed for long: each watch listens for this time, in whole seconds, and is followed by the
@@ -25,25 +31,26 @@ where
 pub fn watch_anew<K>(
     api: Api<K>,
     name: &str,
+    restores: &Restores,
     listens: Duration,
 ) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send + use<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let seconds = u32::try_from(listens.as_secs()).unwrap_or(u32::MAX);
-    states(watches::events(api, only(name).timeout(seconds)))
+    states(watches::events(api, only(name, restores).listens(listens)))
 }
 
 /// The same for what cannot wait: a watch that broke is opened again after this pause, however often it breaks.
 pub fn watch_every<K>(
     api: Api<K>,
     name: &str,
+    restores: &Restores,
     pause: Duration,
 ) -> impl Stream<Item = Result<Option<K>, Refusal>> + Send + use<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    states(watches::events_every(api, only(name), pause))
+    states(watches::events_every(api, only(name, restores), pause))
 }
 
 /// The field selector that restricts a list or a watch to the objects of one name, in whichever namespace: `resourceNames`
@@ -53,8 +60,36 @@ pub fn named(name: &str) -> String {
     format!("metadata.name={name}")
 }
 
-fn only(name: &str) -> Config {
-    Config::default().fields(&named(name))
+fn only(name: &str, restores: &Restores) -> Config {
+    Config::of(restores).fields(&named(name))
+}
+
+/// The object; what it was before does not matter.
+struct Single;
+
+impl<K> Index<K> for Single {
+    type List = Option<K>;
+    type Change = Option<K>;
+
+    fn begin(&mut self, _: Earlier) -> Option<K> {
+        None
+    }
+
+    fn list(&mut self, list: &mut Option<K>, object: K) {
+        *list = Some(object);
+    }
+
+    fn reset(&mut self, list: Option<K>, _: &ResourceVersion) -> Option<K> {
+        list
+    }
+
+    fn apply(&mut self, object: K) -> Option<K> {
+        Some(object)
+    }
+
+    fn delete(&mut self, _: K) -> Option<K> {
+        None
+    }
 }
 
 fn states<K>(
@@ -63,20 +98,10 @@ fn states<K>(
 where
     K: Send,
 {
-    let mut listed = None;
+    let mut watched = Watched::default();
     events.filter_map(move |event| {
         let state = match event {
-            Ok(Event::Init) => {
-                listed = None;
-                None
-            }
-            Ok(Event::InitApply(object)) => {
-                listed = Some(object);
-                None
-            }
-            Ok(Event::InitDone) => Some(Ok(listed.take())),
-            Ok(Event::Apply(object)) => Some(Ok(Some(object))),
-            Ok(Event::Delete(_)) => Some(Ok(None)),
+            Ok(event) => watched.take(&mut Single, event).map(Ok),
             Err(refusal) => Some(Err(refusal)),
         };
         std::future::ready(state)

@@ -1,27 +1,102 @@
 //! Every watch of this program begins here.
 //!
-//! Owns how a watch is opened again: by whom it is asked for does not matter, so that none can ask without pauses
-//! ([`pause`](super::pause)). Never reads what the objects say, and logs nothing: who watches says what a failure means.
+//! Owns how objects of a kind are listed and watched, how a watch is opened again, with pauses that no caller can leave out
+//! ([`pause`](super::pause)), and how a server that went back is found ([`restores`](super::restores)): whatever the server
+//! shows of its version, by lists, events and bookmarks, is remembered, and a list of one object asks for it before a watch
+//! is opened again, and a few times a minute while one stands. After a time without any API server everything is listed anew:
+//! a restored one may have caught up meanwhile. Never reads what the objects say, and logs nothing: the
+//! caller says what a failure means.
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use futures::stream::{self, Stream, StreamExt};
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream, Stream, StreamExt};
 use kube::Api;
-use kube::runtime::watcher::{self, watcher};
-pub use kube::runtime::watcher::{Config, Event};
+use kube::api::{ListParams, WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
+use topoloom_core::version::ResourceVersion;
 
-use super::Refusal;
 use super::pause::Pauses;
+use super::restores::{Earlier, Member, Restores};
+pub use super::watched::Event;
+use super::{Reason, Refusal};
+
+/// Objects per page of a list, where the watch says nothing else.
+const PAGE: u32 = 500;
+/// How long a watch listens, where it says nothing else: below the five minutes after which API servers end one.
+const LISTENS: Duration = Duration::from_secs(290);
+/// So much later than the server should have ended it, a watch counts as broken.
+const MARGIN: Duration = Duration::from_secs(5);
+/// How often the version of the server is looked at while a watch stands: a restored etcd is found within this time.
+const LOOK: Duration = Duration::from_secs(20);
+/// By how much of itself that may take longer, so that watches do not look together.
+const SPREAD: f64 = 0.25;
+/// How long a look may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is watched of a kind, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    restores: Restores,
+    fields: Option<String>,
+    page: Option<u32>,
+    listens: Option<Duration>,
+}
+
+impl Config {
+    /// All objects, by a process that knows of these restores.
+    #[must_use]
+    pub fn of(restores: &Restores) -> Self {
+        Self { restores: restores.clone(), ..Self::default() }
+    }
+
+    /// Only what this field selector selects.
+    #[must_use]
+    pub fn fields(self, selector: &str) -> Self {
+        Self { fields: Some(selector.to_owned()), ..self }
+    }
+
+    /// So many objects per page of a list.
+    #[must_use]
+    pub fn page_size(self, objects: u32) -> Self {
+        Self { page: Some(objects), ..self }
+    }
+
+    /// Each watch listens for this time, in whole seconds, and is followed by the next one.
+    #[must_use]
+    pub fn listens(self, time: Duration) -> Self {
+        Self { listens: Some(time), ..self }
+    }
+
+    fn list(&self, limit: u32, token: Option<String>) -> ListParams {
+        ListParams {
+            field_selector: self.fields.clone(),
+            limit: Some(limit),
+            continue_token: token,
+            ..ListParams::default()
+        }
+    }
+
+    fn watch(&self) -> WatchParams {
+        let seconds = u32::try_from(self.time().as_secs()).unwrap_or(u32::MAX);
+        WatchParams { field_selector: self.fields.clone(), timeout: Some(seconds), ..WatchParams::default() }
+    }
+
+    fn time(&self) -> Duration {
+        self.listens.unwrap_or(LISTENS)
+    }
+}
 
 /// What happens to the objects of a kind, with every failure in between; it goes on by itself, after a pause that grows.
 pub fn events<K>(api: Api<K>, config: Config) -> impl Stream<Item = Result<Event<K>, Refusal>> + Send + use<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    paused(watcher(api, config), Pauses::default())
+    paused(Watcher::new(api, config), Pauses::default())
 }
 
 /// The same for what cannot wait: after every failure it goes on after this pause.
@@ -33,14 +108,7 @@ pub fn events_every<K>(
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    paused(watcher(api, config), Always(pause))
-}
-
-/// Whether the API server has answered: a list was read to its end, or something happened. That a list begins, and a part
-/// of one, proves nothing.
-#[must_use]
-pub fn is_answer<K>(event: &Event<K>) -> bool {
-    !matches!(event, Event::Init | Event::InitApply(_))
+    paused(Watcher::new(api, config), Always(pause))
 }
 
 /// When to go on after a failure.
@@ -70,31 +138,320 @@ impl Waits for Always {
     }
 }
 
-fn paused<K: Send>(
-    events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
-    waits: impl Waits,
-) -> impl Stream<Item = Result<Event<K>, Refusal>> + Send {
-    let begun = (Box::pin(events), waits, None);
-    stream::unfold(begun, |(mut events, mut waits, due)| async move {
+fn paused<K>(watcher: Watcher<K>, waits: impl Waits) -> impl Stream<Item = Result<Event<K>, Refusal>> + Send
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let begun = (watcher, waits, None);
+    stream::unfold(begun, |(mut watcher, mut waits, due)| async move {
         if let Some(pause) = due {
             tokio::time::sleep(pause).await;
         }
         let mut due = None;
-        let event = match events.next().await? {
+        let event = match watcher.next().await {
             Ok(event) => {
-                if is_answer(&event) {
+                if event.is_answer() {
                     waits.succeeded(Instant::now());
                 }
                 Ok(event)
             }
-            Err(error) => {
-                let refusal = Refusal::of_watch(&error);
+            Err(refusal) => {
                 due = Some(waits.failed(Instant::now(), refusal.retry_after));
                 Err(refusal)
             }
         };
-        Some((event, (events, waits, due)))
+        Some((event, (watcher, waits, due)))
     })
+}
+
+/// One watch, from list to list.
+struct Watcher<K> {
+    api: Api<K>,
+    config: Config,
+    member: Member,
+    state: State<K>,
+    /// The highest version that the server has shown of these objects.
+    known: Option<ResourceVersion>,
+    /// When its version is looked at next.
+    look_at: Instant,
+    /// A look under way, and what was known when it began.
+    look: Option<(BoxFuture<'static, Option<ResourceVersion>>, Option<ResourceVersion>)>,
+    spread: RandomState,
+}
+
+enum State<K> {
+    /// A list is due.
+    Empty,
+    /// A list is under way: the objects of the page at hand, the token of the next page, the version of all of them.
+    Listing { objects: VecDeque<K>, token: Option<String>, version: Option<ResourceVersion> },
+    /// All up to this version is known, and a watch is due.
+    Listed(ResourceVersion),
+    /// The watch stands.
+    Watching(Standing<K>),
+}
+
+/// A watch that stands.
+struct Standing<K> {
+    /// All up to this version is known.
+    version: ResourceVersion,
+    stream: BoxStream<'static, kube::Result<WatchEvent<K>>>,
+    /// Where nothing comes until then, the connection is broken.
+    ends: Instant,
+}
+
+/// What a step of a watch waited for.
+enum Came<K> {
+    Outdated,
+    LookDue,
+    Looked(Option<ResourceVersion>),
+    Ended,
+    Event(kube::Result<WatchEvent<K>>),
+}
+
+impl<K> Watcher<K>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    fn new(api: Api<K>, config: Config) -> Self {
+        Self {
+            api,
+            member: config.restores.member(),
+            config,
+            state: State::Empty,
+            known: None,
+            look_at: Instant::now(),
+            look: None,
+            spread: RandomState::new(),
+        }
+    }
+
+    async fn next(&mut self) -> Result<Event<K>, Refusal> {
+        loop {
+            if !matches!(self.state, State::Empty) && self.member.is_outdated() {
+                self.state = State::Empty;
+            }
+            match std::mem::replace(&mut self.state, State::Empty) {
+                State::Empty => {
+                    let earlier = self.member.lists();
+                    if earlier == Earlier::Void {
+                        self.known = None;
+                        self.look = None;
+                    }
+                    self.state = State::Listing { objects: VecDeque::new(), token: None, version: None };
+                    return Ok(Event::Init(earlier));
+                }
+                State::Listing { mut objects, token, version } => {
+                    if let Some(object) = objects.pop_front() {
+                        self.state = State::Listing { objects, token, version };
+                        return Ok(Event::InitApply(object));
+                    }
+                    if let (None, Some(version)) = (&token, &version) {
+                        self.member.listed();
+                        self.look_at = self.next_look();
+                        self.state = State::Listed(version.clone());
+                        return Ok(Event::whole(version.clone()));
+                    }
+                    self.page(token).await?;
+                }
+                State::Listed(version) => self.open(version).await?,
+                State::Watching(standing) => {
+                    if let Some(event) = self.listen(standing).await? {
+                        return Ok(event);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads a page of a list.
+    async fn page(&mut self, token: Option<String>) -> Result<(), Refusal> {
+        let is_first = token.is_none();
+        let parameters = self.config.list(self.config.page.unwrap_or(PAGE), token);
+        let list = match self.api.list(&parameters).await {
+            Ok(list) => list,
+            Err(error) => {
+                let refusal = Refusal::of(&error);
+                if matches!(refusal.reason, Reason::Forbidden | Reason::NoSuchResource) {
+                    // There is nothing that it could forget.
+                    self.member.listed();
+                }
+                return Err(refusal);
+            }
+        };
+        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let (version, token) = (text(list.metadata.resource_version), text(list.metadata.continue_));
+        let version = version.map(ResourceVersion::from);
+        if version.is_none() && token.is_none() {
+            return Err(no_version());
+        }
+        if is_first
+            && let Some(version) = &version
+            && self.went_back(self.known.as_ref(), version)
+        {
+            // The next step begins the list anew.
+            return Ok(());
+        }
+        version.iter().for_each(|version| self.has_shown(version));
+        self.state = State::Listing { objects: list.items.into(), token, version };
+        Ok(())
+    }
+
+    /// Opens the watch, unless the server has not reached what is known: then nothing would come of it.
+    async fn open(&mut self, version: ResourceVersion) -> Result<(), Refusal> {
+        if self.look_at <= Instant::now() {
+            let known = self.known.clone();
+            let current = look(self.api.clone(), self.config.list(1, None)).await;
+            if self.looked(known.as_ref(), current) {
+                return Ok(());
+            }
+        }
+        match self.api.watch(&self.config.watch(), &version).await {
+            Ok(stream) => {
+                let ends = Instant::now() + self.config.time() + MARGIN;
+                self.state = State::Watching(Standing { version, stream: stream.boxed(), ends });
+                Ok(())
+            }
+            Err(error) => {
+                let refusal = Refusal::of(&error);
+                // A server that was away may be a restored one, and by now be further than what is known: only a list says
+                // what holds.
+                if !matches!(refusal.reason, Reason::Unreachable | Reason::ServerError | Reason::TooManyRequests) {
+                    self.broke(version, &refusal);
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Waits for what comes next of a watch that stands. Nothing, where the next step has to be another one.
+    async fn listen(&mut self, mut standing: Standing<K>) -> Result<Option<Event<K>>, Refusal> {
+        let Standing { stream, ends, .. } = &mut standing;
+        let came = {
+            let Self { member, look, look_at, .. } = self;
+            let (is_looking, looked) = (look.is_some(), async {
+                match look {
+                    Some((answer, _)) => answer.await,
+                    None => std::future::pending().await,
+                }
+            });
+            tokio::select! {
+                () = member.outdated() => Came::Outdated,
+                event = stream.next() => event.map_or(Came::Ended, Came::Event),
+                answer = looked => Came::Looked(answer),
+                () = tokio::time::sleep_until(*look_at), if !is_looking => Came::LookDue,
+                () = tokio::time::sleep_until(*ends) => Came::Ended,
+            }
+        };
+        let event = match came {
+            Came::Outdated => return Ok(None),
+            Came::Looked(current) => {
+                let known = self.look.take().and_then(|(_, known)| known);
+                if !self.looked(known.as_ref(), current) {
+                    self.state = State::Watching(standing);
+                }
+                return Ok(None);
+            }
+            Came::LookDue => {
+                let answer = look(self.api.clone(), self.config.list(1, None));
+                self.look = Some((Box::pin(answer), self.known.clone()));
+                self.state = State::Watching(standing);
+                return Ok(None);
+            }
+            Came::Ended => {
+                self.again(standing.version);
+                return Ok(None);
+            }
+            Came::Event(Err(error)) => {
+                let refusal = Refusal::of(&error);
+                self.broke(standing.version, &refusal);
+                return Err(refusal);
+            }
+            Came::Event(Ok(WatchEvent::Error(status))) => {
+                let refusal = Refusal::of_event(&status);
+                self.broke(standing.version, &refusal);
+                return Err(refusal);
+            }
+            Came::Event(Ok(WatchEvent::Bookmark(bookmark))) => {
+                self.goes_on(standing, bookmark.metadata.resource_version.into());
+                return Ok(None);
+            }
+            Came::Event(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => Event::Apply(object),
+            Came::Event(Ok(WatchEvent::Deleted(object))) => Event::Delete(object),
+        };
+        let (Event::Apply(object) | Event::Delete(object)) = &event else { return Ok(None) };
+        let Some(version) = object.meta().resource_version.as_deref().filter(|text| !text.is_empty()) else {
+            return Err(no_version());
+        };
+        self.goes_on(standing, version.into());
+        Ok(Some(event))
+    }
+
+    /// The watch has shown that all up to a version is known.
+    fn goes_on(&mut self, standing: Standing<K>, version: ResourceVersion) {
+        self.has_shown(&version);
+        let ends = Instant::now() + self.config.time() + MARGIN;
+        self.state = State::Watching(Standing { version, ends, ..standing });
+    }
+
+    /// The watch failed. Where its history is gone, a list is next.
+    fn broke(&mut self, version: ResourceVersion, refusal: &Refusal) {
+        if refusal.reason != Reason::Expired {
+            self.again(version);
+        }
+    }
+
+    /// The watch is to be opened again: the server may be another one by then.
+    fn again(&mut self, version: ResourceVersion) {
+        self.look_at = Instant::now();
+        self.look = None;
+        self.state = State::Listed(version);
+    }
+
+    /// A look has ended; says whether the server went back.
+    fn looked(&mut self, known: Option<&ResourceVersion>, current: Option<ResourceVersion>) -> bool {
+        self.look_at = self.next_look();
+        let Some(current) = current else { return false };
+        let went_back = self.went_back(known, &current);
+        if !went_back {
+            self.has_shown(&current);
+        }
+        went_back
+    }
+
+    fn went_back(&self, known: Option<&ResourceVersion>, current: &ResourceVersion) -> bool {
+        let Some(known) = known.filter(|known| current.is_older_than(known)) else { return false };
+        self.member.went_back(known, current);
+        true
+    }
+
+    fn has_shown(&mut self, version: &ResourceVersion) {
+        if self.known.as_ref().is_none_or(|known| known.is_older_than(version)) {
+            self.known = Some(version.clone());
+        }
+    }
+
+    fn next_look(&self) -> Instant {
+        let now = Instant::now();
+        #[allow(clippy::cast_possible_truncation, reason = "half of the hash is random enough")]
+        let part = f64::from(self.spread.hash_one(now) as u32) / f64::from(u32::MAX);
+        now + LOOK.mul_f64(SPREAD.mul_add(part, 1.0))
+    }
+}
+
+/// The version that the server is at; nothing, where it does not say.
+async fn look<K>(api: Api<K>, parameters: ListParams) -> Option<ResourceVersion>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let answer = tokio::time::timeout(PATIENCE, api.list_metadata(&parameters)).await.ok()?;
+    // A failure shows by the watch itself.
+    let version = answer.ok()?.metadata.resource_version.filter(|version| !version.is_empty())?;
+    Some(version.into())
+}
+
+fn no_version() -> Refusal {
+    let message = "the API server sent an object or a list without a resourceVersion".to_owned();
+    Refusal { reason: Reason::ServerError, message, retry_after: None }
 }
 
 #[cfg(any(test, feature = "staged"))]

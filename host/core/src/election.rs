@@ -303,6 +303,23 @@ impl Candidate {
         }
     }
 
+    /// The API server went back to an earlier state, so no version that was seen says what is there now: it is read. The
+    /// time of a holder goes on, and so does ours.
+    pub fn restored(&mut self, now: Duration) {
+        match &mut self.state {
+            State::Leading { doubts, due, .. } => {
+                *doubts = true;
+                *due = now;
+            }
+            State::Outside { known, read_at, .. } => {
+                let old = std::mem::replace(known, Known::Unread);
+                *known = old.forgotten();
+                *read_at = Some(now);
+            }
+            State::Lost(_) => {}
+        }
+    }
+
     /// A read failed: it is tried again after the usual pause.
     pub fn unread(&mut self, now: Duration) {
         let again = now + self.timing.retry_period;

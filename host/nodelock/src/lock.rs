@@ -254,9 +254,10 @@ impl NodeLock {
         }
     }
 
-    /// Waits until it is known whether writes are switched off, which the first moments of a process do not know.
+    /// Waits until it is known whether writes are switched off, which the first moments of a process do not know, and while
+    /// the caches are read again.
     async fn switched(&self, patience: &Patience<'_>, place: &mut Place, node: &NodeName) -> Result<(), Failure> {
-        let Err(Closed::Unknown(_)) = self.switch.check() else { return Ok(()) };
+        let Err(Closed::Unknown(_) | Closed::Outdated(_)) = self.switch.check() else { return Ok(()) };
         if let Err(full) = place.wait() {
             return Err(Failure::Crowded { node: node.clone(), full, held: None });
         }

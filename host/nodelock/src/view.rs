@@ -17,8 +17,6 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1 as core_v1;
-use kube::api::PartialObjectMeta;
 use prometheus_client::metrics::histogram::Histogram;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -28,14 +26,18 @@ use topoloom_core::nodelock::attempt::Node;
 use topoloom_core::nodelock::needs::{Backend, Key};
 use topoloom_core::nodelock::sightings::{Blocks, Effect, LiveReads, NodeRead, PodSighting, Wake};
 use topoloom_core::nodelock::{Clock, GRACE, Held, LockValue, NodeName, Pod, PodId, PodKey, Sightings};
+use topoloom_core::version::ResourceVersion;
 
 use super::lock;
 use super::pods::{self, Slice};
 use super::wire;
-use topoloom_cluster::Refusal;
-use topoloom_cluster::watches::{self, Config, Event};
+use topoloom_cluster::node_watch::{Follow, NodeWatch};
+use topoloom_cluster::watched::{Earlier, Event, Index, Watched};
+use topoloom_cluster::watches::{self, Config};
+use topoloom_cluster::{Refusal, Restores};
 use waiters::Waiters;
 
+pub use topoloom_cluster::node_watch::NodeMeta;
 pub use waiters::Listener;
 
 /// Objects per page of a list.
@@ -43,9 +45,6 @@ const PAGE: u32 = 500;
 
 /// What the steady clock shows at the beginning, so that there is a time long enough before it.
 const BEGINS: Duration = GRACE;
-
-/// A node without what locks do not need.
-pub type NodeMeta = PartialObjectMeta<core_v1::Node>;
 
 /// What is known, and who waits for it.
 pub struct View {
@@ -59,16 +58,15 @@ pub struct View {
     watching: tokio::sync::Mutex<()>,
     /// How long locks of this process stood.
     stood: Histogram,
+    restores: Restores,
 }
 
 #[derive(Default)]
 struct Inner {
     sightings: Sightings,
     waiters: Waiters,
-    /// A list of nodes that is not whole yet.
-    relisted_nodes: Vec<(NodeName, NodeRead)>,
-    /// A list of pods that is not whole yet.
-    relisted_pods: Vec<PodSighting>,
+    nodes: Watched<NodeList>,
+    pods: Watched<PodList>,
 }
 
 impl View {
@@ -82,7 +80,14 @@ impl View {
             synced: watch::Sender::default(),
             watching: tokio::sync::Mutex::default(),
             stood,
+            restores: Restores::default(),
         }
+    }
+
+    /// The same in a process that knows of these restores.
+    #[must_use]
+    pub fn of(self, restores: &Restores) -> Self {
+        Self { restores: restores.clone(), ..self }
     }
 
     /// Which resources need which key.
@@ -224,40 +229,32 @@ impl View {
 
     /// Watches nodes and pods until it is dropped. Of several that do, one watches, and another goes on when that ends.
     pub async fn watch(
-        &self,
+        self: &Arc<Self>,
         client: kube::Client,
-        nodes: impl Fn(Result<(), &Refusal>),
+        nodes: impl Fn(Result<(), &Refusal>) + Send + Sync + 'static,
         pods: impl Fn(Result<(), &Refusal>),
     ) {
         let _one = self.watching.lock().await;
-        tokio::join!(self.watch_nodes(client.clone(), nodes), self.watch_pods(client, pods));
+        let node_watch = NodeWatch::new(&self.restores);
+        node_watch.follow(Arc::clone(self) as _, Box::new(nodes));
+        tokio::join!(node_watch.run(client.clone()), self.follow_pods(client, pods));
     }
 
-    async fn watch_nodes(&self, client: kube::Client, report: impl Fn(Result<(), &Refusal>)) {
-        let api = kube::Api::<NodeMeta>::all(client);
-        let mut events = std::pin::pin!(watches::events(api, Config::default().page_size(PAGE)));
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(event) => {
-                    let answered = watches::is_answer(&event);
-                    self.node_event(event);
-                    if answered {
-                        report(Ok(()));
-                    }
-                }
-                Err(refusal) => report(Err(&refusal)),
-            }
-        }
+    /// Watches pods until it is dropped, where the [watch of nodes](NodeWatch) is another one's. Of several that do, one
+    /// watches, and another goes on when that ends.
+    pub async fn watch_pods(&self, client: kube::Client, report: impl Fn(Result<(), &Refusal>)) {
+        let _one = self.watching.lock().await;
+        self.follow_pods(client, report).await;
     }
 
-    async fn watch_pods(&self, client: kube::Client, report: impl Fn(Result<(), &Refusal>)) {
+    async fn follow_pods(&self, client: kube::Client, report: impl Fn(Result<(), &Refusal>)) {
         let api = kube::Api::<Slice>::all(client);
-        let config = Config::default().page_size(PAGE).fields("status.phase!=Succeeded,status.phase!=Failed");
+        let config = Config::of(&self.restores).page_size(PAGE).fields("status.phase!=Succeeded,status.phase!=Failed");
         let mut events = std::pin::pin!(watches::events(api, config));
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
-                    let answered = watches::is_answer(&event);
+                    let answered = event.is_answer();
                     self.pod_event(event);
                     if answered {
                         report(Ok(()));
@@ -268,47 +265,23 @@ impl View {
         }
     }
 
-    fn node_event(&self, event: Event<NodeMeta>) {
-        let (mut inner, now) = (self.lock(), self.now());
-        let effect = match event {
-            Event::Apply(node) => {
-                let (name, read) = read_of(&node);
-                inner.sightings.node(&name, read, now)
-            }
-            Event::Delete(node) => inner.sightings.node_gone(node.metadata.name.as_deref().unwrap_or_default()),
-            Event::Init => return inner.relisted_nodes.clear(),
-            Event::InitApply(node) => return inner.relisted_nodes.push(read_of(&node)),
-            Event::InitDone => {
-                let all = std::mem::take(&mut inner.relisted_nodes);
-                inner.sightings.relisted_nodes(all, now)
-            }
-        };
-        if effect.wake == Wake::All {
-            self.synced.send_modify(|synced| synced[0] = true);
+    fn pod_event(&self, event: Event<Slice>) {
+        let mut inner = self.lock();
+        let Inner { sightings, pods, .. } = &mut *inner;
+        if let Some(step) = pods.take(&mut Pods { sightings, backends: &self.backends }, event) {
+            self.took(&inner, step, 1);
         }
-        self.follow(&inner, effect);
     }
 
-    fn pod_event(&self, event: Event<Slice>) {
-        let keep = |slice: &Slice| pods::of(slice, &self.backends);
-        let mut inner = self.lock();
-        let effect = match event {
-            Event::Apply(pod) => keep(&pod).map(|seen| inner.sightings.pod(seen)).unwrap_or_default(),
-            Event::Delete(pod) => keep(&pod).map(|seen| inner.sightings.pod_gone(&seen.pod.key)).unwrap_or_default(),
-            Event::Init => return inner.relisted_pods.clear(),
-            // Of the many pods of a cluster only those that need a lock are kept.
-            Event::InitApply(pod) => {
-                return inner.relisted_pods.extend(keep(&pod).filter(|seen| !seen.keys.is_empty()));
-            }
-            Event::InitDone => {
-                let all = std::mem::take(&mut inner.relisted_pods);
-                inner.sightings.relisted_pods(all)
-            }
-        };
+    /// Acts on what a watch has brought.
+    fn took(&self, inner: &Inner, Step { effect, went_back }: Step, watch: usize) {
         if effect.wake == Wake::All {
-            self.synced.send_modify(|synced| synced[1] = true);
+            self.synced.send_modify(|synced| synced.iter_mut().skip(watch).take(1).for_each(|synced| *synced = true));
         }
-        self.follow(&inner, effect);
+        self.follow(inner, effect);
+        if let Some((known, listed)) = went_back {
+            self.restores.contradicted(&known, &listed);
+        }
     }
 
     /// Notifies and counts as a step demands.
@@ -316,6 +289,125 @@ impl View {
         effect.stood.iter().for_each(|stood| self.stood.observe(stood.as_secs_f64()));
         inner.waiters.follow(effect.wake, &inner.sightings);
     }
+}
+
+impl Follow for View {
+    fn node_event(&self, event: &Event<NodeMeta>) {
+        let (mut inner, now) = (self.lock(), self.now());
+        let Inner { sightings, nodes, .. } = &mut *inner;
+        if let Some(step) = nodes.take(&mut Nodes { sightings, now }, event.by_ref()) {
+            self.took(&inner, step, 0);
+        }
+    }
+}
+
+/// A list of nodes that is not whole yet, and what it does to what is known.
+type NodeList = (Earlier, Vec<(NodeName, NodeRead)>);
+
+/// The same of pods.
+type PodList = (Earlier, Vec<PodSighting>);
+
+/// What a watch has brought.
+struct Step {
+    effect: Effect,
+    /// Two versions of an object that cannot be of one history.
+    went_back: Option<(ResourceVersion, ResourceVersion)>,
+}
+
+impl From<Effect> for Step {
+    fn from(effect: Effect) -> Self {
+        Self { effect, went_back: None }
+    }
+}
+
+/// The nodes of the sightings, at a moment.
+struct Nodes<'a> {
+    sightings: &'a mut Sightings,
+    now: Duration,
+}
+
+impl Index<&NodeMeta> for Nodes<'_> {
+    type List = NodeList;
+    type Change = Step;
+
+    fn begin(&mut self, earlier: Earlier) -> NodeList {
+        (earlier, Vec::new())
+    }
+
+    fn list(&mut self, (_, all): &mut NodeList, node: &NodeMeta) {
+        all.push(read_of(node));
+    }
+
+    fn reset(&mut self, (earlier, all): NodeList, version: &ResourceVersion) -> Step {
+        if earlier == Earlier::Void {
+            self.sightings.forget_nodes();
+        }
+        let went_back = all.iter().find_map(|(name, read)| {
+            let known = self.sightings.known_as(name, read.uid.as_ref()?)?;
+            contradicted(known, &read.version, version)
+        });
+        Step { effect: self.sightings.relisted_nodes(all, self.now), went_back }
+    }
+
+    fn apply(&mut self, node: &NodeMeta) -> Step {
+        let (name, read) = read_of(node);
+        self.sightings.node(&name, read, self.now).into()
+    }
+
+    fn delete(&mut self, node: &NodeMeta) -> Step {
+        self.sightings.node_gone(node.metadata.name.as_deref().unwrap_or_default()).into()
+    }
+}
+
+/// The pods of the sightings.
+struct Pods<'a> {
+    sightings: &'a mut Sightings,
+    backends: &'a [Backend],
+}
+
+impl Pods<'_> {
+    fn keep(&self, slice: &Slice) -> Option<PodSighting> {
+        pods::of(slice, self.backends)
+    }
+}
+
+impl Index<Slice> for Pods<'_> {
+    type List = PodList;
+    type Change = Step;
+
+    fn begin(&mut self, earlier: Earlier) -> PodList {
+        (earlier, Vec::new())
+    }
+
+    // Of the many pods of a cluster only those that need a lock are kept.
+    fn list(&mut self, (_, all): &mut PodList, pod: Slice) {
+        all.extend(self.keep(&pod).filter(|seen| !seen.keys.is_empty()));
+    }
+
+    fn reset(&mut self, (_, all): PodList, version: &ResourceVersion) -> Step {
+        let went_back = all.iter().find_map(|listed| {
+            let known = &self.sightings.pod_of(&listed.pod.key)?.pod.version;
+            contradicted(known, &listed.pod.version, version)
+        });
+        Step { effect: self.sightings.relisted_pods(all), went_back }
+    }
+
+    fn apply(&mut self, pod: Slice) -> Step {
+        self.keep(&pod).map(|seen| self.sightings.pod(seen)).unwrap_or_default().into()
+    }
+
+    fn delete(&mut self, pod: Slice) -> Step {
+        self.keep(&pod).map(|seen| self.sightings.pod_gone(&seen.pod.key)).unwrap_or_default().into()
+    }
+}
+
+/// Two versions of one object that cannot be of one history: a list that is newer than the known one shows an older one.
+fn contradicted(
+    known: &ResourceVersion,
+    listed: &ResourceVersion,
+    list: &ResourceVersion,
+) -> Option<(ResourceVersion, ResourceVersion)> {
+    (listed.is_older_than(known) && !list.is_older_than(known)).then(|| (known.clone(), listed.clone()))
 }
 
 fn read_of(node: &NodeMeta) -> (NodeName, NodeRead) {

@@ -63,6 +63,7 @@ use recording::{Recorder, Replay};
 use server::{Bundle, Lock, Parts, Server, SoFar};
 pub use slot::Bell;
 use slot::Slot;
+use topoloom_cluster::Restores;
 use vault::{Kind, Name, Vault};
 
 /// What all endpoints of a host share.
@@ -98,8 +99,18 @@ impl Outside {
     /// In a cluster, with the rights of this client.
     #[must_use]
     pub fn cluster(client: &kube::Client, namespace: &str, server: &http::Uri) -> Self {
-        let vault = Vault::Cluster { client: client.clone(), namespace: namespace.into() };
+        let vault =
+            Vault::Cluster { client: client.clone(), restores: Restores::default(), namespace: namespace.into() };
         Self { vault, api_server: Arc::new(ApiServer::new(server)), documents: Documents::None, ..Self::offline() }
+    }
+
+    /// The same in a process that knows of these restores.
+    #[must_use]
+    pub fn of(mut self, known: &Restores) -> Self {
+        if let Vault::Cluster { restores, .. } = &mut self.vault {
+            restores.clone_from(known);
+        }
+        self
     }
 
     /// With nothing to read Secrets from, and every file that its user can read.

@@ -9,16 +9,23 @@ use topoloom_core::text;
 
 use super::parcel::{Parcel, beside};
 use super::{Offer, Teller};
-use crate::cluster::single;
+use crate::cluster::{Restores, single};
 
 /// Bytes of the list of keys in a sentence.
 const KEYS: usize = 300;
 
 /// Offers what the key holds, and whatever it holds later, until dropped.
-pub async fn watch(client: kube::Client, namespace: String, name: String, key: String, teller: Teller) {
+pub async fn watch(
+    client: kube::Client,
+    restores: Restores,
+    namespace: String,
+    name: String,
+    key: String,
+    teller: Teller,
+) {
     let api: Api<ConfigMap> = Api::namespaced(client, &namespace);
     let place = format!("plugin.configMap {namespace}/{name}[{key}]");
-    let mut states = std::pin::pin!(single::watch(api, &name));
+    let mut states = std::pin::pin!(single::watch(api, &name, &restores));
     let mut refused = None;
     while let Some(state) = states.next().await {
         let was_refused = refused.take();

@@ -11,7 +11,7 @@ use topoloom_api::names::READ_ONLY_ANNOTATION;
 use super::metrics::{By, SettingMetrics};
 use crate::cluster::Check;
 use crate::cluster::gate::{ReadOnly, Switch};
-use crate::cluster::single;
+use crate::cluster::{Restores, single};
 use crate::config::{Lack, Load, Location};
 use topoloom_core::text::says_yes;
 
@@ -28,6 +28,8 @@ pub struct Place {
     pub forced: bool,
     /// Counts what is found.
     pub metrics: SettingMetrics,
+    /// How the watch learns that the API server went back.
+    pub restores: Restores,
 }
 
 /// Hears the switch of all writes where nobody needs the configuration.
@@ -39,13 +41,13 @@ pub async fn watch_switch(client: kube::Client, place: Place, check: Check) {
 
 /// Reads the ConfigMap whenever it changes, until dropped. Equal contents in a row are sent once.
 pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Load>, check: Check) {
-    let Place { location, switch, forced, metrics } = place;
+    let Place { location, switch, forced, metrics, restores } = place;
     metrics.read_only(By::Flag, forced);
     metrics.read_only(By::Unread, true);
     let mut annotated = false;
     let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
     // Whoever switches writes off at night waits for this watch, so one that hears nothing is soon asked anew.
-    let mut states = std::pin::pin!(single::watch_anew(api, &location.name, LISTENS));
+    let mut states = std::pin::pin!(single::watch_anew(api, &location.name, &restores, LISTENS));
     let mut last: Option<(Option<Option<String>>, Option<Lack>)> = None;
     while let Some(state) = states.next().await {
         let present = match state {

@@ -7,6 +7,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use axum::Router;
 use futures::future::BoxFuture;
@@ -18,9 +19,10 @@ use super::election::{Election, Group};
 use super::health::Health;
 use super::locks;
 use super::options::Options;
-use crate::cluster::Connection;
 use crate::cluster::events::Events;
 use crate::cluster::gate::Switch;
+use crate::cluster::node_watch::NodeWatch;
+use crate::cluster::{Connection, Restores};
 use crate::work;
 
 /// Everything that controllers share.
@@ -37,6 +39,10 @@ pub struct Context<'a> {
     pub locks: &'a OnceCell<locks::Shared>,
     /// The switch of all writes.
     pub switch: Switch,
+    /// How watches learn that the API server went back.
+    pub restores: Restores,
+    /// The watch of Nodes, one for all controllers.
+    pub nodes: Arc<NodeWatch>,
     /// The recorder of Events: one for the process, so that equal Events of all controllers are one series (requirement
     /// R12).
     pub events: &'a Events,

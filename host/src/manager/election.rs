@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::stream::{self, Stream, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use tokio::sync::watch;
@@ -34,7 +34,7 @@ use super::options::LeaseOptions;
 use crate::cluster::Judge as _;
 use crate::cluster::gate::{Gate, ReadOnly, Switch, boot_time};
 use crate::cluster::rate::Limit;
-use crate::cluster::{Connection, Reason, Refusal, client, instance, requests, single};
+use crate::cluster::{Connection, Reason, Refusal, Restores, client, instance, requests, single};
 pub use history::{Happened, History};
 pub use metrics::Metrics;
 
@@ -232,6 +232,8 @@ pub struct Setup<'a> {
     pub check: Slot,
     /// The switch of all writes.
     pub switch: Switch,
+    /// How we learn that the API server went back.
+    pub restores: Restores,
     /// `NAMESPACE/NAME` of the ConfigMap of the configuration, which the lease names.
     pub configuration: String,
 }
@@ -314,6 +316,7 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             check: setup.check,
             unwatched: None,
             metrics: setup.metrics,
+            restores: setup.restores,
         };
         let ended = election.ended.clone().drop_guard();
         runners.push((runner, setup.connection.clone(), setup.requests, election.begin.clone(), ended));
@@ -365,6 +368,7 @@ struct Runner {
     /// Why it cannot be watched, while it cannot.
     unwatched: Option<Refusal>,
     metrics: Metrics,
+    restores: Restores,
 }
 
 /// The lease, asked for in two ways.
@@ -382,6 +386,19 @@ impl Leases {
     }
 }
 
+/// What is learnt without asking.
+enum Watched {
+    /// The lease as it is now, or why it cannot be watched.
+    Lease(Result<Option<Lease>, Refusal>),
+    /// The API server went back: what is known of the lease is of a past that it has left.
+    Restored,
+}
+
+/// One item each time the API server goes back.
+fn restored(restores: &Restores) -> impl Stream<Item = ()> + Send + use<> {
+    stream::unfold(restores.changes(), |mut changes| async move { Some((changes.changed().await.ok()?, changes)) })
+}
+
 /// What came while a request was under way.
 enum Came<T> {
     Answer(T),
@@ -397,7 +414,10 @@ impl Runner {
 
     async fn run(mut self, leases: Leases) {
         let asks = leases.asks.clone();
-        let mut watched = std::pin::pin!(single::watch_every(asks, &self.name, self.timing.retry_period));
+        let states =
+            single::watch_every(asks, &self.name, &self.restores, self.timing.retry_period).map(Watched::Lease);
+        let restored = restored(&self.restores).map(|()| Watched::Restored);
+        let mut watched = std::pin::pin!(stream::select(states, restored));
         loop {
             let now = boot_time();
             let order = self.candidate.next(now);
@@ -464,7 +484,7 @@ impl Runner {
         sent: Duration,
         base: Option<ResourceVersion>,
         lease: Lease,
-        watched: &mut (impl futures::Stream<Item = Result<Option<Lease>, Refusal>> + Unpin),
+        watched: &mut (impl Stream<Item = Watched> + Unpin),
     ) {
         let name = self.name.clone();
         let request = async {
@@ -510,7 +530,7 @@ impl Runner {
         &mut self,
         sent: Duration,
         request: impl Future<Output = T>,
-        watched: &mut (impl futures::Stream<Item = Result<Option<Lease>, Refusal>> + Unpin),
+        watched: &mut (impl Stream<Item = Watched> + Unpin),
     ) -> Came<T> {
         let patience = self.candidate.patience(sent).saturating_sub(sent);
         let mut late = std::pin::pin!(tokio::time::sleep(patience));
@@ -531,13 +551,17 @@ impl Runner {
         }
     }
 
-    fn watched(&mut self, state: Result<Option<Lease>, Refusal>) {
-        match state {
-            Ok(lease) => {
+    fn watched(&mut self, came: Watched) {
+        match came {
+            Watched::Restored => {
+                self.history.add("the API server went back to an earlier version".to_owned());
+                self.candidate.restored(boot_time());
+            }
+            Watched::Lease(Ok(lease)) => {
                 self.unwatched = None;
                 self.saw(Seen::Watch, lease);
             }
-            Err(refusal) => {
+            Watched::Lease(Err(refusal)) => {
                 // No failure of the check: the lease is read instead, and only where that fails something is missing.
                 if self.unwatched.as_ref() != Some(&refusal) {
                     tracing::warn!(

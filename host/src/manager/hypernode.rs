@@ -23,8 +23,9 @@ use super::options::{Options, Writes};
 use super::tasks::Tasks;
 use super::{admin, config_watch, metrics, sources, verbs};
 use crate::cluster::gate::Switch;
+use crate::cluster::node_watch::NodeWatch;
 use crate::cluster::nodes::Nodes;
-use crate::cluster::{Check, client};
+use crate::cluster::{Check, Restores, client};
 use crate::config::{Load, Mode};
 use crate::delivery::{Delivery, Modules, Sites, Supply};
 use crate::discovery::report::Reports;
@@ -70,6 +71,8 @@ struct Parts {
     options: Options,
     election: Election,
     switch: Switch,
+    restores: Restores,
+    node_watch: Arc<NodeWatch>,
     write_metrics: WriteMetrics,
     settings: metrics::SettingMetrics,
     work: work::Options,
@@ -111,6 +114,8 @@ impl Parts {
             writes,
             election,
             switch,
+            restores,
+            nodes: node_watch,
             locks: _,
             events,
             health,
@@ -120,7 +125,7 @@ impl Parts {
             debug,
         } = context;
         let reads = connection.client.clone();
-        let nodes = Arc::new(Nodes::default());
+        let nodes = Arc::new(Nodes::of(Arc::clone(&node_watch)));
         let hyper_nodes = Arc::new(HyperNodes::default());
         let reports = Arc::new(Reports::default());
         let counted = metrics::Discovery::register(registry);
@@ -136,7 +141,7 @@ impl Parts {
         let beside = &options.location.namespace;
         let sites = Sites { namespace: beside.clone(), folder: options.plugins.clone(), poll: options.poll };
         let supply = Supply {
-            delivery: Delivery::new(Some(reads.clone()), sites, runtime.metrics().clone()),
+            delivery: Delivery::new(Some(reads.clone()), sites, runtime.metrics().clone()).of(&restores),
             modules: Modules::new(
                 (options.kept == Kept::InConfigMaps).then(|| writes.clone()),
                 &options.namespace,
@@ -144,8 +149,8 @@ impl Parts {
             ),
         };
         let documents = options.documents.clone().map_or(Documents::None, Documents::In);
-        let outside =
-            Outside { metrics: counted.endpoints, documents, ..Outside::cluster(&reads, beside, &connection.server) };
+        let outside = Outside::cluster(&reads, beside, &connection.server).of(&restores);
+        let outside = Outside { metrics: counted.endpoints, documents, ..outside };
         nodes.listen(Arc::clone(&hyper_nodes) as _);
         let (rivals, rival) = tokio::sync::watch::channel(rival::unknown());
         let stop = CancellationToken::new();
@@ -186,6 +191,11 @@ impl Parts {
                 "mode": format!("{:?}", seen.mode),
             })
         });
+        let checks = Checks::new(health);
+        let check = checks.nodes.clone();
+        node_watch.follow(Arc::clone(&shared.nodes) as _, Box::new(move |answer| check.take(answer)));
+        // Until the sources have said which columns they read: one list has them all.
+        node_watch.wait();
         Ok(Self {
             shared,
             reads,
@@ -193,30 +203,38 @@ impl Parts {
             options: options.clone(),
             election,
             switch,
+            restores,
+            node_watch,
             write_metrics,
             settings: counted.settings,
             work: work.clone(),
             rivals,
-            checks: Checks::new(health),
+            checks,
         })
     }
 
     async fn run(mut self, stop: CancellationToken) -> Result<(), String> {
         let mut watches = Tasks::default();
         let (configurations, mut loads) = tokio::sync::mpsc::unbounded_channel();
-        let (hyper_nodes, nodes) = (Arc::clone(&self.shared.hyper_nodes), Arc::clone(&self.shared.nodes));
-        watches.spawn("hypernodes", hyper_nodes.run(self.reads.clone(), self.checks.hyper_nodes.clone()));
-        watches.spawn("nodes", nodes.run(self.reads.clone(), self.checks.nodes.clone()));
+        let hyper_nodes = Arc::clone(&self.shared.hyper_nodes);
+        watches.spawn(
+            "hypernodes",
+            hyper_nodes.run(self.reads.clone(), self.restores.clone(), self.checks.hyper_nodes.clone()),
+        );
+        let (node_watch, reads) = (Arc::clone(&self.node_watch), self.reads.clone());
+        watches.spawn("nodes", async move { node_watch.run(reads).await });
         let place = config_watch::Place {
             location: self.options.location.clone(),
             switch: self.switch.clone(),
             forced: self.options.writes == Writes::LeasesOnly,
             metrics: self.settings.clone(),
+            restores: self.restores.clone(),
         };
         let config = config_watch::watch(self.reads.clone(), place, configurations, self.checks.config.clone());
         watches.spawn("config", config);
         let (names, rivals) = (self.options.rivals.clone(), std::mem::take(&mut self.rivals));
-        watches.spawn("rival", rival::watch(self.reads.clone(), names, rivals, self.checks.rival.clone()));
+        let rival = rival::watch(self.reads.clone(), self.restores.clone(), names, rivals, self.checks.rival.clone());
+        watches.spawn("rival", rival);
 
         let mut standby = Standby::new(Arc::clone(&self.shared));
         let granted = tokio::select! {
@@ -248,7 +266,8 @@ impl Parts {
             Arc::clone(&reports).write(self.writes.clone(), check, self.work.clone(), shared.events.clone()),
         );
         let check = self.checks.verbs.clone();
-        writers.spawn("verbs", verbs::watch(self.writes.clone(), Arc::clone(&reports), verbs, check));
+        let restores = self.restores.clone();
+        writers.spawn("verbs", verbs::watch(self.writes.clone(), restores, Arc::clone(&reports), verbs, check));
         if self.options.mode == Mode::Apply {
             let status = StatusWriter {
                 hyper_nodes: Arc::clone(&shared.hyper_nodes),

@@ -22,8 +22,8 @@ use super::election::{Election, Group};
 use super::health::Health;
 use super::options::LockOptions;
 use super::tasks::Tasks;
-use crate::cluster::Check;
-use crate::cluster::{Refusal, instance};
+use crate::cluster::node_watch::NodeWatch;
+use crate::cluster::{Check, Restores, instance};
 use crate::extender::announce::Announcer;
 use crate::extender::bodies::Bodies;
 use crate::extender::clients::Clients;
@@ -46,28 +46,33 @@ const NODES: NonZeroUsize = NonZeroUsize::new(200_000).unwrap();
 #[derive(Clone)]
 pub struct Shared {
     view: Arc<View>,
-    nodes: Check,
+    nodes: Arc<NodeWatch>,
     pods: Check,
 }
 
 impl Shared {
     /// Makes it.
     #[must_use]
-    pub fn new(options: &LockOptions, health: &Health, metrics: &mut MetricRegistry, debug: &mut Debug) -> Self {
-        let view = Arc::new(View::new(Arc::clone(&options.backends), hold_histogram(metrics)));
+    pub fn new(
+        options: &LockOptions,
+        nodes: &Arc<NodeWatch>,
+        restores: &Restores,
+        health: &Health,
+        metrics: &mut MetricRegistry,
+        debug: &mut Debug,
+    ) -> Self {
+        let view = View::new(Arc::clone(&options.backends), hold_histogram(metrics)).of(restores);
+        let view = Arc::new(view);
         let dumped = Arc::clone(&view);
         debug.part("locks", move || dumped.dump());
-        Self { view, nodes: health.check("lock-nodes").into(), pods: health.check("lock-pods").into() }
+        let check = Check::from(health.check("lock-nodes"));
+        nodes.follow(Arc::clone(&view) as _, Box::new(move |answer| check.take(answer)));
+        Self { view, nodes: Arc::clone(nodes), pods: health.check("lock-pods").into() }
     }
 
     async fn watch(self, client: kube::Client) {
-        let say = |check: Check| {
-            move |told: Result<(), &Refusal>| match told {
-                Ok(()) => check.pass(),
-                Err(refusal) => check.fail(refusal),
-            }
-        };
-        self.view.watch(client, say(self.nodes.clone()), say(self.pods.clone())).await;
+        let pods = self.pods.clone();
+        tokio::join!(self.nodes.run(client.clone()), self.view.watch_pods(client, move |answer| pods.take(answer)));
     }
 
     fn carrier(&self, writes: kube::Client) -> Carrier {
@@ -99,8 +104,12 @@ impl Controller for ExtenderController {
             tls::kept(files, Trust { clients, cluster: context.connection.authorities() })
         };
         let tls = options.tls.clone().map(kept).transpose().map_err(|error| InitError(error.to_string()))?;
-        let shared =
-            context.locks.get_or_init(|| Shared::new(locks, context.health, context.metrics, context.debug)).clone();
+        let shared = context
+            .locks
+            .get_or_init(|| {
+                Shared::new(locks, &context.nodes, &context.restores, context.health, context.metrics, context.debug)
+            })
+            .clone();
         tracing::info!(
             ttl = %Go(locks.lock.ttl), patience = %Go(options.patience()), takeover = ?locks.lock.takeover,
             filter = ?options.filter, "the node lock of the extender"
@@ -204,8 +213,12 @@ impl Controller for SweeperController {
             let why = "set --nodelock-sweep=report or repair (repair is the default only where the extender runs)";
             return Ok(Initialized::Waits(why.to_owned()));
         };
-        let shared =
-            context.locks.get_or_init(|| Shared::new(locks, context.health, context.metrics, context.debug)).clone();
+        let shared = context
+            .locks
+            .get_or_init(|| {
+                Shared::new(locks, &context.nodes, &context.restores, context.health, context.metrics, context.debug)
+            })
+            .clone();
         tracing::info!(?mode, ttl = %Go(locks.lock.ttl), "the sweeper looks for orphaned locks");
         let sweeper = Arc::new(Sweeper {
             carrier: shared.carrier(context.writes),

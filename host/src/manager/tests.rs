@@ -118,6 +118,8 @@ impl Process {
             connection: &self.connection,
             elections: &[],
             switch: &self.switch,
+            restores: &Restores::default(),
+            nodes: &Arc::new(NodeWatch::new(&Restores::default())),
             events: &self.events,
             health: &self.health,
             requests: &self.requests,

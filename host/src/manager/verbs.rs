@@ -16,10 +16,11 @@ use topoloom_api::names::{
     CONFIRM_ANNOTATION, CONTINUE_ANNOTATION, FIELD_MANAGER, PAUSE_ANNOTATION, RUN_ANNOTATION, SERVE_ANNOTATION,
 };
 use topoloom_core::plugin::Digest;
+use topoloom_core::version::ResourceVersion;
 
-use crate::cluster::Check;
-use crate::cluster::watches::{self, Config, Event};
-use crate::cluster::{Reason, Refusal};
+use crate::cluster::watched::{Earlier, Index, Watched};
+use crate::cluster::watches::{self, Config};
+use crate::cluster::{Check, Reason, Refusal, Restores};
 use crate::discovery::report::Reports;
 
 /// How long taking a verb off its object may take.
@@ -34,36 +35,74 @@ pub enum Said {
     Complete,
 }
 
+/// The names of the objects that there are.
+#[derive(Default)]
+struct Names(BTreeSet<String>);
+
+/// What a step of the watch brought.
+#[derive(Default)]
+struct News {
+    /// Objects as they are now.
+    objects: Vec<DiscoverySource>,
+    /// The names of those that are gone.
+    vanished: Vec<String>,
+    /// Whether every object was seen.
+    complete: Option<Said>,
+}
+
+impl Index<DiscoverySource> for Names {
+    type List = Vec<DiscoverySource>;
+    type Change = News;
+
+    fn begin(&mut self, _: Earlier) -> Vec<DiscoverySource> {
+        Vec::new()
+    }
+
+    fn list(&mut self, list: &mut Vec<DiscoverySource>, object: DiscoverySource) {
+        list.push(object);
+    }
+
+    fn reset(&mut self, objects: Vec<DiscoverySource>, _: &ResourceVersion) -> News {
+        let listed: BTreeSet<String> = objects.iter().filter_map(|object| object.metadata.name.clone()).collect();
+        let vanished = self.0.difference(&listed).cloned().collect();
+        self.0 = listed;
+        News { objects, vanished, complete: Some(Said::Complete) }
+    }
+
+    fn apply(&mut self, object: DiscoverySource) -> News {
+        self.0.extend(object.metadata.name.clone());
+        News { objects: vec![object], ..News::default() }
+    }
+
+    fn delete(&mut self, object: DiscoverySource) -> News {
+        let name = object.metadata.name.unwrap_or_default();
+        self.0.remove(&name);
+        News { vanished: vec![name], ..News::default() }
+    }
+}
+
 /// Watches until dropped.
-pub async fn watch(client: kube::Client, reports: Arc<Reports>, said: UnboundedSender<Said>, check: Check) {
+pub async fn watch(
+    client: kube::Client,
+    restores: Restores,
+    reports: Arc<Reports>,
+    said: UnboundedSender<Said>,
+    check: Check,
+) {
     let api: Api<DiscoverySource> = Api::all(client);
-    let mut events = std::pin::pin!(watches::events(api.clone(), Config::default()));
-    let mut seen = BTreeSet::new();
-    let mut known = BTreeSet::new();
+    let mut events = std::pin::pin!(watches::events(api.clone(), Config::of(&restores)));
+    let (mut watched, mut names) = (Watched::default(), Names::default());
     while let Some(event) = events.next().await {
         match event {
-            Ok(Event::Apply(object)) => {
-                check.pass();
-                known.extend(object.metadata.name.clone());
-                take(&api, &reports, &said, object).await;
-            }
-            Ok(Event::InitApply(object)) => {
-                seen.extend(object.metadata.name.clone());
-                take(&api, &reports, &said, object).await;
-            }
-            Ok(Event::Init) => seen.clear(),
-            Ok(Event::InitDone) => {
-                for gone in known.difference(&seen) {
-                    reports.vanished(gone);
+            Ok(event) => {
+                let Some(News { objects, vanished, complete }) = watched.take(&mut names, event) else { continue };
+                for object in objects {
+                    take(&api, &reports, &said, object).await;
                 }
-                known.clone_from(&seen);
+                vanished.iter().for_each(|name| reports.vanished(name));
                 check.pass();
-                let _ = said.send(Said::Complete);
-            }
-            Ok(Event::Delete(object)) => {
-                let name = object.metadata.name.unwrap_or_default();
-                known.remove(&name);
-                reports.vanished(&name);
+                // The receiver is gone once the process stops.
+                complete.into_iter().for_each(|complete| drop(said.send(complete)));
             }
             Err(refusal) => {
                 if refusal.reason == Reason::NoSuchResource {

@@ -6,8 +6,9 @@
 //!
 //! # Failure story
 //!
-//! A broken watch keeps the last contents; a relist replaces them in one step. An event older than what we know (by
-//! resourceVersion, which the API server orders) is dropped.
+//! A broken watch keeps the last contents; a relist replaces them in one step, but for what is known in a version newer than
+//! the list. An event older than what we know (by resourceVersion, which the API server orders) is dropped. Where the API
+//! server went back to an earlier state, a relist replaces everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,12 +20,13 @@ use topoloom_api::condition::Condition;
 use topoloom_core::snapshot::{Change, ColumnKey};
 use topoloom_core::status::StatusIndex;
 use topoloom_core::topology::{Object, Observed};
+use topoloom_core::version::ResourceVersion;
 
 use super::convert;
-use crate::cluster::Check;
-use crate::cluster::Reason;
 use crate::cluster::nodes::Listener;
-use crate::cluster::watches::{self, Config, Event};
+use crate::cluster::watched::{Earlier, Event, Index, Watched};
+use crate::cluster::watches::{self, Config};
+use crate::cluster::{Check, Reason, Restores};
 
 /// Objects per page of a list: members make HyperNodes larger than Nodes' metadata.
 const PAGE: u32 = 250;
@@ -74,13 +76,16 @@ pub(super) struct Inner {
     pub(super) index: StatusIndex,
     /// Objects whose stored status is not what the index says.
     pub(super) status_due: BTreeSet<Arc<str>>,
-    relisting: Option<BTreeSet<Arc<str>>>,
+    /// How many lists have begun, and whether the one under way replaces everything.
+    lists: u64,
+    earlier: Option<Earlier>,
     /// Objects that a plan under execution still has to write. Events about them are answers to us, whichever arrives
     /// first, and counts above them wait: they would be written twice.
     pub(super) planned: BTreeSet<Arc<str>>,
     owners: BTreeMap<Arc<str>, Owned>,
-    /// The uids of objects that are gone for good; no uid is ever used again.
-    gone: BTreeSet<Arc<str>>,
+    /// The uids of objects that are gone, which an event from before must not bring back, with the list that was the last to
+    /// begin by then: the next one no longer has them, and if it has, a restored API server does.
+    gone: BTreeMap<Arc<str>, u64>,
 }
 
 /// HyperNodes in numbers.
@@ -214,10 +219,6 @@ impl HyperNodes {
     /// Enters an object from the answer of our own write, or of a read: nobody is woken but the counter.
     pub fn written(&self, object: &HyperNode) {
         let mut inner = self.lock();
-        if let (Some(seen), Some(name)) = (&mut inner.relisting, &object.metadata.name) {
-            // The list under way may have begun before it was created.
-            seen.insert(name.as_str().into());
-        }
         let change = inner.put(object);
         let others = change.map(|change| inner.others(&change)).unwrap_or_default();
         drop(inner);
@@ -228,10 +229,13 @@ impl HyperNodes {
     /// Enters that our own delete succeeded, or that the object is gone.
     pub fn gone(&self, name: &str, uid: &str) {
         let mut inner = self.lock();
-        if inner.gone.len() >= REMEMBERED {
-            inner.gone.pop_first();
+        let lists = inner.lists;
+        if inner.gone.len() >= REMEMBERED
+            && let Some(oldest) = inner.gone.iter().min_by_key(|(_, list)| **list).map(|(uid, _)| Arc::clone(uid))
+        {
+            inner.gone.remove(&oldest);
         }
-        inner.gone.insert(uid.into());
+        inner.gone.insert(uid.into(), lists);
         if inner.objects.get(name).is_some_and(|stored| &*stored.object.uid == uid) {
             let change = inner.remove(name);
             let others = change.map(|change| inner.others(&change)).unwrap_or_default();
@@ -242,12 +246,18 @@ impl HyperNodes {
     }
 
     /// Watches until the task is dropped.
-    pub async fn run(self: Arc<Self>, client: kube::Client, check: Check) {
+    pub async fn run(self: Arc<Self>, client: kube::Client, restores: Restores, check: Check) {
         let api = kube::Api::<HyperNode>::all(client);
-        let mut events = std::pin::pin!(watches::events(api, Config::default().page_size(PAGE)));
+        let mut events = std::pin::pin!(watches::events(api, Config::of(&restores).page_size(PAGE)));
+        let mut watched = Watched::default();
         while let Some(event) = events.next().await {
             match event {
-                Ok(event) => self.event(event, &check),
+                Ok(event) => {
+                    let went_back = self.event(&mut watched, event, &check);
+                    if let Some((known, listed)) = went_back {
+                        restores.contradicted(&known, &listed);
+                    }
+                }
                 Err(refusal) => match refusal.reason {
                     Reason::Expired => {}
                     Reason::NoSuchResource => check.absent(&refusal.message),
@@ -257,38 +267,15 @@ impl HyperNodes {
         }
     }
 
-    fn event(&self, event: Event<HyperNode>, check: &Check) {
+    /// Takes one event in. Gives two versions of an object that cannot be of one history, if there are any.
+    fn event(
+        &self,
+        watched: &mut Watched<Listed>,
+        event: Event<HyperNode>,
+        check: &Check,
+    ) -> Option<(ResourceVersion, ResourceVersion)> {
         let mut inner = self.lock();
-        let passed = watches::is_answer(&event);
-        let changes: Vec<Changed> = match event {
-            Event::Apply(object) => inner.put(&object).into_iter().collect(),
-            Event::Delete(object) => {
-                let name = object.metadata.name.unwrap_or_default();
-                let uid = object.metadata.uid.unwrap_or_default();
-                inner.gone.remove(uid.as_str());
-                // A late event about an object that was created again under its name is not about the present one.
-                match inner.objects.get(name.as_str()) {
-                    Some(stored) if *stored.object.uid == *uid => inner.remove(&name).into_iter().collect(),
-                    _ => Vec::new(),
-                }
-            }
-            Event::Init => {
-                inner.relisting = Some(BTreeSet::new());
-                Vec::new()
-            }
-            Event::InitApply(object) => {
-                if let (Some(seen), Some(name)) = (&mut inner.relisting, &object.metadata.name) {
-                    seen.insert(name.as_str().into());
-                }
-                inner.put(&object).into_iter().collect()
-            }
-            Event::InitDone => {
-                let seen = inner.relisting.take().unwrap_or_default();
-                let gone: Vec<Arc<str>> = inner.objects.keys().filter(|name| !seen.contains(*name)).cloned().collect();
-                gone.iter().filter_map(|name| inner.remove(name)).collect()
-            }
-        };
-        let first = inner.relisting.is_none() && !*self.synced.borrow();
+        let Step { changes, went_back, is_whole } = watched.take(&mut *inner, event)?;
         let others: Vec<_> = changes.iter().flat_map(|change| inner.others(change)).collect();
         let drifted: Vec<_> = changes
             .into_iter()
@@ -297,21 +284,96 @@ impl HyperNodes {
             .collect();
         drop(inner);
         self.counts_due.notify_one();
-        if first {
+        if is_whole {
             self.synced.send_replace(true);
         }
-        if passed {
-            check.pass();
-        }
+        check.pass();
         others.iter().for_each(|owner| owner.others_changed());
         for (owner, change) in drifted {
             owner.drifted(&change.name, change.writer.as_deref());
+        }
+        went_back
+    }
+}
+
+/// What a list has shown so far, by name, with the field manager that wrote it last.
+type Listed = BTreeMap<Arc<str>, (Stored, Option<String>)>;
+
+/// What an event has done.
+#[derive(Default)]
+pub(super) struct Step {
+    changes: Vec<Changed>,
+    went_back: Option<(ResourceVersion, ResourceVersion)>,
+    /// Every object was seen.
+    is_whole: bool,
+}
+
+impl From<Option<Changed>> for Step {
+    fn from(change: Option<Changed>) -> Self {
+        Self { changes: change.into_iter().collect(), ..Self::default() }
+    }
+}
+
+impl Index<HyperNode> for Inner {
+    type List = Listed;
+    type Change = Step;
+
+    fn begin(&mut self, earlier: Earlier) -> Listed {
+        self.lists += 1;
+        // A list that broke off has replaced nothing.
+        self.earlier = if self.earlier == Some(Earlier::Void) { self.earlier } else { Some(earlier) };
+        Listed::new()
+    }
+
+    fn list(&mut self, list: &mut Listed, object: HyperNode) {
+        let stored = stored(&object);
+        list.insert(Arc::clone(&stored.object.name), (stored, last_writer(&object)));
+    }
+
+    fn reset(&mut self, list: Listed, version: &ResourceVersion) -> Step {
+        let replaces_all = self.earlier.take() == Some(Earlier::Void);
+        // What was written since the list was made is newer.
+        let stays = |known: &Stored| !replaces_all && version.is_older_than(&known.object.resource_version);
+        let lists = self.lists;
+        self.gone.retain(|_, list| *list == lists);
+        let unlisted = self.objects.iter().filter(|(name, known)| !list.contains_key(*name) && !stays(known));
+        let unlisted: Vec<Arc<str>> = unlisted.map(|(name, _)| Arc::clone(name)).collect();
+        let mut step = Step { is_whole: true, ..Step::default() };
+        step.changes.extend(unlisted.iter().filter_map(|name| self.remove(name)));
+        for (name, (stored, writer)) in list {
+            if self.gone.contains_key(&stored.object.uid) || self.objects.get(&name).is_some_and(stays) {
+                continue;
+            }
+            let listed = &stored.object;
+            let known = self.objects.get(&name).map(|known| &known.object).filter(|known| known.uid == listed.uid);
+            let back =
+                known.filter(|known| !replaces_all && listed.resource_version.is_older_than(&known.resource_version));
+            if let Some(known) = back {
+                step.went_back = Some((known.resource_version.clone(), listed.resource_version.clone()));
+            }
+            step.changes.extend(self.enter(stored, writer));
+        }
+        step
+    }
+
+    fn apply(&mut self, object: HyperNode) -> Step {
+        self.put(&object).into()
+    }
+
+    fn delete(&mut self, object: HyperNode) -> Step {
+        let name = object.metadata.name.unwrap_or_default();
+        let uid = object.metadata.uid.unwrap_or_default();
+        self.gone.remove(uid.as_str());
+        // A late event about an object that was created again under its name is not about the present one.
+        match self.objects.get(name.as_str()) {
+            Some(stored) if *stored.object.uid == *uid => self.remove(&name).into(),
+            _ => Step::default(),
         }
     }
 }
 
 /// An object whose content is not what we knew.
-struct Changed {
+pub(super) struct Changed {
     /// The source that it belongs to.
     source: Option<Arc<str>>,
     name: Arc<str>,
@@ -326,17 +388,24 @@ impl Inner {
         others.map(|(_, owned)| Arc::clone(&owned.owner)).collect()
     }
 
-    /// Enters an object. Answers when content that decisions look at differs from what we knew.
+    /// Enters an object, unless what is known is newer. Answers when content that decisions look at differs from what we knew.
     fn put(&mut self, from: &HyperNode) -> Option<Changed> {
-        let object = convert::object(from);
-        if self.gone.contains(&object.uid) {
+        let stored = stored(from);
+        if self.gone.contains_key(&stored.object.uid) {
             return None;
         }
+        let old = self.objects.get(&stored.object.name);
+        if old.is_some_and(|old| stored.object.resource_version.is_older_than(&old.object.resource_version)) {
+            return None;
+        }
+        self.enter(stored, last_writer(from))
+    }
+
+    /// Enters an object in place of what is known.
+    fn enter(&mut self, stored: Stored, writer: Option<String>) -> Option<Changed> {
+        let object = &stored.object;
         let name = Arc::clone(&object.name);
         let old = self.objects.get(&name);
-        if old.is_some_and(|old| object.resource_version.is_older_than(&old.object.resource_version)) {
-            return None;
-        }
         let same = old.is_some_and(|old| {
             let old = &*old.object;
             old.uid == object.uid
@@ -350,17 +419,10 @@ impl Inner {
                 && old.shared_labels == object.shared_labels
         });
         let source = old.and_then(|old| old.object.source.clone()).or_else(|| object.source.clone());
-        let change = (!same).then(|| Changed { source, name: Arc::clone(&name), writer: last_writer(from) });
-        let status = from.status.as_ref();
-        let object = Arc::new(object);
+        let change = (!same).then(|| Changed { source, name: Arc::clone(&name), writer });
         if !same {
-            self.index.put(&object);
+            self.index.put(object);
         }
-        let stored = Stored {
-            object,
-            node_count: status.and_then(|status| status.node_count),
-            conditions: status.map(|status| status.conditions.clone()).unwrap_or_default(),
-        };
         self.status_due.insert(Arc::clone(&name));
         self.observed = None;
         self.objects.insert(name, stored);
@@ -392,6 +454,16 @@ impl Inner {
     }
 }
 
+/// An object as it is stored.
+fn stored(from: &HyperNode) -> Stored {
+    let status = from.status.as_ref();
+    Stored {
+        object: Arc::new(convert::object(from)),
+        node_count: status.and_then(|status| status.node_count),
+        conditions: status.map(|status| status.conditions.clone()).unwrap_or_default(),
+    }
+}
+
 /// The field manager of the newest entry that is not about status. It may be ours: another topoloom.
 fn last_writer(object: &HyperNode) -> Option<String> {
     let entries = object.metadata.managed_fields.as_deref().unwrap_or_default();
@@ -401,3 +473,6 @@ fn last_writer(object: &HyperNode) -> Option<String> {
         .max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?;
     newest.manager.clone()
 }
+
+#[cfg(test)]
+mod tests;

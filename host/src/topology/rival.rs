@@ -17,10 +17,11 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use topoloom_core::version::ResourceVersion;
 
-use crate::cluster::Check;
-use crate::cluster::watches::{self, Config, Event};
-use crate::cluster::{Reason, Refusal, single};
+use crate::cluster::watched::{Earlier, Index, Watched};
+use crate::cluster::watches::{self, Config};
+use crate::cluster::{Check, Reason, Refusal, Restores, single};
 
 /// The leases that the stand-alone process has unless somebody named its release or its lease otherwise: where no chart
 /// named it, and in Volcano's own chart.
@@ -94,31 +95,47 @@ impl Seen {
 struct Named {
     /// By namespace.
     seen: BTreeMap<String, Seen>,
-    /// The namespaces that the list under way has named.
-    listed: BTreeSet<String>,
     /// It was looked at once, or nobody lets us.
     is_known: bool,
 }
 
-impl Named {
-    fn hears(&mut self, event: Event<Lease>, now: Instant) {
-        let place = |lease: &Lease| lease.namespace().unwrap_or_default();
-        match event {
-            Event::Init => self.listed.clear(),
-            Event::InitApply(lease) => {
-                self.listed.insert(place(&lease));
-                self.seen.entry(place(&lease)).or_default().sees(&lease, now);
-            }
-            Event::InitDone => {
-                let listed = std::mem::take(&mut self.listed);
-                self.seen.retain(|namespace, _| listed.contains(namespace));
-                self.is_known = true;
-            }
-            Event::Apply(lease) => self.seen.entry(place(&lease)).or_default().sees(&lease, now),
-            Event::Delete(lease) => drop(self.seen.remove(&place(&lease))),
-        }
+/// The same at a moment.
+struct At<'a>(&'a mut Named, Instant);
+
+fn place(lease: &Lease) -> String {
+    lease.namespace().unwrap_or_default()
+}
+
+impl Index<Lease> for At<'_> {
+    type List = Vec<Lease>;
+    type Change = ();
+
+    fn begin(&mut self, _: Earlier) -> Vec<Lease> {
+        Vec::new()
     }
 
+    fn list(&mut self, list: &mut Vec<Lease>, lease: Lease) {
+        list.push(lease);
+    }
+
+    fn reset(&mut self, leases: Vec<Lease>, _: &ResourceVersion) {
+        let listed: BTreeSet<String> = leases.iter().map(place).collect();
+        self.0.seen.retain(|namespace, _| listed.contains(namespace));
+        leases.into_iter().for_each(|lease| self.apply(lease));
+        self.0.is_known = true;
+    }
+
+    // Only that it changes counts, whether its version grows or not.
+    fn apply(&mut self, lease: Lease) {
+        self.0.seen.entry(place(&lease)).or_default().sees(&lease, self.1);
+    }
+
+    fn delete(&mut self, lease: Lease) {
+        self.0.seen.remove(&place(&lease));
+    }
+}
+
+impl Named {
     /// The first that somebody holds: its namespace and the holder.
     fn held(&self, now: Instant) -> Option<(&str, &str)> {
         let (namespace, seen) = self.seen.iter().find(|(_, seen)| seen.until.is_some_and(|until| until > now))?;
@@ -132,9 +149,7 @@ impl Named {
 
     /// A live look at all of them: one that has not changed is over.
     fn looks(&mut self, leases: Vec<Lease>, now: Instant) {
-        self.hears(Event::Init, now);
-        leases.into_iter().for_each(|lease| self.hears(Event::InitApply(lease), now));
-        self.hears(Event::InitDone, now);
+        At(self, now).reset(leases, &ResourceVersion::default());
         for seen in self.seen.values_mut().filter(|seen| seen.until.is_some_and(|until| until <= now)) {
             seen.until = None;
         }
@@ -164,14 +179,21 @@ fn say(check: &Check, refused: &[Option<Refusal>]) {
 }
 
 /// Watches the leases of these names in every namespace, until dropped.
-pub async fn watch(client: kube::Client, names: Vec<String>, rival: watch::Sender<Rival>, check: Check) {
+pub async fn watch(
+    client: kube::Client,
+    restores: Restores,
+    names: Vec<String>,
+    rival: watch::Sender<Rival>,
+    check: Check,
+) {
     let api: Api<Lease> = Api::all(client);
     let each = names.iter().enumerate().map(|(index, name)| {
-        let events = watches::events(api.clone(), Config::default().fields(&single::named(name)));
+        let events = watches::events(api.clone(), Config::of(&restores).fields(&single::named(name)));
         Box::pin(events.map(move |event| (index, event)))
     });
     let mut events = select_all(each);
     let mut all: Vec<Named> = names.iter().map(|_| Named::default()).collect();
+    let mut watched: Vec<Watched<Vec<Lease>>> = names.iter().map(|_| Watched::default()).collect();
     let mut refused: Vec<Option<Refusal>> = names.iter().map(|_| None).collect();
     loop {
         let now = Instant::now();
@@ -190,12 +212,12 @@ pub async fn watch(client: kube::Client, names: Vec<String>, rival: watch::Sende
         tokio::select! {
             Some((index, event)) = events.next() => match event {
                 Ok(event) => {
-                    if watches::is_answer(&event) {
+                    if event.is_answer() {
                         refused.get_mut(index).into_iter().for_each(|refused| *refused = None);
                         say(&check, &refused);
                     }
-                    if let Some(named) = all.get_mut(index) {
-                        named.hears(event, Instant::now());
+                    if let (Some(named), Some(watched)) = (all.get_mut(index), watched.get_mut(index)) {
+                        watched.take(&mut At(named, Instant::now()), event);
                     }
                 }
                 Err(refusal) => {
@@ -222,6 +244,7 @@ pub async fn watch(client: kube::Client, names: Vec<String>, rival: watch::Sende
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::watched::Event;
     use serde_json::json;
 
     fn lease(namespace: &str, version: &str, holder: &str) -> Lease {
@@ -249,15 +272,11 @@ mod tests {
     #[test]
     fn a_lease_counts_in_whichever_namespace_it_is_until_it_is_gone() {
         let (mut named, now) = (Named::default(), Instant::now());
-        let lists = |named: &mut Named, leases: &[Lease]| {
-            named.hears(Event::Init, now);
-            leases.iter().for_each(|lease| named.hears(Event::InitApply(lease.clone()), now));
-            named.hears(Event::InitDone, now);
-        };
+        let lists = |named: &mut Named, leases: &[Lease]| At(named, now).reset(leases.to_vec(), &"7".into());
         lists(&mut named, &[lease("a", "1", ""), lease("b", "2", "in-b")]);
         assert_eq!(named.held(now), Some(("b", "in-b")));
-        named.hears(Event::Apply(lease("c", "3", "in-c")), now);
-        named.hears(Event::Delete(lease("b", "2", "in-b")), now);
+        At(&mut named, now).apply(lease("c", "3", "in-c"));
+        At(&mut named, now).delete(lease("b", "2", "in-b"));
         assert_eq!(named.held(now), Some(("c", "in-c")), "one that goes takes no other along");
         assert_eq!(named.ends(now), Some(now + Duration::from_secs(20)));
         assert_eq!(named.held(now + Duration::from_secs(20)), None);
@@ -288,9 +307,10 @@ mod tests {
     fn nothing_is_known_before_the_first_look() {
         let mut named = Named::default();
         assert!(!named.is_known && !is_known(&unknown()) && is_known(&None));
-        named.hears(Event::Init, Instant::now());
+        let (mut watched, now) = (Watched::default(), Instant::now());
+        watched.take(&mut At(&mut named, now), Event::Init(Earlier::Valid));
         assert!(!named.is_known);
-        named.hears(Event::InitDone, Instant::now());
+        watched.take(&mut At(&mut named, now), Event::whole("7".into()));
         assert!(named.is_known);
     }
 

@@ -52,6 +52,20 @@ struct Frame {
     error: Value,
 }
 
+/// A part of a snapshot.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Part {
+    result: Blob,
+    error: Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Blob {
+    blob: ByteString,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Batch {
@@ -161,6 +175,19 @@ impl Gateway {
     pub(super) async fn remove(&self, key: &str) -> Result<()> {
         self.post("/v3/kv/deleterange", &json!({"key": encoded(key.as_bytes())})).await?;
         Ok(())
+    }
+
+    /// All that it holds, as `etcdutl snapshot restore` takes it.
+    pub(super) async fn snapshot(&self) -> Result<Vec<u8>> {
+        let answer = self.post("/v3/maintenance/snapshot", &json!({})).await?;
+        let text = answer.text().await.context("etcd's snapshot broke")?;
+        let mut bytes = Vec::new();
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            let part: Part = serde_json::from_str(line).context("etcd's snapshot is not understood")?;
+            ensure!(part.error.is_null(), "etcd refuses the snapshot: {}", part.error);
+            bytes.extend(part.result.blob.0);
+        }
+        Ok(bytes)
     }
 
     async fn range(&self, request: &Value) -> Result<Reply> {

@@ -74,6 +74,7 @@ impl Builder {
             match Launch::new(programs.clone(), &self, &folder, keep)?.run().await {
                 Ok((launch, etcd, gateway, apiserver, client)) => {
                     let (apiserver, baseline, spoiled) = (Some(apiserver), None, AtomicBool::new(false));
+                    let etcd = Some(etcd);
                     let servers =
                         Some(Servers { controllers: None, apiserver, etcd, launch, folder, baseline, spoiled });
                     return Ok(ControlPlane { servers, client, gateway, first_revision: 1, _turn: turn });
@@ -142,11 +143,21 @@ impl Launch {
         Ok((self, etcd, gateway, apiserver, client))
     }
 
-    async fn etcd(&self) -> Result<(Server, Gateway)> {
-        let (url, peer) = (self.etcd_url(), format!("http://127.0.0.1:{}", self.etcd_peer_port));
+    /// Where the data of etcd is.
+    pub(super) fn etcd_folder(&self) -> PathBuf {
+        self.folder.join("etcd")
+    }
+
+    pub(super) fn etcd_peer_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.etcd_peer_port)
+    }
+
+    /// Starts etcd over the data that is there.
+    pub(super) async fn etcd(&self) -> Result<(Server, Gateway)> {
+        let (url, peer) = (self.etcd_url(), self.etcd_peer_url());
         let args = [
             "--name=etcd".to_owned(),
-            format!("--data-dir={}", self.folder.join("etcd").display()),
+            format!("--data-dir={}", self.etcd_folder().display()),
             format!("--listen-client-urls={url}"),
             format!("--advertise-client-urls={url}"),
             format!("--listen-peer-urls={peer}"),

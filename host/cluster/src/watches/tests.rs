@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Reason;
+use crate::gate::{Gate, ReadOnly, Switch};
 use crate::pause::LONGEST;
 
 const S: Duration = Duration::from_secs(1);
@@ -22,6 +23,12 @@ const S: Duration = Duration::from_secs(1);
 enum Answer {
     /// An empty list of one page.
     List,
+    /// The same as of this version.
+    At(u64),
+    /// A watch that ends without a word.
+    Ends,
+    /// The same after this time.
+    EndsAfter(Duration),
     /// The first of two pages.
     Page,
     /// An error.
@@ -32,7 +39,7 @@ enum Answer {
     Expired,
 }
 
-type Silence = stream::Pending<Result<Frame<Bytes>, Infallible>>;
+type Silence = stream::BoxStream<'static, Result<Frame<Bytes>, Infallible>>;
 type Answered = Either<Full<Bytes>, StreamBody<Silence>>;
 
 /// The answer to a query at a time since the beginning.
@@ -44,37 +51,52 @@ struct Server {
     rule: Rule,
     begun: Instant,
     lists: Arc<Mutex<Vec<Duration>>>,
+    /// The versions that watches were asked from.
+    watches: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
     fn new(rule: impl Fn(&str, Duration) -> Answer + Send + Sync + 'static) -> Self {
-        Self { rule: Arc::new(rule), begun: Instant::now(), lists: Arc::default() }
+        Self { rule: Arc::new(rule), begun: Instant::now(), lists: Arc::default(), watches: Arc::default() }
     }
 
     fn watched(&self) -> impl Stream<Item = Result<Event<ConfigMap>, Refusal>> + Send + use<> {
+        self.watched_by(&Restores::default())
+    }
+
+    fn watched_by(&self, restores: &Restores) -> impl Stream<Item = Result<Event<ConfigMap>, Refusal>> + Send + use<> {
         let server = self.clone();
         let serve = move |request: Request<Body>| {
             let answer = server.serve(request.uri().query().unwrap_or_default());
             async move { Ok::<_, Infallible>(answer) }
         };
         let client = kube::Client::new(tower::service_fn(serve), "default");
-        events(Api::<ConfigMap>::all(client), Config::default())
+        events(Api::<ConfigMap>::all(client), Config::of(restores))
     }
 
     fn serve(&self, query: &str) -> Response<Answered> {
         let at = self.begun.elapsed();
         if !query.contains("watch=true") {
             self.lists.lock().unwrap().push(at);
+        } else if let Some((_, rest)) = query.split_once("resourceVersion=") {
+            let version = rest.split('&').next().unwrap_or_default();
+            self.watches.lock().unwrap().push(version.to_owned());
         }
         let list = |metadata: Value| (200, json!({"kind": "ConfigMapList", "metadata": metadata, "items": []}));
         let error =
             |code: u16| json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "no"});
         let (code, body) = match (self.rule)(query, at) {
             Answer::List => list(json!({"resourceVersion": "7"})),
+            Answer::At(version) => list(json!({"resourceVersion": version.to_string()})),
+            Answer::Ends => return Response::new(Either::Left(Full::default())),
             Answer::Page => list(json!({"resourceVersion": "7", "continue": "more"})),
             Answer::Error(code) => (code, error(code)),
             Answer::Silence => {
-                return Response::new(Either::Right(StreamBody::new(stream::pending())));
+                return Response::new(Either::Right(StreamBody::new(stream::pending().boxed())));
+            }
+            Answer::EndsAfter(time) => {
+                let ends = stream::once(tokio::time::sleep(time)).filter_map(|()| std::future::ready(None));
+                return Response::new(Either::Right(StreamBody::new(ends.boxed())));
             }
             Answer::Expired => (200, json!({"type": "ERROR", "object": error(410)})),
         };
@@ -134,7 +156,7 @@ async fn what_is_given_is_noticed_within_half_a_minute_and_the_next_failure_is_t
     while let Some(event) = events.next().await {
         let at = server.begun.elapsed();
         match event {
-            Ok(Event::InitDone) => seen.push_back(("listed", at)),
+            Ok(event) if event.is_answer() => seen.push_back(("listed", at)),
             Ok(_) => {}
             Err(refusal) if at < given => assert_eq!(refusal.reason, Reason::Forbidden),
             Err(refusal) => {
@@ -158,4 +180,105 @@ async fn a_watch_that_cannot_wait_keeps_its_pause() {
     let mut waits = Always(2 * S);
     waits.succeeded(server.begun);
     assert_eq!([waits.failed(server.begun, None), waits.failed(server.begun, Some(60 * S))], [2 * S, 2 * S]);
+}
+
+/// The first event of each list, and when it came.
+async fn begins(server: &Server, restores: &Restores, until: Duration) -> Vec<(Earlier, Duration)> {
+    let mut events = std::pin::pin!(server.watched_by(restores));
+    let mut begun = Vec::new();
+    let listen = async {
+        while let Some(event) = events.next().await {
+            if let Ok(Event::Init(earlier)) = event {
+                begun.push((earlier, server.begun.elapsed()));
+            }
+        }
+    };
+    let _ = tokio::time::timeout(until, listen).await;
+    begun
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_went_back_is_found_while_the_watch_stands_and_every_watch_lists_anew() {
+    let restored = 100 * S;
+    let stands = |back: bool| {
+        Server::new(move |query, at| match () {
+            () if !is_list(query) => Answer::Silence,
+            () if back && at >= restored => Answer::At(5),
+            () => Answer::At(9),
+        })
+    };
+    let switch = Switch::new(ReadOnly::No);
+    let gate = Gate::open(&switch);
+    let restores = Restores::holding(&switch);
+    // The second one's server shows nothing of it.
+    let (first, second) = (stands(true), stands(false));
+    let both = async { tokio::join!(begins(&first, &restores, 200 * S), begins(&second, &restores, 200 * S)) };
+    let (of_first, of_second) = both.await;
+    for begun in [of_first, of_second] {
+        let (earlier, at): (Vec<_>, Vec<_>) = begun.into_iter().unzip();
+        assert_eq!(earlier, [Earlier::Valid, Earlier::Void]);
+        assert!((restored..=restored + LOOK.mul_f64(1.0 + SPREAD)).contains(&at[1]), "{at:?}");
+    }
+    assert_eq!(first.watches.lock().unwrap().last().map(String::as_str), Some("5"));
+    assert_eq!(gate.check(), Ok(()), "all of them have listed since");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_not_opened_again_from_a_version_that_the_server_has_not_reached() {
+    let opened = std::sync::atomic::AtomicUsize::new(0);
+    let back = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let went = Arc::clone(&back);
+    let server = Server::new(move |query, _| {
+        use std::sync::atomic::Ordering::SeqCst;
+        match () {
+            () if is_list(query) => Answer::At(if back.load(SeqCst) { 5 } else { 9 }),
+            () if opened.fetch_add(1, SeqCst) == 0 => {
+                back.store(true, SeqCst);
+                Answer::Ends
+            }
+            () => Answer::Silence,
+        }
+    });
+    let begun = begins(&server, &Restores::default(), 10 * S).await;
+    assert!(went.load(std::sync::atomic::Ordering::SeqCst));
+    assert_eq!(begun.iter().map(|(earlier, _)| *earlier).collect::<Vec<_>>(), [Earlier::Valid, Earlier::Void]);
+    assert_eq!(*server.watches.lock().unwrap(), ["9", "5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_time_without_an_api_server_everything_is_listed_anew() {
+    // It has caught up with what was known, so no version says that it went back.
+    let server = Server::new(|query, at| match (is_list(query), at) {
+        (_, at) if (S..10 * S).contains(&at) => Answer::Error(503),
+        (true, _) => Answer::At(9),
+        (false, at) if at < S => Answer::EndsAfter(S),
+        (false, _) => Answer::Silence,
+    });
+    let begun = begins(&server, &Restores::default(), 60 * S).await;
+    assert!(begun.len() > 1, "{begun:?}");
+    assert!(begun.iter().all(|(earlier, _)| *earlier == Earlier::Valid), "{begun:?}");
+    assert_eq!(server.watches.lock().unwrap().last().map(String::as_str), Some("9"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_rest_a_watch_looks_three_times_a_minute_at_most_and_never_lists_again() {
+    let server = Server::new(|query, at| if is_list(query) { Answer::At(9 + at.as_secs()) } else { Answer::Silence });
+    let begun = begins(&server, &Restores::default(), 3600 * S).await;
+    assert_eq!(begun, [(Earlier::Valid, Duration::ZERO)]);
+    let lists = server.lists.lock().unwrap().len();
+    assert!((130..=200).contains(&lists), "{lists}");
+    let watches = server.watches.lock().unwrap().len();
+    assert!((12..=13).contains(&watches), "that looks are answered does not keep a silent watch: {watches}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_is_opened_again_after_a_look() {
+    let opened = std::sync::atomic::AtomicUsize::new(0);
+    let server = Server::new(move |query, _| match () {
+        () if is_list(query) => Answer::At(9),
+        () if opened.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 3 => Answer::Ends,
+        () => Answer::Silence,
+    });
+    assert_eq!(begins(&server, &Restores::default(), 10 * S).await.len(), 1);
+    assert_eq!((server.watches.lock().unwrap().len(), server.lists.lock().unwrap().len()), (4, 4));
 }

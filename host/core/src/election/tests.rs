@@ -244,3 +244,32 @@ fn a_replica_whose_watch_fails_reads() {
     me.unwatched(seconds(0.2));
     assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(2.0)));
 }
+
+#[test]
+fn after_a_restore_the_lease_is_read_and_older_versions_count() {
+    // A holder reads at once, and goes on from what is stored now.
+    let mut me = holder();
+    me.restored(seconds(0.2));
+    assert_eq!(me.next(seconds(0.2)), Order::Read);
+    me.observed(seconds(0.3), Seen::Read, present(7, "me"));
+    assert_eq!(me.next(seconds(0.3)), Order::Renew("7".into()));
+    assert_eq!(me.standing(), Standing::Leading(seconds(10.0)), "a restore confirms nothing");
+    // One that finds another holder stops.
+    let mut me = holder();
+    me.restored(seconds(0.2));
+    me.observed(seconds(0.3), Seen::Read, present(7, "other"));
+    assert_eq!(me.standing(), Standing::Lost(Lost::Taken("other".into())));
+    // A follower waits for the whole time of the holder that it saw, whatever name the lease has now.
+    for restored in [present(3, "other"), present(3, "older"), present(3, ""), Observation::Absent(None)] {
+        let mut me = candidate();
+        me.observed(seconds(0.0), Seen::Read, present(40, "other"));
+        me.restored(seconds(5.0));
+        assert_eq!(me.next(seconds(5.0)), Order::Read);
+        me.observed(seconds(5.1), Seen::Read, restored);
+        assert!(matches!(me.next(seconds(14.9)), Order::Wait(_)));
+        // What its watch tells from now on is compared with what was read.
+        me.observed(seconds(14.9), Seen::Watch, present(4, "other"));
+        assert!(matches!(me.next(seconds(29.8)), Order::Wait(_)));
+        assert_eq!(me.next(seconds(29.9)), replaces(4, 4));
+    }
+}

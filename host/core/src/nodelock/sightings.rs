@@ -161,6 +161,14 @@ impl Sightings {
         Effect { wake: Wake::All, stood }
     }
 
+    /// The API server's store was restored, so nothing that is remembered of nodes holds any more: a pod that was gone may be
+    /// there again.
+    pub fn forget_nodes(&mut self) {
+        self.nodes.clear();
+        self.named.clear();
+        self.ours.clear();
+    }
+
     /// The watch of pods has shown a pod. What a request read of it meanwhile may be later.
     pub fn pod(&mut self, seen: PodSighting) -> Effect {
         let known = self.pods.get(&seen.name()).map(|known| &known.pod);
@@ -413,6 +421,13 @@ impl Sightings {
     #[must_use]
     pub fn locks_in(&self, node: &str, version: &ResourceVersion) -> Option<&Locks> {
         self.nodes.get(node).filter(|seen| seen.version() == version).map(NodeSighting::locks)
+    }
+
+    /// The version in which a node with this UID is known.
+    #[must_use]
+    pub fn known_as(&self, node: &str, uid: &Uid) -> Option<&ResourceVersion> {
+        let seen = self.nodes.get(node).filter(|seen| seen.uid().as_ref() == Some(uid))?;
+        Some(seen.version())
     }
 
     /// The UID of a node.

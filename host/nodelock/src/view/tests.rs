@@ -46,29 +46,29 @@ fn sight(view: &View, node: &str) -> Sight {
 #[tokio::test]
 async fn an_older_sight_of_a_node_changes_nothing_and_a_later_one_everything() {
     let view = view();
-    view.node_event(Event::Apply(node("n", 7, json!({LOCK: value("p1")}))));
-    view.node_event(Event::Apply(node("n", 6, json!({}))));
+    view.node_event(&Event::Apply(node("n", 7, json!({LOCK: value("p1")}))));
+    view.node_event(&Event::Apply(node("n", 6, json!({}))));
     assert_eq!(sight(&view, "n").lock.unwrap().value, value("p1").into());
     assert_eq!(view.known(|known| known.node_uid("n")).as_deref(), Some("node-uid"));
     // What a write left is known before the watch shows it.
     view.node_written(&node("n", 9, json!({LOCK: value("p2")})));
-    view.node_event(Event::Apply(node("n", 8, json!({}))));
+    view.node_event(&Event::Apply(node("n", 8, json!({}))));
     assert_eq!(sight(&view, "n").lock.unwrap().value, value("p2").into());
-    view.node_event(Event::Delete(node("n", 10, json!({}))));
+    view.node_event(&Event::Delete(node("n", 10, json!({}))));
     assert!(view.node("n", &BOTH, &LiveReads::default()).is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn r11_a_value_is_as_old_as_it_was_seen_here_until_another_stands_there() {
     let view = view();
-    view.node_event(Event::Apply(node("n", 1, json!({LOCK: "lock"}))));
+    view.node_event(&Event::Apply(node("n", 1, json!({LOCK: "lock"}))));
     let first = sight(&view, "n").first_seen;
     tokio::time::advance(Duration::from_secs(60)).await;
     // A heartbeat, and a relist.
-    view.node_event(Event::Apply(node("n", 2, json!({LOCK: "lock"}))));
+    view.node_event(&Event::Apply(node("n", 2, json!({LOCK: "lock"}))));
     view.fill(&[node("n", 3, json!({LOCK: "lock"}))], &[]);
     assert_eq!(sight(&view, "n").first_seen, first);
-    view.node_event(Event::Apply(node("n", 4, json!({LOCK: "other"}))));
+    view.node_event(&Event::Apply(node("n", 4, json!({LOCK: "other"}))));
     assert_eq!(sight(&view, "n").first_seen, first + Duration::from_secs(60));
 }
 
@@ -87,7 +87,7 @@ async fn n6_what_is_not_in_the_cache_is_no_proof_and_what_was_asked_for_is_remem
     view.confirmed("n", &named, &value_of_p1, None, &mut live);
     assert_eq!(sight(&view, "n").holder, Holder::Gone { since });
     // Another value of the same pod is another question.
-    view.node_event(Event::Apply(node("n", 2, json!({LOCK: "2026-08-01T06:11:00Z,default,p1"}))));
+    view.node_event(&Event::Apply(node("n", 2, json!({LOCK: "2026-08-01T06:11:00Z,default,p1"}))));
     assert_eq!(sight(&view, "n").holder, Holder::Unconfirmed);
 }
 
@@ -137,10 +137,10 @@ async fn r19_a_waiter_is_notified_of_its_node_and_of_the_pod_that_holds_it_and_o
     let mut listener = view.listen("n");
     let notified = |listener: &mut Listener| listener.changed().now_or_never().is_some();
     assert!(!notified(&mut listener));
-    view.node_event(Event::Apply(node("m", 4, json!({"x": "y"}))));
+    view.node_event(&Event::Apply(node("m", 4, json!({"x": "y"}))));
     view.pod_event(Event::Apply(pod("p2", "u2", 5, Some("m"))));
     assert!(!notified(&mut listener), "another node, another pod");
-    view.node_event(Event::Apply(node("n", 6, json!({LOCK: value("p1"), "x": "y"}))));
+    view.node_event(&Event::Apply(node("n", 6, json!({LOCK: value("p1"), "x": "y"}))));
     assert!(notified(&mut listener) && !notified(&mut listener));
     // The pod that holds it, though it is bound nowhere.
     view.pod_event(Event::Apply(pod("p1", "u1", 7, None)));
@@ -148,7 +148,7 @@ async fn r19_a_waiter_is_notified_of_its_node_and_of_the_pod_that_holds_it_and_o
     view.pod_event(Event::Delete(pod("p1", "u1", 8, None)));
     assert!(notified(&mut listener));
     // The lock is another pod's now, and the first one's affairs are its own.
-    view.node_event(Event::Apply(node("n", 9, json!({LOCK: value("p3")}))));
+    view.node_event(&Event::Apply(node("n", 9, json!({LOCK: value("p3")}))));
     assert!(notified(&mut listener));
     view.pod_event(Event::Apply(pod("p1", "u9", 10, None)));
     assert!(!notified(&mut listener));
@@ -167,8 +167,8 @@ async fn the_sweeper_is_notified_of_all_that_is_locked_first_and_then_of_what_ch
     let mut changes = view.changes();
     let mut names = || std::iter::from_fn(|| changes.try_recv().ok()).map(|name| name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(), ["a"]);
-    view.node_event(Event::Apply(node("b", 3, json!({LOCK: ""}))));
-    view.node_event(Event::Delete(node("a", 4, json!({}))));
+    view.node_event(&Event::Apply(node("b", 3, json!({LOCK: ""}))));
+    view.node_event(&Event::Delete(node("a", 4, json!({}))));
     assert_eq!(names(), ["b", "a"]);
 }
 
@@ -186,12 +186,12 @@ async fn r20_how_long_our_own_locks_stood_is_measured() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    view.node_event(Event::Apply(node("n", 1, json!({LOCK: value("p1")}))));
+    view.node_event(&Event::Apply(node("n", 1, json!({LOCK: value("p1")}))));
     view.stands(&value("p1").into());
     tokio::time::advance(Duration::from_secs(2)).await;
-    view.node_event(Event::Apply(node("n", 2, json!({LOCK: value("p2")}))));
+    view.node_event(&Event::Apply(node("n", 2, json!({LOCK: value("p2")}))));
     // That one was written by another process.
-    view.node_event(Event::Apply(node("n", 3, json!({}))));
+    view.node_event(&Event::Apply(node("n", 3, json!({}))));
     assert_eq!(count(), ["node_lock_hold_seconds_sum 2.0", "node_lock_hold_seconds_count 1"]);
 }
 
@@ -200,17 +200,43 @@ async fn nothing_is_kept_of_our_locks_on_nodes_that_went() {
     let view = view();
     let ours = || view.lock().sightings.sizes().ours;
     for (name, pod) in [("n1", "p1"), ("n2", "p2"), ("n3", "p3")] {
-        view.node_event(Event::Apply(node(name, 1, json!({LOCK: value(pod)}))));
+        view.node_event(&Event::Apply(node(name, 1, json!({LOCK: value(pod)}))));
         view.stands(&value(pod).into());
     }
     assert_eq!(ours(), 3);
-    view.node_event(Event::Delete(node("n1", 2, json!({LOCK: value("p1")}))));
+    view.node_event(&Event::Delete(node("n1", 2, json!({LOCK: value("p1")}))));
     assert_eq!(ours(), 2);
     // What a watch that broke did not show.
-    for event in [Event::Init, Event::InitApply(node("n3", 3, json!({LOCK: value("p3")}))), Event::InitDone] {
-        view.node_event(event);
-    }
+    lists(&view, Earlier::Valid, node("n3", 3, json!({LOCK: value("p3")})), 4);
     assert_eq!(ours(), 1);
+}
+
+/// Takes in a list of one node, as of a version.
+fn lists(view: &View, earlier: Earlier, node: NodeMeta, version: u64) {
+    let list = [Event::Init(earlier), Event::InitApply(node), Event::whole(version.to_string().into())];
+    list.iter().for_each(|event| view.node_event(event));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_a_list_replaces_newer_versions_and_what_was_remembered_of_their_locks() {
+    let restores = Restores::default();
+    let view = Arc::new(View::new(Backend::known().into(), Histogram::new([])).of(&restores));
+    let lock = json!({LOCK: value("p1")});
+    lists(&view, Earlier::Valid, node("n", 50, lock.clone()), 60);
+    let (mut reads, text) = (LiveReads::default(), LockValue::from(value("p1")));
+    view.confirmed("n", &PodKey { uid: None, ..key("p1", "u1").named() }, &text, None, &mut reads);
+    assert!(matches!(sight(&view, "n").holder, Holder::Gone { .. }));
+    // A list of the same history says nothing new of it.
+    lists(&view, Earlier::Valid, node("n", 50, lock.clone()), 61);
+    assert!(matches!(sight(&view, "n").holder, Holder::Gone { .. }));
+    // In the restored cluster the pod may be there again.
+    lists(&view, Earlier::Void, node("n", 30, lock.clone()), 40);
+    assert_eq!(sight(&view, "n").holder, Holder::Unconfirmed);
+    assert_eq!(view.node("n", &BOTH, &reads).map(|node| node.version.to_string()).as_deref(), Some("30"));
+    assert_eq!(*restores.changes().borrow(), 0, "that was known");
+    // A raised revision shows by a node that is older than it was.
+    lists(&view, Earlier::Valid, node("n", 20, lock), 1_000_000);
+    assert_eq!(*restores.changes().borrow(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,7 +281,7 @@ async fn n6_the_pod_of_a_lock_that_disappeared_is_read_until_the_watch_of_pods_h
     let went = |pods: Vec<Slice>| {
         let view = view();
         view.fill(&[noted()], &pods);
-        view.node_event(Event::Apply(node("n", 3, json!({}))));
+        view.node_event(&Event::Apply(node("n", 3, json!({}))));
         view
     };
     let left = |view: &View| sight(view, "n").left.map(|lock| lock.value.to_string());
@@ -264,11 +290,11 @@ async fn n6_the_pod_of_a_lock_that_disappeared_is_read_until_the_watch_of_pods_h
         let view = went(pods.clone());
         assert_eq!((left(&view), indexed(&view)), (Some(value("p1")), 1), "{pods:?}");
         // A heartbeat and a relist change nothing of that; another lock does.
-        view.node_event(Event::Apply(node("n", 4, json!({}))));
+        view.node_event(&Event::Apply(node("n", 4, json!({}))));
         view.fill(&[node("n", 5, json!({}))], &pods);
         assert_eq!(left(&view), Some(value("p1")));
-        view.node_event(Event::Apply(node("n", 6, json!({LOCK: "lock"}))));
-        view.node_event(Event::Apply(node("n", 7, json!({}))));
+        view.node_event(&Event::Apply(node("n", 6, json!({LOCK: "lock"}))));
+        view.node_event(&Event::Apply(node("n", 7, json!({}))));
         assert_eq!((left(&view), indexed(&view)), (None, 0));
     }
     // Who asks knows, until it waits: where that pod waits here, the node is its.
@@ -304,7 +330,7 @@ async fn n6_the_pod_of_a_lock_that_disappeared_is_read_until_the_watch_of_pods_h
     let foreign = |pods: Vec<Slice>| {
         let view = super::tests::view();
         view.fill(&[node("n", 1, json!({LOCK: value("p1")}))], &pods);
-        view.node_event(Event::Apply(node("n", 3, json!({}))));
+        view.node_event(&Event::Apply(node("n", 3, json!({}))));
         left(&view)
     };
     assert!(foreign(vec![pod("p1", "u0", 2, Some("elsewhere"))]).is_some());
@@ -313,7 +339,7 @@ async fn n6_the_pod_of_a_lock_that_disappeared_is_read_until_the_watch_of_pods_h
     let (view, mut live) = (super::tests::view(), LiveReads::default());
     view.fill(&[node("n", 1, json!({LOCK: value("p1")}))], &[]);
     view.confirmed("n", &named, &text, None, &mut live);
-    view.node_event(Event::Apply(node("n", 3, json!({}))));
+    view.node_event(&Event::Apply(node("n", 3, json!({}))));
     assert_eq!(left(&view), None);
 }
 

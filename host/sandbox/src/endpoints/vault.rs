@@ -10,8 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 
 use super::credential::Hidden;
-use topoloom_cluster::refusal::{Reason, Refusal};
-use topoloom_cluster::single;
+use topoloom_cluster::{Reason, Refusal, Restores, single};
 
 /// The largest file that stands for a key of a Secret.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -78,6 +77,8 @@ pub enum Vault {
     Cluster {
         /// With the rights of this client.
         client: kube::Client,
+        /// How its watches learn that the API server went back.
+        restores: Restores,
         /// Where objects are that name no namespace.
         namespace: Arc<str>,
     },
@@ -166,17 +167,17 @@ impl Vault {
 
     /// Every state of the object from now on, where that can be watched.
     pub fn watch(&self, name: &Name) -> BoxStream<'static, Seen> {
-        let Self::Cluster { client, .. } = self else {
+        let Self::Cluster { client, restores, .. } = self else {
             return futures::stream::iter([Seen::Refused]).boxed();
         };
         let owned = name.clone();
         match name.kind {
             Kind::Secret => {
-                let states = single::watch(secrets(client, name), &name.name);
+                let states = single::watch(secrets(client, name), &name.name, restores);
                 states.map(move |state| seen(&owned, state, of_secret)).boxed()
             }
             Kind::ConfigMap => {
-                let states = single::watch(config_maps(client, name), &name.name);
+                let states = single::watch(config_maps(client, name), &name.name, restores);
                 states.map(move |state| seen(&owned, state, of_config_map)).boxed()
             }
         }

@@ -107,8 +107,13 @@ async fn r6_a_leader_is_ready_with_its_caches_and_a_follower_with_its_lease() {
     let follows_another = "[+] election hypernode: follows another";
     for (role, caches, code, lines) in [
         // Who has not read the lease knows nothing.
-        (Role::Unknown, starting, 503, ["[ ] election hypernode: the lease was not read yet", "[ ] caches not needed"]),
-        (Role::Unknown, filled, 503, ["[ ] election hypernode: the lease was not read yet", "[+] caches ok"]),
+        (
+            Role::Unknown,
+            starting,
+            503,
+            ["[ ] election hypernode: the lease has not been read yet", "[ ] caches not needed"],
+        ),
+        (Role::Unknown, filled, 503, ["[ ] election hypernode: the lease has not been read yet", "[+] caches ok"]),
         // A leader needs its caches.
         (Role::Leader, starting, 503, [leads, "[ ] caches starting: waiting"]),
         (Role::Leader, failing_from_the_start, 503, [leads, "[ ] caches starting: the server stands still"]),
@@ -340,7 +345,13 @@ async fn leases_that_may_not_be_watched_are_one_line_in_the_log_whatever_their_n
     let (sender, leads) = tokio::sync::watch::channel(rival::unknown());
     let health = Health::default();
     let names = ["vc-a".to_owned(), "vc-b".to_owned()].into();
-    let watched = rival::watch(client, names, sender, health.optional("volcano-lease").into());
+    let watched = rival::watch(
+        client,
+        crate::cluster::Restores::default(),
+        names,
+        sender,
+        health.optional("volcano-lease").into(),
+    );
     let _ = tokio::time::timeout(Duration::from_secs(60), watched).await;
     assert_eq!(*leads.borrow(), None, "a right that is missing stops nothing");
     assert_eq!((lines.count("absent"), lines.count("")), (1, 1), "{}", lines.text());

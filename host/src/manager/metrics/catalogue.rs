@@ -11,6 +11,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use super::{Discovery, Process, process};
+use crate::cluster::Restores;
 use crate::discovery::report::Reports;
 use crate::manager::health::Health;
 use crate::nodelock::metrics::{BindMetrics, SweepMetrics, hold_histogram};
@@ -115,6 +116,7 @@ fn registered() -> (Registry, impl Sized) {
     let registry = process::ours(&mut all);
     let kept = Process::register(registry).examples(ANY);
     Discovery::register(registry).examples(ANY);
+    Restores::default().register(registry);
     let health = Health::default();
     health.examples(ANY);
     health.register(registry);
@@ -242,7 +244,7 @@ mod tests {
     }
 
     /// Metrics without labels: there is one of each in a process.
-    const ALONE: [&str; 14] = [
+    const ALONE: [&str; 16] = [
         "process_cpu_seconds",
         "process_max_fds",
         "process_open_fds",
@@ -250,11 +252,13 @@ mod tests {
         "process_start_time_seconds",
         "process_threads",
         "process_virtual_memory_bytes",
+        "topoloom_api_server_restores",
         "topoloom_extender_filtered_nodes",
         "topoloom_node_lock_contended",
         "topoloom_node_lock_hold_seconds",
         "topoloom_node_lock_kept",
         "topoloom_node_lock_longest_stuck_seconds",
+        "topoloom_outdated_watches",
         "topoloom_node_lock_under_way",
         "topoloom_node_lock_wait_seconds",
     ];

@@ -24,6 +24,7 @@ async fn r3_whoever_never_begins_asks_nothing_and_is_released_at_once() {
     };
     let health = Health::default();
     let setup = |(group, connection)| Setup {
+        restores: crate::cluster::Restores::default(),
         group,
         options: &options,
         identity: "me".into(),

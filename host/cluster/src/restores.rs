@@ -1,0 +1,252 @@
+//! An API server that went back: its etcd was restored to an earlier state.
+//!
+//! The revision of etcd only grows, until an operator restores an earlier snapshot. A watch from a version that the restored
+//! server has not reached is answered, and then nothing comes; and whatever a cache holds may be of a past that never was.
+//! So each watch compares what the server says with what it has said before ([`watches`](super::watches)). The first that
+//! finds it lower reports it here, and from then on
+//!
+//! * every watch of the process lists anew, and the caches forget what only the lost past says;
+//! * no gate lets a write through until all of them have, so nothing is written on old knowledge;
+//! * the log and the metrics say so.
+//!
+//! # Failure story
+//!
+//! A watch that is refused for good (a missing right, a missing CRD) has nothing to forget and is not waited for. One that
+//! cannot reach the API server is: until it answers, it is not known what holds.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use topoloom_core::version::ResourceVersion;
+
+use super::gate::Switch;
+
+/// What is known of restores of the API server's store. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Restores(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    /// How often the API server went back.
+    count: watch::Sender<u64>,
+    watches: Mutex<Watches>,
+    /// Holds writes while a watch has not listed since.
+    switch: Option<Switch>,
+    restores: Counter,
+    outdated: Gauge,
+}
+
+/// The watches of the process.
+#[derive(Default)]
+struct Watches {
+    next: u64,
+    /// The count at which each began its last whole list.
+    listed: BTreeMap<u64, u64>,
+}
+
+/// What a list does to what is known from before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Earlier {
+    /// It is of the same history: a version that is newer than the list stays.
+    Valid,
+    /// The API server has left that history: nothing of it stays, whatever its version.
+    Void,
+}
+
+/// One watch of the process.
+pub struct Member {
+    restores: Restores,
+    id: u64,
+    /// The count when its list began.
+    seen: u64,
+    changes: watch::Receiver<u64>,
+}
+
+impl Restores {
+    /// Writes behind the switch are held until every cache was read again.
+    #[must_use]
+    pub fn holding(switch: &Switch) -> Self {
+        Self(Arc::new(Shared { switch: Some(switch.clone()), ..Shared::default() }))
+    }
+
+    /// Registers what is counted.
+    pub fn register(&self, registry: &mut Registry) {
+        let shared = &self.0;
+        registry.register(
+            "api_server_restores",
+            "How often the API server went back to an earlier state: its etcd was restored",
+            shared.restores.clone(),
+        );
+        registry.register(
+            "outdated_watches",
+            "Watches that have not listed anew since the API server went back; nothing is written until it is 0",
+            shared.outdated.clone(),
+        );
+    }
+
+    /// One more watch, which has listed nothing yet: its first list replaces whatever there is.
+    #[must_use]
+    pub fn member(&self) -> Member {
+        let changes = self.0.count.subscribe();
+        let mut watches = self.watches();
+        let id = watches.next;
+        watches.next += 1;
+        watches.listed.insert(id, 0);
+        drop(watches);
+        Member { restores: self.clone(), id, seen: 0, changes }
+    }
+
+    /// Resolves whenever the API server has gone back.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.count.subscribe()
+    }
+
+    /// A whole list shows an object in a version before the one that was seen, although the list is newer: the store was
+    /// restored, and its revision raised.
+    pub fn contradicted(&self, known: &ResourceVersion, listed: &ResourceVersion) {
+        let seen = *self.0.count.borrow();
+        self.went_back(seen, known, listed);
+    }
+
+    fn watches(&self) -> MutexGuard<'_, Watches> {
+        self.0.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn went_back(&self, seen: u64, known: &ResourceVersion, current: &ResourceVersion) {
+        let shared = &self.0;
+        let watches = self.watches();
+        // Another watch may have found it first.
+        if *shared.count.borrow() != seen {
+            return;
+        }
+        tracing::warn!(
+            known = &**known,
+            current = &**current,
+            "the API server went back to an earlier version: its etcd was restored. All caches are read again, and nothing is \
+             written before that"
+        );
+        shared.restores.inc();
+        if let Some(switch) = &shared.switch {
+            switch.hold("the API server went back to an earlier version, and not every cache was read again");
+        }
+        shared.count.send_modify(|count| *count += 1);
+        self.settle(&watches);
+    }
+
+    /// Counts the watches that are behind, and lets writes pass where there is none.
+    fn settle(&self, watches: &Watches) {
+        let now = *self.0.count.borrow();
+        let behind = watches.listed.values().filter(|listed| **listed < now).count();
+        let before = self.0.outdated.set(i64::try_from(behind).unwrap_or(i64::MAX));
+        if behind > 0 {
+            return;
+        }
+        if let Some(switch) = &self.0.switch {
+            switch.resume();
+        }
+        if before > 0 {
+            tracing::info!("all caches were read again after the API server went back");
+        }
+    }
+}
+
+impl fmt::Debug for Restores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Restores").field(&*self.0.count.borrow()).finish()
+    }
+}
+
+impl Member {
+    /// A list begins: what it does to what is known.
+    pub fn lists(&mut self) -> Earlier {
+        let before = std::mem::replace(&mut self.seen, *self.changes.borrow_and_update());
+        if before == self.seen { Earlier::Valid } else { Earlier::Void }
+    }
+
+    /// The list was read to its end, or is refused for good.
+    pub fn listed(&self) {
+        let mut watches = self.restores.watches();
+        watches.listed.insert(self.id, self.seen);
+        self.restores.settle(&watches);
+    }
+
+    /// The API server is at a version before one that it has shown.
+    pub fn went_back(&self, known: &ResourceVersion, current: &ResourceVersion) {
+        self.restores.went_back(self.seen, known, current);
+    }
+
+    /// Whether the API server went back since the last list began.
+    #[must_use]
+    pub fn is_outdated(&self) -> bool {
+        *self.changes.borrow() != self.seen
+    }
+
+    /// Resolves once the API server went back since the last list began.
+    pub async fn outdated(&mut self) {
+        let seen = self.seen;
+        // The sender is in `self`, so it cannot be gone.
+        let _ = self.changes.wait_for(|count| *count != seen).await;
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let mut watches = self.restores.watches();
+        watches.listed.remove(&self.id);
+        self.restores.settle(&watches);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::{Closed, Gate, ReadOnly};
+
+    fn version(number: u64) -> ResourceVersion {
+        number.to_string().into()
+    }
+
+    #[test]
+    fn writes_are_held_until_every_watch_has_listed_anew() {
+        let switch = Switch::new(ReadOnly::No);
+        let (gate, restores) = (Gate::open(&switch), Restores::holding(&switch));
+        let (mut nodes, mut pods, gone) = (restores.member(), restores.member(), restores.member());
+        assert_eq!((nodes.lists(), pods.lists()), (Earlier::Valid, Earlier::Valid));
+        nodes.went_back(&version(10), &version(7));
+        assert!(matches!(gate.check(), Err(Closed::Outdated(_))), "{gate:?}");
+        assert!(nodes.is_outdated() && pods.is_outdated());
+        // The same, found by another watch.
+        pods.went_back(&version(9), &version(7));
+        assert_eq!(nodes.lists(), Earlier::Void);
+        // A list that began before is none.
+        pods.listed();
+        nodes.listed();
+        assert_eq!(pods.lists(), Earlier::Void);
+        pods.listed();
+        assert!(gate.check().is_err(), "one is missing");
+        drop(gone);
+        assert_eq!(gate.check(), Ok(()));
+        assert_eq!(pods.lists(), Earlier::Valid, "one step back is one");
+        pods.went_back(&version(7), &version(6));
+        assert!(gate.check().is_err());
+    }
+
+    #[test]
+    fn what_an_operator_switched_off_meanwhile_stays_off() {
+        let switch = Switch::new(ReadOnly::No);
+        let (gate, restores) = (Gate::open(&switch), Restores::holding(&switch));
+        let mut watch = restores.member();
+        watch.went_back(&version(10), &version(7));
+        switch.set(ReadOnly::Yes);
+        assert!(matches!(gate.check(), Err(Closed::Outdated(_))));
+        watch.lists();
+        watch.listed();
+        assert_eq!(gate.check(), Err(Closed::ReadOnly));
+    }
+}
