@@ -8,6 +8,7 @@
     reason = "test code: a panic is the report of a failed test, and progress goes to the terminal"
 )]
 
+pub mod architecture;
 pub mod arrows;
 pub mod builtins;
 pub mod chart;

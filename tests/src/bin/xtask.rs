@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use topoloom_tests::architecture;
 use topoloom_tests::arrows;
 use topoloom_tests::chart::plain;
 use topoloom_tests::guest;
@@ -58,6 +59,7 @@ fn check() -> Result<()> {
     orphans()?;
     arrows::check(&root()?)?;
     once::check(&root()?)?;
+    architecture::check(&root()?)?;
     words::check(&root()?)
 }
 
