@@ -1,5 +1,5 @@
 //! How the bytes of plugins arrive: from this binary, from a folder, from a ConfigMap, and from the modules kept for
-//! the way back.
+//! a rollback.
 //!
 //! Owns the watches on those places, unpacking within bounds, and the check of what is delivered against what is declared
 //! beside it. All ways end in one thing, a [`Module`] with its digest, and in one message, an [`Offer`]. Never looks
@@ -12,7 +12,7 @@
 //! | [`folder`] | files and folders, as the kubelet and people swap them |
 //! | [`config_map`] | one key of a ConfigMap, through the API |
 //! | [`refused`] | why a source does not get a plugin |
-//! | [`modules`] | what served before, kept for the way back (decision P5) |
+//! | [`modules`] | what served before, kept for a rollback (decision P5) |
 //!
 //! # Failure story
 //!

@@ -5,9 +5,8 @@
 //! | [`node_file`] | the columns of nodes out of a file, without a cluster |
 //! | [`metrics`] | what is counted of rounds and swaps |
 //! | [`revision`] | an entry made ready: bytes, configuration, grants |
-//! | [`decide`] | one answer, judged: names, guard, plan. Pure |
+//! | [`decide`] | one answer, judged: the host's side of `topoloom_core::topology::decide` |
 //! | [`oneshot`] | one round of every entry without a supervisor, for the command line |
-//! | [`pacing`] | when the next round is due. Pure |
 //! | `ready` | whether a source serves what its entry asks for. Pure |
 //! | [`supervisor`] | one source: its rounds, its state, its writes |
 //! | `shown` | what a plugin sees of the objects that its source made. Pure |
@@ -21,7 +20,6 @@ pub mod decide;
 pub mod metrics;
 pub mod node_file;
 pub mod oneshot;
-pub mod pacing;
 mod ready;
 pub mod report;
 pub mod revision;

@@ -4,6 +4,7 @@
 mod delivered;
 mod killed;
 mod refused;
+mod stored;
 mod watched;
 
 use anyhow::{Context, Result};

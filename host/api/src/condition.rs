@@ -119,6 +119,8 @@ words! {
         Compatibility,
         /// An endpoint is called without checking its certificate.
         InsecureTls,
+        /// A plugin that serves or served is stored nowhere: after a restart a rollback to it is not possible.
+        ModuleNotStored,
     }
 }
 
@@ -159,6 +161,8 @@ words! {
         Swapped,
         /// A new plugin failed, and the one before it serves again.
         RolledBack,
+        /// A plugin could not be stored for a rollback; storing it is tried again.
+        StoreFailed,
         /// A task of the host for this source crashed, which is a defect of topoloom; the source was started anew.
         Crashed,
         /// The plugin failed too often and is left alone for a while.

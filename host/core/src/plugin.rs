@@ -3,8 +3,8 @@
 //! Owns the types that the runtime (which needs an engine), the supervisor (which needs a clock) and the configuration
 //! (which needs a cluster) share: [`Limits`] and the table behind them ([`Limit`]), [`Permissions`] and what
 //! [`grant()`] makes of them, what a discoverer states about itself ([`Description`], [`Requirements`]), and the end of
-//! a call ([`Answer`] or [`CallError`]). [`rollout`] decides which bytes are active and which are candidates. Never
-//! runs a plugin, never reads a clock.
+//! a call ([`Answer`] or [`CallError`]). [`rollout`] decides which bytes are active and which are candidates,
+//! [`pacing`] when a source is asked. Never runs a plugin, never reads a clock.
 //!
 //! Failure story: every way in which a call can end without an answer is a variant of [`CallError`]. Each has its word
 //! for metrics ([`CallError::reason`]), and says whether another try can help ([`CallError::retry`]).
@@ -16,6 +16,7 @@ pub mod grant;
 pub mod limits;
 pub mod memory;
 pub mod model;
+pub mod pacing;
 pub mod rollout;
 
 pub use call_error::{CallError, Retry, Spent, Transfer, TrapKind, TrapReport, Usage};

@@ -17,6 +17,7 @@
 //! cluster; the next round plans again from there.
 
 mod canonical;
+pub mod decide;
 mod diff;
 mod forest;
 pub mod guard;

@@ -1,4 +1,4 @@
-//! What serves and what served before, kept for the way back, also on another node (decision P5).
+//! What serves and what served before, kept for a rollback, also on another node (decision P5).
 //!
 //! A module of at most 1 MiB packed is a ConfigMap `topoloom-module-<12 hex>` of our own namespace, immutable and named
 //! by its content; a larger one, and every one where the API server refuses, lies only in the local folder, where one
@@ -12,6 +12,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
+use thiserror::Error;
 use topoloom_api::discovery_source::{DiscoverySourceStatus, PluginOrigin as Origin};
 use topoloom_api::names::{MANAGED_BY, MANAGED_BY_LABEL, MODULE_DIGEST_ANNOTATION};
 
@@ -39,11 +40,62 @@ pub struct FindError {
     pub may_pass: bool,
 }
 
+/// Why a module is stored nowhere.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// It could not be packed.
+    #[error("it cannot be packed: {0}")]
+    Pack(#[from] tokio::task::JoinError),
+    /// Neither the cluster nor the folder has it.
+    #[error("{cluster}; {folder}")]
+    Nowhere {
+        /// Why the cluster does not.
+        cluster: ClusterError,
+        /// Why the folder does not.
+        folder: FolderError,
+    },
+}
+
+/// Why a module is not stored in the cluster.
+#[derive(Debug, Error)]
+pub enum ClusterError {
+    /// There is no client.
+    #[error("no cluster")]
+    Absent,
+    /// It does not fit into a ConfigMap.
+    #[error("{0} bytes are too many for a ConfigMap, at most {FITS} fit")]
+    TooLarge(usize),
+    /// The API server refused it.
+    #[error("the ConfigMap {name} cannot be created: {refusal}")]
+    Refused {
+        /// Of the ConfigMap.
+        name: String,
+        /// What the API server said.
+        refusal: Refusal,
+    },
+}
+
+/// Why a module is not stored in a folder.
+#[derive(Debug, Error)]
+pub enum FolderError {
+    /// None is configured.
+    #[error("no folder is configured for stored modules (--module-dir)")]
+    Absent,
+    /// It could not be written.
+    #[error("{path}: {error}")]
+    Write {
+        /// Of the file.
+        path: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
 /// The store.
 pub struct Modules {
     api: Option<Api<ConfigMap>>,
     folder: Option<PathBuf>,
-    /// Which source wants which modules; what nobody wants is deleted.
+    /// Which source wants which modules; what no source wants is deleted.
     wanted: Mutex<BTreeMap<Arc<str>, BTreeSet<Digest>>>,
     /// One change at a time: what one source does not want any more may be what another one is about to store.
     turn: tokio::sync::Mutex<()>,
@@ -88,13 +140,13 @@ impl Modules {
     /// Stores what serves, and deletes what no source wants any more. `digests` are all that the source wants.
     ///
     /// # Errors
-    /// Why the module is stored nowhere. Whatever runs goes on; only the way back after a restart is missing.
+    /// Why the module is stored nowhere. What runs goes on; only a rollback after a restart is not possible.
     pub async fn keep(
         &self,
         source: &Arc<str>,
         serving: &Module,
         digests: impl IntoIterator<Item = Digest>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StoreError> {
         let _turn = self.turn.lock().await;
         let digest = serving.digest;
         let new: BTreeSet<Digest> = digests.into_iter().collect();
@@ -110,30 +162,30 @@ impl Modules {
                 known.insert(digest);
             }
         }
-        // Only now, with what could not be deleted: whoever gives up leaves nothing behind that nobody knows of.
+        // Only now, with what could not be deleted: what is given up stays known.
         self.lock().insert(Arc::clone(source), known);
         if builtin::all().iter().any(|builtin| builtin.digest == digest) {
             // It is part of every host of this version.
             return Ok(());
         }
         if self.api.is_none() && self.folder.is_none() {
-            // Somebody wants it so.
+            // The operator wants it so.
             return Ok(());
         }
         let bytes = Arc::clone(&serving.bytes);
-        let packed = tokio::task::spawn_blocking(move || pack(&bytes)).await.map_err(|error| error.to_string())?;
+        let packed = tokio::task::spawn_blocking(move || pack(&bytes)).await?;
         let cluster = self.store(digest, &packed, serving.signature.as_deref()).await;
         let disk = self.write(digest, &packed, serving.signature.as_deref());
         match (cluster, disk) {
             (Ok(()), _) | (_, Ok(())) => Ok(()),
-            (Err(cluster), Err(disk)) => Err(format!("{cluster}; {disk}")),
+            (Err(cluster), Err(folder)) => Err(StoreError::Nowhere { cluster, folder }),
         }
     }
 
-    async fn store(&self, digest: Digest, packed: &[u8], signature: Option<&[u8]>) -> Result<(), String> {
-        let Some(api) = &self.api else { return Err("no cluster".to_owned()) };
+    async fn store(&self, digest: Digest, packed: &[u8], signature: Option<&[u8]>) -> Result<(), ClusterError> {
+        let Some(api) = &self.api else { return Err(ClusterError::Absent) };
         if packed.len() > FITS {
-            return Err(format!("{} bytes are too many for a ConfigMap, at most {FITS} fit", packed.len()));
+            return Err(ClusterError::TooLarge(packed.len()));
         }
         let map = ConfigMap {
             metadata: ObjectMeta {
@@ -154,16 +206,14 @@ impl Modules {
         };
         match api.create(&PostParams::default(), &map).await.map_err(|error| Refusal::of(&error)) {
             Err(refusal) if refusal.reason != Reason::AlreadyExists => {
-                Err(format!("the ConfigMap {} cannot be created: {refusal}", object_name(digest)))
+                Err(ClusterError::Refused { name: object_name(digest), refusal })
             }
             _ => Ok(()),
         }
     }
 
-    fn write(&self, digest: Digest, packed: &[u8], signature: Option<&[u8]>) -> Result<(), String> {
-        let Some(folder) = &self.folder else {
-            return Err("no folder is configured for stored modules (--module-dir)".to_owned());
-        };
+    fn write(&self, digest: Digest, packed: &[u8], signature: Option<&[u8]>) -> Result<(), FolderError> {
+        let Some(folder) = &self.folder else { return Err(FolderError::Absent) };
         let path = folder.join(object_name(digest));
         if path.exists() {
             return Ok(());
@@ -176,9 +226,10 @@ impl Modules {
             file.persist(path).map_err(|error| error.error)?;
             Ok(())
         };
-        // The signature first: a module without its own would be one that nobody vouches for.
+        // The signature first: a module without its own would count as unsigned.
         let signed = signature.map_or(Ok(()), |signature| write(&path.with_extension(SIGNATURE_FILE), signature));
-        signed.and_then(|()| write(&path, packed)).map_err(|error| format!("{}: {error}", path.display()))
+        let written = signed.and_then(|()| write(&path, packed));
+        written.map_err(|error| FolderError::Write { path: path.display().to_string(), error })
     }
 
     /// Answers whether it is gone.
@@ -241,7 +292,7 @@ impl Modules {
     }
 }
 
-/// Deletes the ConfigMap of a module, if it is one: an object of that name that somebody else made stays. Answers
+/// Deletes the ConfigMap of a module, if it is one: an object of that name that another program made stays. Answers
 /// whether there was one.
 ///
 /// # Errors
@@ -279,16 +330,20 @@ mod tests {
         let module = Module::plain(Arc::from(*b"bytes"), Origin::File);
         let (source, digest): (Arc<str>, _) = ("s".into(), module.digest);
         let nowhere = Modules::new(None, "n", None);
-        assert_eq!(nowhere.keep(&source, &module, [digest]).await, Ok(()), "nobody waits for what nobody wants");
+        nowhere.keep(&source, &module, [digest]).await.expect("nothing is to be stored");
         assert!(matches!(nowhere.find(digest).await, Ok(None)));
 
         let folder = tempfile::tempdir().unwrap();
         let kept = Modules::new(None, "n", Some(folder.path().to_owned()));
-        assert_eq!(kept.keep(&source, &module, [digest]).await, Ok(()));
+        kept.keep(&source, &module, [digest]).await.unwrap();
         assert_eq!(kept.find(digest).await.unwrap().map(|found| found.digest), Some(digest));
         // Where there is a place, that it cannot be used is an error.
         let missing = Modules::new(None, "n", Some("/proc/no-such-folder".into()));
         let error = missing.keep(&source, &module, [digest]).await.unwrap_err();
-        assert!(error.contains("/proc/no-such-folder"), "{error}");
+        let no_cluster_and_no_folder = |error: &StoreError| {
+            matches!(error, StoreError::Nowhere { cluster: ClusterError::Absent, folder: FolderError::Write { .. } })
+        };
+        assert!(no_cluster_and_no_folder(&error), "{error:?}");
+        assert!(error.to_string().contains("/proc/no-such-folder"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use topoloom_core::plugin::rollout::{Rollout, Step};
+use topoloom_core::plugin::rollout::{Cause, Rollout, Step};
 
 use self::swaps::SwapMetrics;
 
@@ -113,8 +113,8 @@ impl RoundMetrics {
     }
 
     /// A plugin took over; `back`: the one before it was taken back.
-    pub fn swapped(&self, source: &str, back: bool) {
-        self.swaps.swapped(source, back);
+    pub fn swapped(&self, source: &str, cause: Cause) {
+        self.swaps.swapped(source, cause);
     }
 
     /// A plugin was refused at a step.
@@ -190,8 +190,13 @@ impl RoundMetrics {
     }
 
     /// How the plugin stands: whether it is in quarantine, and whether another one waits for a person.
-    pub fn rollout(&self, source: &str, rollout: &Rollout) {
+    pub fn rollout<R: Clone>(&self, source: &str, rollout: &Rollout<R>) {
         self.swaps.rollout(source, rollout);
+    }
+
+    /// So many plugins of a source are stored nowhere.
+    pub fn not_stored(&self, source: &str, modules: usize) {
+        self.swaps.not_stored(source, modules);
     }
 
     /// One series of each kind there can be; `any` stands where no set of words is closed.

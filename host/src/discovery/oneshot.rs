@@ -228,8 +228,8 @@ async fn one(
     let topoloom_core::plugin::Answered::Topology(topology) = answer.outcome else {
         return Err("the plugin answered `unchanged` in its first round".to_owned());
     };
-    let forest = Arc::new(accept(&topology, source, view)?);
-    let safety = safety(&revision.entry.safety, revision.rhythm.remote);
+    let forest = Arc::new(accept(&topology, source, view).map_err(|error| error.to_string())?);
+    let safety = safety(&revision.entry.safety, revision.rhythm.reach);
     let mut losses = applied.losses.clone();
     losses.pass(Timestamp::now(), &safety);
     let inputs = Inputs {

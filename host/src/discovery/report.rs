@@ -177,7 +177,7 @@ impl Reports {
 
     /// Writes what differs until dropped, or until [`Reports::close`] and everything that waits is written.
     ///
-    /// A source whose status is given up for now is told by an Event (requirement R8); the next resync takes it up again.
+    /// A status that is given up for now is reported by an Event (requirement R8); the next resync takes it up again.
     pub async fn write(self: Arc<Self>, client: kube::Client, check: Check, work: Options, events: Events) {
         let queue = self.queue.clone();
         let (drops, mut dropped) = tokio::sync::mpsc::unbounded_channel();
@@ -185,7 +185,7 @@ impl Reports {
         let told = async {
             while let Some((source, note)) = dropped.recv().await {
                 let uid = self.uid(&source);
-                // Best effort: what could not be written may well be all that could be told.
+                // Best effort: the API server that refused the status may refuse the Event, too.
                 events.source(&source, uid.as_deref(), Urgency::Warning, Reason::WriteFailed, &note).await;
             }
             std::future::pending().await

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::PluginOrigin as Origin;
 use topoloom_core::plugin::grant::Origin as GrantOrigin;
+use topoloom_core::plugin::pacing::{Reach, Rhythm};
 use topoloom_core::plugin::rollout::{Failed, Step};
 use topoloom_core::plugin::{
     CallError, Description, EndpointPermission, Granted, Limit, Permissions, Problem, Requirements, Retry, grant,
@@ -17,7 +18,6 @@ use topoloom_core::snapshot::ColumnKey;
 use topoloom_core::text;
 
 use super::compat::{self, Assumed};
-use super::pacing::Rhythm;
 use crate::config;
 use crate::config::EntryConfig;
 use crate::config::permissions::NodeNames;
@@ -130,7 +130,8 @@ pub async fn prepare(
     let keys = labels.chain(annotations).collect();
     let plans = plans(&granted, &entry, plugin.origin(), usual.endpoint)?;
     let endpoints = Arc::new(Endpoints::new(&source, plans, outside));
-    let rhythm = Rhythm::new(&requirements.triggers, entry.interval, entry.settle, !requirements.endpoints.is_empty());
+    let reach = if requirements.endpoints.is_empty() { Reach::Cluster } else { Reach::Endpoints };
+    let rhythm = Rhythm::new(&requirements.triggers, entry.interval, entry.settle, reach);
     Ok(Revision {
         entry,
         config,
@@ -160,7 +161,7 @@ pub struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// For a command that somebody runs: what runs at a desk harms nobody else.
+    /// For a command line: what runs at a desk harms no cluster.
     #[must_use]
     pub const fn at_desk(runtime: &'a Runtime, outside: &'a Outside) -> Self {
         Self { runtime, outside, trust: Vouchers::Desk, objects: &[] }
@@ -178,7 +179,7 @@ impl<'a> Host<'a> {
 pub enum Vouchers<'a> {
     /// The policy of a host and its keys.
     Host(&'a TrustOptions),
-    /// Nobody: what runs at a desk harms nobody else.
+    /// No authority: what runs at a desk harms no cluster.
     Desk,
 }
 
@@ -200,7 +201,7 @@ fn vouched(entry: &EntryConfig, module: &Module, trust: Vouchers<'_>) -> Result<
             match known || entry.plugin.digest == Some(module.digest) {
                 true => Ok(None),
                 false => refused(format!(
-                    "nobody says which bytes are meant: put a `.yaml` with `name` and `digest: {0}` beside the module \
+                    "it is not declared which bytes are meant: put a `.yaml` with `name` and `digest: {0}` beside the module \
                      (`topoloom plugin push` does), or pin it in the entry with `plugin: {{digest: \"{0}\"}}`",
                     module.digest
                 )),

@@ -1,7 +1,7 @@
-//! The set of sources: which entry runs, which stops, who hears what.
+//! The set of sources: which entry runs, which stops, and which commands go to which.
 //!
-//! One document is compared with what runs, entry by entry: only what changed is told, a bad entry tells only itself,
-//! and a document that cannot be read removes nobody (decision H1).
+//! One document is compared with what runs, entry by entry: only what changed is sent, a bad entry concerns its source
+//! alone, and a document that cannot be read removes no source (decision H1).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::hypernode::Standby;
 use super::verbs::{Said, Serve, Verbs};
 use crate::cluster::events::Urgency;
 use crate::config::{Document, EntryConfig, Load, Mode, Standing};
-use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid, removal_held, remove};
+use crate::discovery::supervisor::{Command, Left, Memory, Shared, Supervisor, describe_invalid};
 use crate::topology::rival;
 
 /// How long the first round waits for what earlier lives of the host wrote into DiscoverySource objects: a source that
@@ -72,6 +72,16 @@ struct Running {
     stopping: Option<Stopping>,
 }
 
+impl Running {
+    /// Sends a command. A source that has just ended does not get it; what follows is decided when its end is taken in.
+    fn send(&self, command: Command) {
+        if self.mailbox.send(command).is_err() {
+            let source = self.entry.as_ref().map(|entry| &*entry.source);
+            tracing::debug!(source, "a command is not delivered: the task of the source has ended");
+        }
+    }
+}
+
 /// What follows when a source has stopped.
 #[derive(Default)]
 struct Stopping {
@@ -79,6 +89,8 @@ struct Stopping {
     next: Option<Told>,
     /// It was removed once more while it stopped, and then with its HyperNodes.
     delete: bool,
+    /// Its task broke.
+    is_broken: bool,
 }
 
 #[derive(Default)]
@@ -117,6 +129,7 @@ impl Sources {
         self.remember(&mut said).await;
         let mut rival = self.shared.rival.clone();
         let known = tokio::time::timeout(REMEMBER, rival.wait_for(rival::is_known));
+        // After that time, or when the process stops, the loop below goes on with what is known.
         let _ = self.stop.clone().run_until_cancelled(known).await;
         let (mut switched, mut rival) = (self.shared.switch.changes(), self.shared.rival.clone());
         let mut first = true;
@@ -159,7 +172,7 @@ impl Sources {
             }
         }
         for running in self.running.values() {
-            let _ = running.mailbox.send(Command::Leave);
+            running.send(Command::Leave);
         }
         while self.tasks.join_next().await.is_some() {}
         self.shared.reports.host_stops();
@@ -177,7 +190,7 @@ impl Sources {
 
     fn decide_again(&self) {
         for running in self.running.values() {
-            let _ = running.mailbox.send(Command::Switched);
+            running.send(Command::Switched);
         }
     }
 
@@ -192,6 +205,7 @@ impl Sources {
                 }
             }
         };
+        // What was not said by then is taken in by the loop when it comes.
         let _ = stop.run_until_cancelled(tokio::time::timeout(REMEMBER, all)).await;
     }
 
@@ -200,6 +214,7 @@ impl Sources {
         let wanted = self.running.len();
         let mut prepared = self.shared.prepared.subscribe();
         let all = prepared.wait_for(|prepared| *prepared >= wanted);
+        // A plugin that is slow to say what it wants costs one more list, and holds up no other.
         let _ = self.stop.run_until_cancelled(tokio::time::timeout(FIRST_WISHES, all)).await;
         self.shared.nodes.begin();
     }
@@ -260,7 +275,7 @@ impl Sources {
                 let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
                 match self.running.get(source) {
                     Some(running) => {
-                        let _ = running.mailbox.send(Command::Invalid(Reason::InvalidConfig, message));
+                        running.send(Command::Invalid(Reason::InvalidConfig, message));
                     }
                     None => {
                         let known = self.known.get(source).map(|known| known.status.clone()).unwrap_or_default();
@@ -273,11 +288,11 @@ impl Sources {
         }
     }
 
-    /// Nobody is removed by a document that cannot be read.
+    /// No source is removed by a document that cannot be read.
     fn unreadable(&mut self, reason: Reason, message: &str) {
         tracing::warn!(reason = %reason, message, "configuration; the running sources continue");
         for running in self.running.values() {
-            let _ = running.mailbox.send(Command::Invalid(reason, message.to_owned()));
+            running.send(Command::Invalid(reason, message.to_owned()));
         }
         self.unreadable = Some((reason, message.to_owned()));
         self.say_unreadable();
@@ -300,9 +315,12 @@ impl Sources {
             running.entry = Some(Arc::clone(&entry));
             running.order = order;
             match &mut running.stopping {
-                Some(stopping) => *stopping = Stopping { next: Some((entry, order, warnings)), delete: false },
+                Some(stopping) => {
+                    stopping.next = Some((entry, order, warnings));
+                    stopping.delete = false;
+                }
                 None => {
-                    let _ = running.mailbox.send(Command::Entry(entry, order, warnings));
+                    running.send(Command::Entry(entry, order, warnings));
                 }
             }
             return;
@@ -320,8 +338,9 @@ impl Sources {
         self.shared.metrics.begins(&source);
         let (mailbox, receiver) = unbounded_channel();
         let supervisor = Supervisor::new(Arc::clone(&self.shared), Arc::clone(&entry), order, memory, receiver);
-        let _ = mailbox.send(Command::Entry(Arc::clone(&entry), order, warnings));
-        self.running.insert(source.clone(), Running { mailbox, entry: Some(entry), order, stopping: None });
+        let running = Running { mailbox, entry: Some(Arc::clone(&entry)), order, stopping: None };
+        running.send(Command::Entry(entry, order, warnings));
+        self.running.insert(source.clone(), running);
         self.spawn(source, supervisor.run());
     }
 
@@ -336,99 +355,20 @@ impl Sources {
     fn stop_source(&mut self, source: &str, entry: Option<&EntryConfig>) {
         let Some(running) = self.running.get_mut(source) else { return };
         let entry = entry.or(running.entry.as_deref());
-        // Whoever must not write must not delete either, also when this is heard only after the stop.
+        // A source that must not write must not delete either, also when the word comes only after the stop.
         let writes = entry.filter(|entry| entry.mode == Mode::Apply && !entry.verbs.pause);
         let on_removal = writes.map(|entry| entry.on_removal).unwrap_or_default();
         match &mut running.stopping {
             None => {
                 running.stopping = Some(Stopping::default());
-                let _ = running.mailbox.send(Command::Stop(on_removal));
+                running.send(Command::Stop(on_removal));
             }
             // It was to start again, and now it is not.
             Some(stopping) if stopping.next.is_some() => {
-                *stopping = Stopping { next: None, delete: on_removal == OnRemoval::Delete };
+                stopping.next = None;
+                stopping.delete = on_removal == OnRemoval::Delete;
             }
             Some(_) => {}
-        }
-    }
-
-    /// Sources that are not in the document any more and did not stop in this life of the host, or left HyperNodes
-    /// behind when they did. Whoever must not write, by the word of the host, of the entry or of the operator, deletes
-    /// nothing either.
-    fn leftovers(&mut self) {
-        self.leftovers_at = None;
-        let Some(document) = self.document.clone() else { return };
-        if self.shared.switch.is_read_only() || self.shared.rival.borrow().is_some() {
-            return;
-        }
-        let mut removals = Vec::new();
-        for (source, known) in &mut self.known {
-            let standing = document.standing(source);
-            let gone = matches!(standing, Standing::Absent | Standing::Disabled(_));
-            if !gone || self.running.contains_key(source) || known.status.state == Some(State::Disabled) {
-                continue;
-            }
-            let (on_removal, silent) = match standing {
-                Standing::Disabled(entry) => (entry.on_removal, entry.mode == Mode::Observe || entry.verbs.pause),
-                _ => (known.status.on_removal.unwrap_or_default(), false),
-            };
-            let silent = silent || known.verbs.pause || self.shared.mode == Mode::Observe;
-            let mut status = known.status.clone();
-            status.held = None;
-            status.conditions.clear();
-            if on_removal == OnRemoval::Keep || silent {
-                status.state = Some(State::Disabled);
-                status.message = "disabled or removed while the host was down; its HyperNodes stay".to_owned();
-                known.status.state = Some(State::Disabled);
-                self.shared.reports.publish_idle(status);
-                continue;
-            }
-            let is_unnamed = document.is_empty() && standing == Standing::Absent;
-            if let Some(held) =
-                Some(&known.status).filter(|_| is_unnamed).and_then(|old| self.removals.hold(source, old))
-            {
-                if known.verbs.confirm.take_if(|hash| *hash == held.hash).is_none() {
-                    self.shared.reports.publish(removal_held(status, &held));
-                    continue;
-                }
-                self.removals.confirm(source);
-            }
-            // It counts as a source that stops, so an entry that comes back meanwhile waits for its end.
-            let (mailbox, _) = unbounded_channel();
-            let order = usize::MAX;
-            self.running
-                .insert(source.clone(), Running { mailbox, order, stopping: Some(Stopping::default()), entry: None });
-            let (shared, source, name) = (Arc::clone(&self.shared), source.clone(), source.clone());
-            removals.push((source, async move {
-                if shared.stop.run_until_cancelled(shared.hyper_nodes.synced()).await.is_none() {
-                    return Left::Behind;
-                }
-                let removal = remove(&shared.writer, &name.as_str().into()).await;
-                let left = match &removal.left {
-                    None => {
-                        status.state = Some(State::Disabled);
-                        status.message =
-                            "removed while the host was down, and its HyperNodes with it (onRemoval: delete)".to_owned();
-                        status.groups = Some(0);
-                        status.groups_by_tier.clear();
-                        status.nodes = None;
-                        Left::AsWanted
-                    }
-                    Some(why) => {
-                        status.state = Some(State::Stale);
-                        status.message = format!(
-                            "removed (onRemoval: delete), but not all of its HyperNodes could be deleted, which is tried \
-                             again: {why}"
-                        );
-                        Left::Behind
-                    }
-                };
-                shared.reports.publish_idle(status);
-                left
-            }));
-        }
-        for (source, removal) in removals {
-            self.spawn(source, removal);
         }
     }
 
@@ -449,7 +389,7 @@ impl Sources {
         let known = self.known.entry(source.clone()).or_default();
         let may_go = verbs.confirm.take_if(|hash| self.removals.is_held(&source, hash)).is_some();
         if let Some(running) = self.running.get(&source) {
-            let tell = |command| drop(running.mailbox.send(command));
+            let tell = |command| running.send(command);
             if let Some(hash) = verbs.confirm.clone().filter(|hash| known.verbs.confirm.as_ref() != Some(hash)) {
                 tell(Command::Confirm(hash));
             }
@@ -466,13 +406,13 @@ impl Sources {
                 Serve::Unreadable => {}
             }
             if known.verbs.pause != verbs.pause {
-                tell(Command::Pause(verbs.pause));
+                tell(Command::Pause(verbs.pause.into()));
             }
         } else {
             self.shared.supply.modules.remember(&source.as_str().into(), &object.status);
         }
         if !self.running.contains_key(&source) {
-            // We have taken the words off the object; a source that does not run yet still has to hear them.
+            // The words were taken off the object; a source that does not run yet still has to get them.
             verbs.confirm = verbs.confirm.or(known.verbs.confirm.take());
             verbs.go_on = verbs.go_on.or(known.verbs.go_on.take());
         }
@@ -492,9 +432,11 @@ impl Sources {
         if let Some((entry, order, warnings)) = stopping.next {
             return self.start(entry, order, warnings);
         }
-        // One that ended well has done so itself; one that broke has not.
-        self.shared.metrics.forget(source);
-        self.shared.runtime.metrics().forget_source(source);
+        self.crashes.remove(source);
+        self.let_go(source);
+        if stopping.is_broken && left == Left::AsWanted && !stopping.delete {
+            self.say_off(source);
+        }
         let known = self.known.entry(source.to_owned()).or_default();
         known.status.source = source.to_owned();
         known.status.state = Some(State::Disabled);
@@ -506,8 +448,28 @@ impl Sources {
         }
     }
 
-    /// A task broke. Its source waits a while and begins anew; until then it counts as one that stops, so that whatever
-    /// is said about it meanwhile counts when it begins. A deletion that broke is tried again.
+    /// A source ended for good. One that ended well has done all this itself; one that broke has not.
+    fn let_go(&self, source: &str) {
+        let shared = &self.shared;
+        shared.metrics.forget(source);
+        shared.runtime.metrics().forget_source(source);
+        shared.hyper_nodes.disown(source);
+        shared.tiers.forget(&source.into());
+    }
+
+    /// The last word of a source that broke and was taken out of the configuration before it was started anew: without it
+    /// the source would go on to say, and count, that it runs.
+    fn say_off(&self, source: &str) {
+        let Some(mut status) = self.shared.reports.get(source) else { return };
+        status.held = None;
+        status.conditions.clear();
+        status.state = Some(State::Disabled);
+        status.message = "disabled or removed from the configuration after a crash; its HyperNodes stay".to_owned();
+        self.shared.reports.publish_idle(status);
+    }
+
+    /// A task broke. Its source waits a while and begins anew; until then it counts as one that stops, so that whatever is
+    /// said about it meanwhile counts when it begins. A deletion that broke is tried again.
     fn crashed(&mut self, error: &tokio::task::JoinError) {
         let Some(source) = self.names.remove(&error.id()) else { return };
         let Some(running) = self.running.get_mut(&source) else { return };
@@ -516,9 +478,13 @@ impl Sources {
             tracing::error!(source, %error, "the task of a source that stops broke");
             // Where it only deleted, that is tried again.
             let left = if running.entry.is_none() { Left::Behind } else { Left::AsWanted };
+            if let Some(stopping) = &mut running.stopping {
+                stopping.is_broken = true;
+            }
             return self.ended(&source, left);
         };
-        running.stopping = Some(Stopping { next: Some((Arc::clone(entry), running.order, Vec::new())), delete: false });
+        let next = Some((Arc::clone(entry), running.order, Vec::new()));
+        running.stopping = Some(Stopping { next, delete: false, is_broken: true });
         let (crashes, last) = self.crashes.get(&source).copied().unwrap_or((0, Instant::now()));
         let crashes = if last.elapsed() > CALM { 0 } else { crashes };
         self.crashes.insert(source.clone(), (crashes.saturating_add(1), Instant::now()));
@@ -532,6 +498,7 @@ impl Sources {
                 shared.events.source(&about, uid.as_deref(), Urgency::Warning, Reason::Crashed, BROKE).await;
                 tokio::time::sleep_until(until).await;
             };
+            // When the process stops, neither the Event nor the pause is waited for.
             let _ = stop.run_until_cancelled(told).await;
             Left::AsWanted
         });
@@ -546,6 +513,7 @@ async fn until(when: Option<Instant>) {
     }
 }
 
+mod leftovers;
 mod removals;
 #[cfg(test)]
 mod tests;

@@ -76,7 +76,7 @@ async fn what_a_module_has_to_bring_is_the_hosts_and_the_entrys_to_say() -> Resu
         public.as_os_str(),
     ])?;
     let bytes = guest::version("good", "1.0.0")?;
-    // Without a declaration nobody says which bytes are meant.
+    // Without a declaration it is not known which bytes are meant.
     deliver(&scene, &bytes, None).await?;
     scene.configure(ENTRY).await?;
     let host = scene.host().await?;

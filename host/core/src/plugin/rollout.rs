@@ -1,7 +1,8 @@
 //! Which bytes serve a source, which wait, and which served before (`wasm-plugins.md` 7).
 //!
 //! A state machine and nothing else: what happens comes in as an [`Event`], what is to be done comes out as an
-//! [`Order`], time is an argument. It never touches bytes, only their [`Digest`].
+//! [`Order`], time is an argument. It never touches bytes, only their [`Digest`], and holds for each plugin that serves,
+//! may serve next, or served before the handle `R` that the caller made of it: its revision.
 //!
 //! ```text
 //! wanted ─► preparing ─► ready ─► shadow ─► serving (watched) ─► serving
@@ -11,21 +12,26 @@
 //! ```
 //!
 //! What always holds, and is proved over random histories in `histories`: there is one serving revision at most, and
-//! never none after the first; a candidate changes what serves only by taking its place; a way back ends at bytes that
-//! served before; whatever is refused or in quarantine has a time at which it is tried again, or waits for a person.
+//! never none after the first; a candidate changes what serves only by taking its place; a rollback ends at bytes that
+//! served before; what is refused or in quarantine has a time at which it is tried again, or waits for a person; each
+//! handle is that of the digest beside it; and at most one plugin is worked on, which is the candidate or what serves.
 
 mod compare;
 #[cfg(test)]
 mod histories;
+mod last;
 #[cfg(test)]
 mod tests;
 mod words;
+mod work;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use compare::{Comparison, Objects, Rails, compare};
+pub use last::{Another, Last, LastFailed};
 pub use words::{Call, Cause, Event, Failed, Order, Step};
+pub use work::Work;
 
 use super::Digest;
 
@@ -52,10 +58,12 @@ const REMEMBERED: usize = 16;
 pub type Time = Duration;
 
 /// What serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Serving {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serving<R> {
     /// Its bytes.
     pub digest: Digest,
+    /// Its revision.
+    pub revision: R,
     /// Faults in a row.
     pub strikes: u32,
     watch: Option<Watch>,
@@ -76,9 +84,11 @@ struct Quarantine {
 
 /// What wants to serve.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
+pub struct Candidate<R> {
     /// Its bytes.
     pub digest: Digest,
+    /// Its revision. While it is prepared once more, the one before.
+    pub ready: Option<R>,
     /// How far it is.
     pub stage: Stage,
     /// Failed tries in a row.
@@ -105,11 +115,16 @@ pub enum Stage {
     },
 }
 
-/// The state.
-#[derive(Debug, Clone, Default)]
-pub struct Rollout {
-    serving: Option<Serving>,
-    candidate: Option<Candidate>,
+/// The state. `R` is what the caller makes of bytes: a handle, cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Rollout<R> {
+    serving: Option<Serving<R>>,
+    candidate: Option<Candidate<R>>,
+    work: Option<Work>,
+    /// The revision that served before, whole: a rollback to it takes no time. It belongs to the first of `previous`.
+    earlier: Option<(Digest, R)>,
+    /// Something else may be wanted than what the machine knows: [`Event::Wanted`] is due.
+    is_wish_due: bool,
     /// Newest first; never the serving one.
     previous: VecDeque<Digest>,
     /// What was taken back.
@@ -130,11 +145,21 @@ pub struct Memory {
     pub watched: Option<Digest>,
 }
 
-impl Rollout {
-    /// Nothing serves yet.
+impl<R: Clone> Rollout<R> {
+    /// Nothing serves yet, and nothing is known of what is wanted.
     #[must_use]
     pub fn new(memory: Memory) -> Self {
-        let mut rollout = Self { watched: memory.watched, ..Self::default() };
+        let mut rollout = Self {
+            serving: None,
+            candidate: None,
+            work: None,
+            earlier: None,
+            is_wish_due: true,
+            previous: VecDeque::new(),
+            taken_back: VecDeque::new(),
+            watched: memory.watched,
+            rails: Rails::default(),
+        };
         for digest in memory.previous {
             if rollout.previous.len() < KEPT && !rollout.previous.contains(&digest) {
                 rollout.previous.push_back(digest);
@@ -146,13 +171,42 @@ impl Rollout {
 
     /// What serves.
     #[must_use]
-    pub fn serving(&self) -> Option<&Serving> {
+    pub fn serving(&self) -> Option<&Serving<R>> {
         self.serving.as_ref()
+    }
+
+    /// The revision that serves.
+    #[must_use]
+    pub fn revision(&self) -> Option<&R> {
+        self.serving.as_ref().map(|serving| &serving.revision)
+    }
+
+    /// The revision that served before, where a rollback to it takes no time.
+    #[must_use]
+    pub fn earlier(&self) -> Option<&R> {
+        self.earlier.as_ref().map(|(_, revision)| revision)
+    }
+
+    /// Whether [`Event::Wanted`] or [`Event::Unwanted`] is due, since something else may be wanted than the machine
+    /// knows.
+    #[must_use]
+    pub fn is_wish_due(&self) -> bool {
+        self.is_wish_due
+    }
+
+    /// Something else may be wanted by now.
+    pub fn ask_for_wish(&mut self) {
+        self.is_wish_due = true;
+    }
+
+    /// Whether the candidate is on its way by a rollback.
+    fn is_rolling_back(&self) -> bool {
+        self.candidate.as_ref().is_some_and(|candidate| candidate.cause == Cause::Rollback)
     }
 
     /// What wants to.
     #[must_use]
-    pub fn candidate(&self) -> Option<&Candidate> {
+    pub fn candidate(&self) -> Option<&Candidate<R>> {
         self.candidate.as_ref()
     }
 
@@ -166,7 +220,7 @@ impl Rollout {
         self.taken_back.iter().copied()
     }
 
-    /// Enters a way back: what served in an earlier life of the host and could not serve first in this one.
+    /// Enters bytes for a rollback: what served in an earlier life of the host and could not serve first in this one.
     pub fn remember(&mut self, digest: Digest) {
         if self.serving.as_ref().is_none_or(|serving| serving.digest != digest) {
             self.previous.retain(|kept| *kept != digest);
@@ -200,7 +254,7 @@ impl Rollout {
         self.serving.as_ref().is_some_and(|serving| serving.watch.is_some())
     }
 
-    /// Whether the next fault of the serving revision is its last, since it is watched and there is a way back.
+    /// Whether the next fault of the serving revision is its last, since it is watched and a rollback is possible.
     #[must_use]
     pub fn is_on_trial(&self) -> bool {
         self.is_watched() && !self.previous.is_empty()
@@ -218,24 +272,52 @@ impl Rollout {
     }
 
     /// Takes in what happens. What speaks of other bytes than the present candidate is late and changes nothing.
-    pub fn handle(&mut self, event: Event, now: Time) -> Option<Order> {
+    pub fn handle(&mut self, event: Event<R>, now: Time) -> Option<Order> {
+        let was_rolling_back = self.is_rolling_back();
+        let order = self.step(event, now);
+        match order {
+            Some(Order::Prepare(digest)) => self.work = Some(Work::Prepare(digest)),
+            // A shadow round begins when the caller is ready for it.
+            Some(Order::Shadow(_) | Order::Swap(_)) => self.work = None,
+            Some(Order::Renew(_) | Order::Renewed(_) | Order::Quarantine(_)) | None => {}
+        }
+        self.abandon_what_is_not_wanted();
+        // What was wanted during a rollback was ignored.
+        self.is_wish_due |= was_rolling_back && !self.is_rolling_back();
+        order
+    }
+
+    fn step(&mut self, event: Event<R>, now: Time) -> Option<Order> {
         match event {
             Event::Wanted(digest, cause) => self.wanted(digest, cause),
             Event::Unwanted => {
-                // A way back is nobody's wish but ours, and goes on.
-                if self.candidate.as_ref().is_some_and(|candidate| candidate.cause != Cause::Rollback) {
+                self.is_wish_due = false;
+                // A rollback is the machine's own wish, and goes on.
+                if !self.is_rolling_back() {
                     self.candidate = None;
                 }
                 None
             }
-            Event::Edited => self.edited(),
-            Event::Prepared(digest) => self.prepared(digest, now),
+            Event::Edited => {
+                if self.is_renewing() {
+                    // It is being prepared with an entry that is no more.
+                    self.work = None;
+                }
+                self.again()
+            }
+            Event::Again => self.again(),
+            Event::Renew => {
+                let digest = self.serving.as_ref().filter(|_| self.may_renew())?.digest;
+                self.work = Some(Work::Renew(digest));
+                Some(Order::Renew(digest))
+            }
+            Event::Prepared(digest, revision) => self.prepared(digest, revision, now),
             Event::Failed(digest, step, failed) => self.failed(digest, step, failed, now),
             Event::Shadowed(digest, comparison) => self.shadowed(digest, comparison, now),
             Event::Continue(digest) => self.go_on(digest, now),
             Event::Forgiven(digest) => {
                 self.taken_back.retain(|taken| *taken != digest);
-                let refused = |candidate: &Candidate| {
+                let refused = |candidate: &Candidate<R>| {
                     candidate.digest == digest && matches!(candidate.stage, Stage::Refused { step: Step::Watch, .. })
                 };
                 self.candidate.take_if(|candidate| refused(candidate));
@@ -247,13 +329,14 @@ impl Rollout {
     }
 
     fn wanted(&mut self, digest: Digest, cause: Cause) -> Option<Order> {
+        self.is_wish_due = false;
         let back = self.candidate.as_ref().filter(|candidate| candidate.cause == Cause::Rollback);
         if back.is_some_and(|candidate| candidate.stage == Stage::Preparing) {
-            // First the way back, as long as it may lead anywhere: what is wanted is asked again after it.
+            // First the rollback, as long as it may succeed: what is wanted is asked for again after it.
             return None;
         }
         if self.serving.as_ref().is_some_and(|serving| serving.digest == digest) {
-            // A way back from it was begun for a reason.
+            // A rollback from it was begun for a reason.
             self.candidate.take_if(|candidate| candidate.cause != Cause::Rollback);
             return None;
         }
@@ -269,12 +352,13 @@ impl Rollout {
             false => Stage::Preparing,
         };
         let order = (stage == Stage::Preparing).then_some(Order::Prepare(digest));
-        self.candidate = Some(Candidate { digest, stage, strikes: 0, cause });
+        let ready = self.candidate.take().filter(|old| old.digest == digest).and_then(|old| old.ready);
+        self.candidate = Some(Candidate { digest, ready, stage, strikes: 0, cause });
         order
     }
 
     /// What was taken back stays refused: an edit of something else must not bring it back.
-    fn edited(&mut self) -> Option<Order> {
+    fn again(&mut self) -> Option<Order> {
         let candidate = self.candidate.as_mut()?;
         let again = match candidate.stage {
             Stage::Refused { step, .. } => step != Step::Watch,
@@ -287,9 +371,15 @@ impl Rollout {
         })
     }
 
-    fn prepared(&mut self, digest: Digest, now: Time) -> Option<Order> {
+    fn prepared(&mut self, digest: Digest, revision: R, now: Time) -> Option<Order> {
+        if self.work == Some(Work::Renew(digest)) {
+            self.work = None;
+            self.serving.as_mut()?.revision = revision;
+            return Some(Order::Renewed(digest));
+        }
         let first = self.serving.is_none();
         let candidate = self.current(digest, |stage| *stage == Stage::Preparing)?;
+        candidate.ready = Some(revision);
         // The first one has nothing to be compared with, and no one to disturb; one that served before has shown what
         // it answers.
         if first || candidate.cause == Cause::Rollback {
@@ -300,7 +390,13 @@ impl Rollout {
     }
 
     fn failed(&mut self, digest: Digest, step: Step, failed: Failed, now: Time) -> Option<Order> {
+        if self.work == Some(Work::Renew(digest)) {
+            // What serves goes on with the entry that it has.
+            self.work = None;
+            return None;
+        }
         let candidate = self.current(digest, |stage| matches!(stage, Stage::Preparing | Stage::Shadow))?;
+        candidate.ready = None;
         candidate.strikes = candidate.strikes.saturating_add(1);
         let gives_up = match failed {
             Failed::ForGood => true,
@@ -348,8 +444,12 @@ impl Rollout {
 
     /// The candidate takes the place of what serves, which is kept.
     fn swap(&mut self, now: Time) -> Option<Order> {
-        let Candidate { digest, cause, .. } = self.candidate.take()?;
+        let candidate = self.candidate.take_if(|candidate| candidate.ready.is_some())?;
+        let Candidate { digest, cause, ready: Some(revision), .. } = candidate else { return None };
         let is_first = self.serving.is_none();
+        self.earlier = None;
+        // What is wanted may be something else again by now.
+        self.is_wish_due = true;
         self.previous.retain(|kept| *kept != digest);
         self.taken_back.retain(|taken| *taken != digest);
         if let Some(old) = self.serving.take() {
@@ -359,18 +459,20 @@ impl Rollout {
                 self.taken_back.truncate(REMEMBERED);
                 let stage = Stage::Refused { step: Step::Watch, until: None };
                 let strikes = old.strikes;
-                self.candidate = Some(Candidate { digest: old.digest, stage, strikes, cause: Cause::Delivery });
+                let cause = Cause::Delivery;
+                self.candidate = Some(Candidate { digest: old.digest, ready: None, stage, strikes, cause });
             } else {
                 self.previous.push_front(old.digest);
                 self.previous.truncate(KEPT);
+                self.earlier = Some((old.digest, old.revision));
             }
         }
-        // Only what takes the place of another is new: after a restart it served before, and a way back did, too. A watch
-        // that a restart broke off begins anew.
+        // Only what takes the place of another is new: after a restart it served before, and so did what a rollback brings
+        // back. A watch that a restart broke off begins anew.
         let was_watched = self.watched.take() == Some(digest);
         let is_new = cause != Cause::Rollback && (!is_first || was_watched);
         let watch = is_new.then(|| Watch { calls: 0, until: now + WATCHED_FOR });
-        self.serving = Some(Serving { digest, strikes: 0, watch, quarantine: None });
+        self.serving = Some(Serving { digest, revision, strikes: 0, watch, quarantine: None });
         Some(Order::Swap(digest))
     }
 
@@ -393,8 +495,7 @@ impl Rollout {
         }
         let watched = serving.watch.is_some_and(|watch| now < watch.until);
         let out_of_patience = serving.strikes >= STRIKES;
-        let on_the_way = self.candidate.as_ref().is_some_and(|candidate| candidate.cause == Cause::Rollback);
-        if on_the_way || !(watched || out_of_patience) {
+        if self.is_rolling_back() || !(watched || out_of_patience) {
             return None;
         }
         if self.previous.is_empty() && !out_of_patience {
@@ -403,8 +504,8 @@ impl Rollout {
         self.go_back(now)
     }
 
-    /// The latest way back that is left. Without one, what serves goes on: watched no longer, and with long pauses once
-    /// patience is at an end.
+    /// Goes back to the latest bytes that are left. Without any, what serves goes on: watched no longer, and with long
+    /// pauses once patience is at an end.
     fn go_back(&mut self, now: Time) -> Option<Order> {
         let Some(to) = self.previous.front().copied() else {
             let serving = self.serving.as_mut()?;
@@ -414,8 +515,13 @@ impl Rollout {
             }
             return self.quarantine(now);
         };
-        self.candidate = Some(Candidate { digest: to, stage: Stage::Preparing, strikes: 0, cause: Cause::Rollback });
-        Some(Order::Prepare(to))
+        // With the entry that it served with: whether it takes the present one is tried when it serves.
+        let ready = self.earlier.take_if(|(digest, _)| *digest == to).map(|(_, revision)| revision);
+        let is_whole = ready.is_some();
+        self.candidate =
+            Some(Candidate { digest: to, ready, stage: Stage::Preparing, strikes: 0, cause: Cause::Rollback });
+        // A whole one is as it was when it served: nothing has to be prepared, and nothing can fail.
+        if is_whole { self.swap(now) } else { Some(Order::Prepare(to)) }
     }
 
     fn quarantine(&mut self, now: Time) -> Option<Order> {
@@ -441,7 +547,7 @@ impl Rollout {
     }
 
     /// The candidate, if it has these bytes and is where the event says.
-    fn current(&mut self, digest: Digest, at: impl Fn(&Stage) -> bool) -> Option<&mut Candidate> {
+    fn current(&mut self, digest: Digest, at: impl Fn(&Stage) -> bool) -> Option<&mut Candidate<R>> {
         self.candidate.as_mut().filter(|candidate| candidate.digest == digest && at(&candidate.stage))
     }
 }

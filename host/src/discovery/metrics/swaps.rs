@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use topoloom_core::plugin::rollout::{Rollout, Step};
+use topoloom_core::plugin::rollout::{Cause, Memory, Rollout, Step};
 
 use super::SourceLabels;
 
@@ -37,6 +37,7 @@ pub(super) struct SwapMetrics {
     info: Family<InfoLabels, Gauge>,
     quarantined: Family<SourceLabels, Gauge>,
     waiting: Family<SourceLabels, Gauge>,
+    not_stored: Family<SourceLabels, Gauge>,
     last_success: Family<SourceLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
     /// What `info` says of each source, so that it can be taken back.
     serving: Arc<Mutex<BTreeMap<String, InfoLabels>>>,
@@ -64,6 +65,11 @@ impl SwapMetrics {
             "1 while a candidate plugin of the source waits for a person",
             metrics.waiting.clone(),
         );
+        registry.register(
+            "plugin_modules_not_stored",
+            "Plugins of a source that could not be stored, so that a rollback to them is not possible after a restart",
+            metrics.not_stored.clone(),
+        );
         registry.register_with_unit(
             "last_success_timestamp",
             "Unix time of the last valid round of the source: `time()` minus this is its age",
@@ -73,11 +79,11 @@ impl SwapMetrics {
         metrics
     }
 
-    /// A plugin took over.
-    pub(super) fn swapped(&self, source: &str, back: bool) {
+    /// A plugin took over, for this cause.
+    pub(super) fn swapped(&self, source: &str, cause: Cause) {
         let labels = SourceLabels { source: source.to_owned() };
         self.swaps.get_or_create(&labels).inc();
-        if back {
+        if cause == Cause::Rollback {
             self.rollbacks.get_or_create(&labels).inc();
         }
     }
@@ -103,22 +109,29 @@ impl SwapMetrics {
     }
 
     /// How the plugin stands.
-    pub(super) fn rollout(&self, source: &str, rollout: &Rollout) {
+    pub(super) fn rollout<R: Clone>(&self, source: &str, rollout: &Rollout<R>) {
         let labels = SourceLabels { source: source.to_owned() };
         self.quarantined.get_or_create(&labels).set(i64::from(rollout.quarantine_pause().is_some()));
         self.waiting.get_or_create(&labels).set(i64::from(rollout.needs_person()));
     }
 
+    /// So many plugins of a source are stored nowhere.
+    pub(super) fn not_stored(&self, source: &str, modules: usize) {
+        let labels = SourceLabels { source: source.to_owned() };
+        self.not_stored.get_or_create(&labels).set(i64::try_from(modules).unwrap_or(i64::MAX));
+    }
+
     /// One series of each kind there can be; `any` stands where no set of words is closed.
     pub(super) fn examples(&self, any: &str) {
-        self.swapped(any, true);
+        self.swapped(any, Cause::Rollback);
         Step::ALL.into_iter().for_each(|step| self.refused(any, step));
         self.serves(any, any, any, any);
-        self.rollout(any, &Rollout::default());
+        self.rollout(any, &Rollout::<()>::new(Memory::default()));
+        self.not_stored(any, 0);
         self.succeeded(any, jiff::Timestamp::UNIX_EPOCH);
     }
 
-    /// A round had a sound result.
+    /// A round had a valid result.
     pub(super) fn succeeded(&self, source: &str, at: jiff::Timestamp) {
         let labels = SourceLabels { source: source.to_owned() };
         // Milliseconds since 1970 are exact in an f64 for longer than anyone looks.
@@ -134,6 +147,7 @@ impl SwapMetrics {
         self.last_success.remove(&labels);
         self.quarantined.remove(&labels);
         self.waiting.remove(&labels);
+        self.not_stored.remove(&labels);
         for step in Step::ALL {
             self.refusals.remove(&RefusalLabels { source: source.to_owned(), step: step.as_str() });
         }

@@ -11,7 +11,7 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, State};
 
 use super::Reports;
 
-/// Read when somebody asks, so that it cannot drift from what is said elsewhere.
+/// Read at each scrape, so that it cannot drift from what is said elsewhere.
 struct States(Arc<Reports>);
 
 impl fmt::Debug for States {

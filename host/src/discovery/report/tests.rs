@@ -308,7 +308,7 @@ async fn nothing_is_written_where_nothing_but_a_recent_success_differs() {
         assert_eq!(server.times("a/status").len(), 1);
         reports.publish(succeeded("a", "2026-01-01T00:10:00Z"));
         wait(2).await;
-        // Somebody took the object away: it is made again, with its status.
+        // The object was taken away: it is made again, with its status.
         tokio::time::sleep(S).await;
         reports.vanished(&object_name("a"));
         wait(3).await;

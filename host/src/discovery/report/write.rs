@@ -40,7 +40,7 @@ pub(super) struct Writer {
 /// What goes wrong at the moment.
 #[derive(Default)]
 struct Trouble {
-    /// The CRD was not there; nobody asks before this time, and then one does.
+    /// The CRD was not there; the API server is not asked before this time, and then once.
     absent_until: Option<Instant>,
     /// The sources whose last write was refused.
     refused: BTreeSet<String>,
@@ -78,7 +78,7 @@ impl Writer {
         let (was_absent, works) = {
             let mut trouble = self.trouble();
             trouble.refused.remove(&status.source);
-            // A source that is gone is nobody's trouble.
+            // A source that is gone has nothing to write.
             trouble.refused.retain(|source| self.reports.get(source).is_some());
             let works = trouble.refused.is_empty() || !trouble.has_written;
             trouble.has_written = true;
@@ -99,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// Somebody wrote the object meanwhile, an operator's word perhaps: the next try builds on that.
+    /// The object was written meanwhile, by an operator perhaps: the next try builds on that.
     async fn look_again(&self, source: &str) -> Result<(), Refusal> {
         let found = self.api.get_opt(&object_name(source)).await.map_err(|error| Refusal::of(&error))?;
         self.reports.with(source, |entry| {
@@ -113,7 +113,7 @@ impl Writer {
 
     fn refused(&self, source: &str, refusal: Refusal) -> Result<Outcome, Refusal> {
         if matches!(refusal.reason, Reason::ReadOnly | Reason::NotLeader) {
-            // As it was told: that nothing is written is no failure, and nothing is given up.
+            // Writes are switched off: that nothing is written is no failure, and nothing is given up.
             return Ok(Outcome::Again(ALLOWED));
         }
         if refusal.reason == Reason::NoSuchResource {
@@ -192,7 +192,7 @@ impl Work<String> for Writer {
 
     fn dropped(&self, source: &String, failure: &Failure<Refusal>) {
         let note = format!("the status of source {source} cannot be written and is left for now: {failure}");
-        // Nobody listens while everything ends.
+        // While everything ends there is no receiver, and no Event to send either.
         let _ = self.drops.send((source.clone(), note));
         match failure {
             Failure::Error(refusal) => self.check.fail(refusal),

@@ -1,242 +1,227 @@
-//! What the entry and the operator say, and what nodes and objects do meanwhile.
+//! The entry as it was last told, and how what serves stands to it.
+//!
+//! Invariants: what serves may have an earlier entry than this one; an entry that was refused is tried again after pauses
+//! that grow, unless trying again cannot help; an edit begins anew.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use tokio::time::Instant;
-use topoloom_core::plugin::rollout::{Event, Stage};
 
-use super::{Command, Supervisor, wake};
 use crate::config::EntryConfig;
-use crate::delivery::Offer;
 use crate::delivery::Refused;
-use crate::discovery::revision::Revision;
-use crate::endpoints::Bell;
 
 /// How often an entry is prepared again whose file may come.
-pub(super) const PREPARE_AGAIN: Duration = Duration::from_secs(10);
+const PREPARE_AGAIN: Duration = Duration::from_secs(10);
 /// What fails by itself, a compile or a call, is tried less and less often, down to this.
-pub(super) const PREPARE_SELDOM: Duration = Duration::from_secs(600);
+const PREPARE_SELDOM: Duration = Duration::from_secs(600);
 
-impl Supervisor {
-    pub(super) async fn command(&mut self, command: Command) {
-        match command {
-            Command::Entry(entry, order, warnings) => {
-                if std::mem::replace(&mut self.order, order) != order && self.forest.is_some() {
-                    // Which entry is earlier decides who has a tier name.
-                    self.decide_at = Some(Instant::now());
-                }
-                self.take_verbs(&entry);
-                self.report.removal_held = None;
-                let changed = entry.hash != self.entry.hash;
-                let runs = self.revision.as_ref().is_some_and(|revision| revision.entry.hash == entry.hash);
-                self.report.valid(entry.on_removal, warnings, runs);
-                let elsewhere = entry.plugin.origin != self.entry.plugin.origin;
-                self.entry = entry;
-                if elsewhere {
-                    self.place = self.shared.supply.delivery.subscribe(&self.entry.plugin);
-                    self.offer = Offer::Pending;
-                    self.is_late = true;
-                }
-                if changed {
-                    self.edited();
-                } else if self.refused.is_some() || self.candidate_refused.is_some() {
-                    // Another part of the document was edited: this entry is still the one that was refused.
-                    self.say_again();
-                }
-            }
-            Command::Invalid(reason, message) => self.report.invalid(reason, message, self.revision.is_some()),
-            Command::RemovalHeld(held) => self.report.removal_held = Some(held),
-            Command::Confirm(hash) => self.confirm(hash),
-            Command::Run => self.run_now(),
-            Command::Pause(paused) => self.paused = paused,
-            Command::Continue(digest) => self.go_on(digest),
-            Command::Serve(digest) => {
-                self.named = digest;
-                if let Some(digest) = digest {
-                    self.happens(Event::Forgiven(digest));
-                }
-                self.is_late = true;
-            }
-            Command::Switched => {
-                self.refusals.end_pauses(Instant::now());
-                if self.forest.is_some() {
-                    self.decide_at = Some(Instant::now());
-                }
-            }
-            Command::Stop(_) | Command::Leave => {}
+/// The entry of a source.
+pub(super) struct Entry {
+    /// As last told; the revision's own may be an earlier one.
+    pub(super) config: Arc<EntryConfig>,
+    /// Its position in the document.
+    pub(super) order: usize,
+    /// Paused by the annotation. The entry may pause, too: each ends only what it began.
+    is_paused_by_annotation: bool,
+    /// Why the plugin that serves does not run with it.
+    refused: Option<Refused>,
+    /// When it is prepared again, and the next pause.
+    prepare_at: Option<Instant>,
+    pause: Duration,
+    /// No attempt to prepare it has ended so far.
+    is_unprepared: bool,
+}
+
+/// What a newer entry changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// Another position in the document.
+    pub(super) is_reordered: bool,
+    /// Anything but the verbs.
+    pub(super) is_edited: bool,
+    /// Modules come from another place.
+    pub(super) is_moved: bool,
+}
+
+/// Who pauses the source by an annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// The operator stops rounds and writes.
+    On,
+    /// The operator lets them go on.
+    Off,
+}
+
+impl From<bool> for Pause {
+    fn from(paused: bool) -> Self {
+        if paused { Self::On } else { Self::Off }
+    }
+}
+
+impl Entry {
+    /// Not prepared so far.
+    pub(super) fn new(config: Arc<EntryConfig>, order: usize, pause: Pause) -> Self {
+        Self {
+            config,
+            order,
+            is_paused_by_annotation: pause == Pause::On,
+            refused: None,
+            prepare_at: None,
+            pause: PREPARE_AGAIN,
+            is_unprepared: true,
         }
     }
 
-    /// The verbs of the entry work where the CRD is not installed; a value counts once.
-    fn take_verbs(&mut self, entry: &EntryConfig) {
-        if entry.verbs.confirm != self.entry.verbs.confirm
-            && let Some(hash) = entry.verbs.confirm.clone()
-        {
-            self.confirm(hash);
+    /// Takes a newer one.
+    pub(super) fn take(&mut self, config: Arc<EntryConfig>, order: usize) -> Changes {
+        let is_reordered = std::mem::replace(&mut self.order, order) != order;
+        let is_edited = config.hash != self.config.hash;
+        let is_moved = config.plugin.origin != self.config.plugin.origin;
+        self.config = config;
+        if is_edited {
+            self.refused = None;
+            self.prepare_at = None;
+            self.pause = PREPARE_AGAIN;
         }
-        if entry.verbs.run.is_some() && entry.verbs.run != self.entry.verbs.run {
-            self.run_now();
-        }
-        if entry.verbs.continue_with != self.entry.verbs.continue_with
-            && let Some(digest) = entry.verbs.continue_with
-        {
-            self.go_on(digest);
-        }
-        if entry.verbs.serve != self.entry.verbs.serve {
-            self.is_late = true;
-            if let Some(digest) = entry.verbs.serve {
-                self.happens(Event::Forgiven(digest));
-            }
-        }
+        Changes { is_reordered, is_edited, is_moved }
     }
 
-    /// The operator asks: places are looked at, what was refused is tried once more, and a round runs.
-    fn run_now(&mut self) {
-        self.place.look();
-        self.refusals.end_pauses(Instant::now());
-        self.try_last_again();
-        self.is_late = true;
+    /// The operator pauses the source by its annotation, or ends that.
+    pub(super) fn pause(&mut self, pause: Pause) {
+        self.is_paused_by_annotation = pause == Pause::On;
+    }
+
+    /// Whether the operator wants neither rounds nor writes.
+    pub(super) fn is_paused(&self) -> bool {
+        self.is_paused_by_annotation || self.config.verbs.pause
+    }
+
+    /// Whether this entry is that one, but for the verbs.
+    pub(super) fn is(&self, other: &EntryConfig) -> bool {
+        self.config.hash == other.hash
+    }
+
+    /// Why the plugin that serves does not run with it.
+    pub(super) fn refused(&self) -> Option<&Refused> {
+        self.refused.as_ref()
+    }
+
+    /// Whether preparing what serves with it may do better than the last time, and need not wait for a time.
+    pub(super) fn may_be_prepared(&self) -> bool {
+        self.prepare_at.is_none() && self.refused.as_ref().is_none_or(Refused::may_pass)
+    }
+
+    /// When it is prepared again.
+    pub(super) fn prepare_at(&self) -> Option<Instant> {
+        self.prepare_at
+    }
+
+    /// What serves refuses it. It is tried again where that may help.
+    pub(super) fn refuse(&mut self, refused: Refused, now: Instant) {
+        self.prepare_at = refused.may_pass().then(|| now + self.pause);
+        self.pause = (self.pause * 2).min(PREPARE_SELDOM);
+        self.refused = Some(refused);
+    }
+
+    /// Something serves with it, or with what took its place.
+    pub(super) fn accepted(&mut self) {
+        self.refused = None;
+    }
+
+    /// The operator asks: what was refused is tried at once.
+    pub(super) fn hurry(&mut self, now: Instant) {
         if self.prepare_at.is_some() || self.refused.is_some() {
-            self.prepare_at = Some(Instant::now());
+            self.prepare_at = Some(now);
         }
-        self.happens(Event::Edited);
-        self.pacing.ask();
     }
 
-    /// The entry is another one. A plugin that wants to serve is made with it from the beginning; what serves follows
-    /// as soon as [`Self::is_behind`] says so.
-    fn edited(&mut self) {
-        self.refused = None;
+    /// It is being prepared.
+    pub(super) fn begins(&mut self) {
         self.prepare_at = None;
-        self.prepare_pause = PREPARE_AGAIN;
-        self.is_late = true;
-        if self.is_reconfigured() {
-            // It is being prepared with an entry that is no more.
-            self.work = JoinSet::new();
-            self.worked_on = None;
-        }
-        self.try_last_again();
-        self.happens(Event::Edited);
     }
 
-    /// While nothing serves, what served last may do better with another entry, or at another time.
-    fn try_last_again(&mut self) {
-        if self.rollout.serving().is_none() {
-            self.served_last = self.remembered;
-            self.tries_of_last = 0;
-        }
+    /// It cannot be prepared now, since something else is worked on.
+    pub(super) fn put_off(&mut self, now: Instant) {
+        self.prepare_at = Some(now + PREPARE_AGAIN);
     }
 
-    /// Whether what serves should be prepared with the present entry now. While a candidate is on its way, or waits for a
-    /// person with an answer that was looked at, the entry is the candidate's: what serves keeps the one it was made with.
-    pub(super) fn is_behind(&self) -> bool {
-        let stage = self.rollout.candidate().map(|candidate| &candidate.stage);
-        let is_free = matches!(stage, None | Some(Stage::Refused { .. }));
-        let differs = self.revision.as_ref().is_some_and(|revision| revision.entry.hash != self.entry.hash);
-        let may_do_better = self.refused.as_ref().is_none_or(Refused::may_pass);
-        is_free && differs && may_do_better && self.prepare_at.is_none() && self.worked_on.is_none()
+    /// What it needs of the Nodes is known, or cannot be known yet. Answers whether that is said for the first time.
+    pub(super) fn is_first_end(&mut self) -> bool {
+        std::mem::take(&mut self.is_unprepared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topoloom_api::condition::Reason;
+    use topoloom_core::plugin::rollout::{Failed, Step};
+
+    use super::*;
+
+    fn config(rest: &str) -> Arc<EntryConfig> {
+        let text = format!("networkTopologyDiscovery:\n- {{source: s, enabled: true{rest}}}\n");
+        let document = crate::config::parse(&text).unwrap();
+        Arc::new(document.enabled().next().unwrap().clone())
     }
 
-    /// Prepares what serves once more, with the entry that it refused.
-    pub(super) fn prepare_again(&mut self) {
-        // One thing at a time: what is worked on may be the very plugin that takes over.
-        self.prepare_at = self.worked_on.map(|_| Instant::now() + PREPARE_AGAIN);
-        if let Some(serving) = self.rollout.serving().filter(|_| self.worked_on.is_none()) {
-            self.start_preparing(serving.digest);
-        }
+    fn entry() -> Entry {
+        Entry::new(config(", plugin: {builtin: label}"), 0, Pause::Off)
     }
 
-    /// What an entry needs of the Nodes is known, or cannot be known yet: the first list need not wait for it.
-    pub(super) fn first_wish_is_known(&mut self) {
-        if std::mem::take(&mut self.unprepared) {
-            self.shared.prepared.send_modify(|prepared| *prepared += 1);
-        }
+    fn refused(failed: Failed) -> Refused {
+        Refused::loading(Step::Configure, Reason::InvalidConfig, "no", failed)
     }
 
-    /// Says once more why the present entry does not run.
-    fn say_again(&mut self) {
-        if let Some(refused) = &self.refused {
-            self.report.refused_entry(refused);
-        }
-        self.say_loaded();
-    }
-
-    /// A word that names what is held now lets it pass. Before anything was decided it may name what the first round
-    /// will find; afterwards a word about another result says nothing, now or later.
-    fn confirm(&mut self, hash: String) {
-        let held = self.hold.waiting().map(|(held, _)| held);
-        match held {
-            Some(held) if held == hash => {
-                tracing::info!(source = &*self.source, hash, "the operator confirms what is held");
-                self.confirmed = Some(hash);
-                self.decide_at = Some(Instant::now());
-            }
-            None if self.forest.is_none() => {
-                tracing::info!(source = &*self.source, hash, "the operator confirms a result before the first round");
-                self.confirmed = Some(hash);
-            }
-            held => {
-                let held = held.unwrap_or("none");
-                tracing::warn!(
-                    source = &*self.source,
-                    hash,
-                    held,
-                    "the operator confirms a result that is not held: nothing is done"
-                );
-            }
+    #[test]
+    fn an_edit_is_told_apart_from_a_verb_a_position_and_a_place() {
+        let changes = |is_reordered, is_edited, is_moved| Changes { is_reordered, is_edited, is_moved };
+        for (rest, order, expected) in [
+            (", plugin: {builtin: label}", 0, changes(false, false, false)),
+            (", plugin: {builtin: label}", 1, changes(true, false, false)),
+            (", plugin: {builtin: label}, run: again", 0, changes(false, false, false)),
+            (", plugin: {builtin: label}, interval: 7m", 0, changes(false, true, false)),
+            (", plugin: {builtin: ufm}", 0, changes(false, true, true)),
+        ] {
+            assert_eq!(entry().take(config(rest), order), expected, "{rest}");
         }
     }
 
-    pub(super) fn woken(&mut self) {
-        let news = self.wake.take();
-        let now = Instant::now();
-        if news.columns {
-            self.pacing.columns_changed(now);
-        }
-        if news.names {
-            self.pacing.names_changed();
-        }
-        if news.outside {
-            self.pacing.outside_changed();
-        }
-        for drift in &news.drift {
-            self.shared.metrics.drift(&self.source);
-            self.report.drift(drift, now);
-        }
-        if (!news.drift.is_empty() || news.tiers || news.others) && self.forest.is_some() && self.decide_at.is_none() {
-            self.decide_at = Some(now);
-        }
+    #[test]
+    fn the_annotation_and_the_entry_pause_and_each_ends_only_what_it_began() {
+        let mut entry = entry();
+        entry.pause(Pause::On);
+        entry.take(config(", plugin: {builtin: label}, pause: true"), 0);
+        entry.pause(Pause::Off);
+        assert!(entry.is_paused());
+        entry.take(config(", plugin: {builtin: label}"), 0);
+        assert!(!entry.is_paused());
     }
 
-    pub(super) fn take_revision(&mut self, revision: Revision) {
-        let interested = wake::Interested::new(Arc::clone(&self.wake), revision.keys.clone());
-        // The new interest exists before the old one goes, so columns that both want stay.
-        let interest = self.shared.nodes.register(revision.keys.clone(), Arc::new(interested));
-        self.interest = Some(interest);
-        let wake = Arc::clone(&self.wake);
-        let bell: Bell = Arc::new(move || wake.outside());
-        revision.endpoints.follow(&bell);
-        self.pacing.restart(revision.rhythm.clone());
-        self.state = Arc::from([]);
-        self.answered = false;
-        self.is_removal_due = false;
-        self.report.revision(&revision);
-        let (described, digest) = (&revision.description, revision.plugin.digest().short());
-        self.shared.metrics.interval(&self.source, revision.rhythm.timer);
-        self.shared.metrics.serves(&self.source, &described.name, &described.version, &digest);
-        tracing::info!(
-            source = &*self.source,
-            plugin = revision.description.name,
-            version = revision.description.version,
-            digest = %revision.plugin.digest(),
-            "configured"
-        );
-        if self.revision.as_ref().is_none_or(|old| !old.plugin.is(&revision.plugin)) {
-            self.optimising = JoinSet::new();
+    #[test]
+    fn a_refused_entry_is_tried_again_less_and_less_often_unless_that_cannot_help() {
+        let (mut entry, now) = (entry(), Instant::now());
+        assert!(entry.may_be_prepared());
+        for seconds in [10, 20, 40, 80, 160, 320, 600, 600] {
+            entry.refuse(refused(Failed::Circumstance), now);
+            assert_eq!(entry.prepare_at(), Some(now + Duration::from_secs(seconds)));
+            assert!(!entry.may_be_prepared(), "its time comes");
+            entry.begins();
+            assert!(entry.may_be_prepared());
         }
-        self.refused = None;
-        self.revision = Some(revision);
+        entry.refuse(refused(Failed::ForGood), now);
+        assert!(entry.prepare_at().is_none() && !entry.may_be_prepared());
+        entry.hurry(now);
+        assert_eq!(entry.prepare_at(), Some(now), "the operator asks");
+        entry.take(config(", plugin: {builtin: label}, interval: 7m"), 0);
+        assert!(entry.refused().is_none() && entry.may_be_prepared(), "an edit begins anew");
+        entry.refuse(refused(Failed::Circumstance), now);
+        assert_eq!(entry.prepare_at(), Some(now + PREPARE_AGAIN));
+    }
+
+    #[test]
+    fn the_first_end_of_preparing_is_said_once() {
+        let mut entry = entry();
+        assert!(entry.is_first_end() && !entry.is_first_end());
     }
 }

@@ -1,4 +1,4 @@
-//! Changes of our objects by other programs: one is repaired, many are a fight that nobody wins (decision H17).
+//! Changes of our objects by other programs: one is repaired, many are a fight without an end (decision H17).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) struct SecondWriter {
 }
 
 impl Foreign {
-    /// Somebody changed or deleted an object.
+    /// Another program changed or deleted an object.
     pub(super) fn changed(&mut self, drift: &Drift, now: Instant) {
         self.forget(now);
         if self.changes.len() >= REMEMBERED {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_is_held_against_nobody_until_it_comes_again_and_again() {
+    fn a_deletion_is_no_second_writer_until_it_comes_again_and_again() {
         let (mut foreign, now) = (Foreign::default(), Instant::now());
         for _ in 0..4 {
             foreign.changed(&drift("rack", None), now);

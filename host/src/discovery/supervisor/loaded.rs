@@ -1,5 +1,7 @@
 //! What the condition `Loaded` and the status say about plugins: which serves, which waits and for what.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use topoloom_api::condition::{ConditionType, Reason};
 use topoloom_api::discovery_source::{CandidateStatus, ComparisonStatus, RefusalStatus};
@@ -12,11 +14,12 @@ use crate::cluster::events::Urgency;
 use crate::delivery::Offer;
 use crate::delivery::Refused;
 use crate::discovery::ready::seconds;
+use crate::discovery::revision::Revision;
 
 /// Everything that the sentence depends on.
 pub(super) struct Loaded<'a> {
     pub(super) source: &'a str,
-    pub(super) rollout: &'a Rollout,
+    pub(super) rollout: &'a Rollout<Arc<Revision>>,
     /// What serves, in words.
     pub(super) serving: Option<String>,
     /// Why the candidate with that digest was refused.
@@ -208,7 +211,7 @@ impl Report {
         self.compared = Some((digest, status));
     }
 
-    /// Something that a person should hear of and no condition tells.
+    /// An Event that follows from no condition.
     pub(super) fn tell(&mut self, urgency: Urgency, reason: Reason, note: String) {
         self.told.push((urgency, reason, note));
     }

@@ -31,7 +31,7 @@ pub async fn remove(writer: &Writer, source: &Arc<str>) -> Removal {
     loop {
         let plan = diff(writer.hyper_nodes.observed().all(), &nothing(source));
         let outcome = writer.execute(source, &plan, &mut refusals).await;
-        // A plan of deletions updates a parent only to let go of children; whoever is gone afterwards was deleted.
+        // A plan of deletions updates a parent only to let go of children; an object that is gone afterwards was deleted.
         removal.deleted += outcome.deleted;
         let refused = refusals.first().map(|refused| format!("HyperNode {}: {}", refused.object, refused.refusal));
         let cut_short = outcome.is_cut_short.then(|| "the process stops".to_owned());

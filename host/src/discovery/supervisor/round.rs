@@ -4,20 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use thiserror::Error;
 use tokio::time::Instant;
 use topoloom_api::condition::Reason;
-use topoloom_core::plugin::Answered;
+use topoloom_core::plugin::{Answer as PluginAnswer, Answered, CallError};
 use topoloom_core::plugin::grant::Origin;
 use topoloom_core::plugin::rollout::{Call, Failed};
 use topoloom_core::snapshot::View;
 use topoloom_core::topology::Forest;
-use topoloom_core::topology::guard::Seen;
 use tracing::Span;
 use tracing::field::Empty;
 
 use super::Supervisor;
-use crate::discovery::decide::accept;
-use crate::discovery::revision::{call_failed, call_reason};
+use super::clock::chance;
+use super::in_force::Answer;
+use crate::discovery::decide::{Unacceptable, accept};
+use crate::discovery::revision::{Revision, call_failed, call_reason};
 use crate::discovery::shown;
 use crate::plugin::Round;
 
@@ -41,20 +43,29 @@ fn ended(outcome: &'static str) {
     }
 }
 
+/// Why an answer is not accepted.
+#[derive(Debug, Error)]
+enum Unaccepted {
+    #[error(transparent)]
+    Topology(#[from] Unacceptable),
+    #[error("the plugin answered `unchanged` in its first round, where there is nothing to be unchanged")]
+    NothingBefore,
+}
+
 impl Supervisor {
     /// The Nodes under the keys of the revision, and under those that selectors of stored objects and of the given
-    /// result read: the guard has to see whom these place.
+    /// result read: the guard has to see which Nodes these place.
     async fn look(&mut self, forest: Option<&Forest>, news: News) -> Option<View> {
-        let mut keys = self.revision.as_ref()?.keys.clone();
+        let mut keys = self.serving.rollout.revision()?.keys.clone();
         let lists = async {
             self.shared.hyper_nodes.synced().await;
             let mut selected = self.shared.hyper_nodes.selector_keys();
             selected.extend(forest.iter().flat_map(|forest| forest.selector_keys()));
             selected.sort_unstable();
             selected.dedup();
-            if selected != self.selected {
-                self.kept = Some(self.shared.nodes.keep(selected.clone()));
-                self.selected.clone_from(&selected);
+            if selected != self.columns.selected {
+                self.columns.kept = Some(self.shared.nodes.keep(selected.clone()));
+                self.columns.selected.clone_from(&selected);
             }
             keys.append(&mut selected);
             loop {
@@ -71,7 +82,7 @@ impl Supervisor {
         };
         let view = tokio::time::timeout(LIST_PATIENCE, lists).await.ok();
         if view.is_none() {
-            let until = self.pacing.failed(Instant::now(), None);
+            let until = self.pacing.failed(self.clock.now(), None, chance());
             let message = "Nodes or HyperNodes could not be listed so far (the log and /readyz say why)";
             self.report.round_failed(Reason::Pending, message, Some(until));
         }
@@ -82,81 +93,29 @@ impl Supervisor {
     #[tracing::instrument(level = "debug", skip_all, fields(source = &*self.source, outcome = Empty, otel.status_code = Empty))]
     pub(super) async fn round(&mut self) {
         let started = Instant::now();
-        let last = self.forest.clone();
-        let Some(mut view) = self.look(last.as_deref(), News::Known).await else {
+        let last = self.in_force.answer().map(|answer| Arc::clone(&answer.forest));
+        let Some(view) = self.look(last.as_deref(), News::Known).await else {
             return ended(Reason::Pending.as_str());
         };
-        let Some(revision) = &self.revision else { return };
-        self.pacing.started(started);
-        let observed = self.shared.hyper_nodes.observed();
-        let own = shown::objects(observed.of(&self.source), &revision.granted, self.report.has_guessed());
+        let Some(revision) = self.serving.rollout.revision().cloned() else { return };
+        self.pacing.started(self.clock.time(started));
         let time = Timestamp::now();
-        let (plugin, source) = (revision.plugin.clone(), Arc::clone(&self.source));
-        let call = plugin.discover(
-            &source,
-            Round {
-                config: Arc::clone(&revision.config),
-                granted: Arc::clone(&revision.granted),
-                nodes: view.under(&revision.keys),
-                applied: own,
-                endpoints: Arc::clone(&revision.endpoints),
-                time,
-                state: Arc::clone(&self.state),
-            },
-        );
-        let Some(call) = self.unless_told(call).await else {
-            // It was not seen by anybody, so the next one is due when rounds go on.
+        let Some(end) = self.ask(&revision, &view, time).await else {
+            // Its answer was thrown away, so the next round is due when rounds go on.
             self.pacing.ask();
             Span::current().record("outcome", "abandoned");
             return;
         };
-        let Some(revision) = &self.revision else { return };
-        if let Ok(answer) = &call.end
-            && shown::guesses(&answer.outcome, &revision.granted)
-        {
-            self.report.guessed();
-        }
-        let outcome = match call.end {
-            Err(error) => {
-                let until = self.pacing.failed_for(Instant::now(), error.retry());
-                let said = error.to_string();
-                self.report.round_failed(call_reason(&error), &said, until);
-                let call = match call_failed(&error) {
-                    Failed::Fault => Call::Fault,
-                    // It accepted the configuration and says otherwise in its first rounds: the one before it did not.
-                    Failed::ForGood if self.rollout.is_watched() => Call::Fault,
-                    Failed::ForGood | Failed::Circumstance => Call::Circumstance,
-                };
-                self.called(call, Some(&said));
-                error.reason()
-            }
+        let outcome = match end {
+            Err(error) => self.call_ended_badly(&error),
             Ok(answer) => match self.accept(answer.outcome, &view) {
-                Err(message) => {
-                    let until = self.pacing.failed(Instant::now(), None);
-                    self.report.round_failed(Reason::InvalidResult, &message, Some(until));
-                    self.called(Call::Fault, Some(&message));
-                    "InvalidTopology"
-                }
+                Err(unaccepted) => self.refuse_answer(&unaccepted),
                 Ok(forest) => {
+                    let Some(view) = self.widened(&forest, view).await else {
+                        return ended(Reason::Pending.as_str());
+                    };
                     let config_hash = revision.entry.config_hash.to_string();
-                    if forest.selector_keys().iter().any(|key| view.column(key).is_none()) {
-                        match self.look(Some(&forest), News::Kept).await {
-                            Some(wider) => view = wider,
-                            None => return ended(Reason::Pending.as_str()),
-                        }
-                    }
-                    self.state = answer.state.into();
-                    self.forest = Some(forest);
-                    self.forest_config = config_hash;
-                    self.answered = true;
-                    self.seen = Seen::Round;
-                    self.view = Some(view);
-                    self.pacing.succeeded();
-                    self.report.discovered(time);
-                    self.shared.metrics.succeeded(&self.source, time);
-                    self.optimise();
-                    self.is_removal_due = false;
-                    self.called(Call::Answered, None);
+                    self.take_answer(Answer { forest, view, config_hash }, answer.state.into(), time);
                     self.decide_again().await;
                     "ok"
                 }
@@ -168,9 +127,80 @@ impl Supervisor {
         tracing::debug!(source = &*self.source, outcome, ?took, "round");
     }
 
+    /// Asks the plugin. Nothing, where a command came that ends the round.
+    async fn ask(
+        &mut self,
+        revision: &Arc<Revision>,
+        view: &View,
+        time: Timestamp,
+    ) -> Option<Result<PluginAnswer, CallError>> {
+        let observed = self.shared.hyper_nodes.observed();
+        let own = shown::objects(observed.of(&self.source), &revision.granted, self.report.has_guessed());
+        let (plugin, source) = (revision.plugin.clone(), Arc::clone(&self.source));
+        let round = Round {
+            config: Arc::clone(&revision.config),
+            granted: Arc::clone(&revision.granted),
+            nodes: view.under(&revision.keys),
+            applied: own,
+            endpoints: Arc::clone(&revision.endpoints),
+            time,
+            state: self.in_force.state(),
+        };
+        let call = self.unless_told(plugin.discover(&source, round)).await?;
+        if let Ok(answer) = &call.end
+            && shown::guesses(&answer.outcome, &revision.granted)
+        {
+            self.report.guessed();
+        }
+        Some(call.end)
+    }
+
+    /// The plugin did not answer. The word for the metric.
+    fn call_ended_badly(&mut self, error: &CallError) -> &'static str {
+        let until = self.pacing.failed_for(self.clock.now(), error.retry(), chance());
+        let said = error.to_string();
+        self.report.round_failed(call_reason(error), &said, until);
+        let call = match call_failed(error) {
+            Failed::Fault => Call::Fault,
+            // It accepted the configuration and says otherwise in its first rounds: the one before it did not.
+            Failed::ForGood if self.serving.rollout.is_watched() => Call::Fault,
+            Failed::ForGood | Failed::Circumstance => Call::Circumstance,
+        };
+        self.called(call, Some(&said));
+        error.reason()
+    }
+
+    /// The plugin answered, and its answer is not accepted. The word for the metric.
+    fn refuse_answer(&mut self, unaccepted: &Unaccepted) -> &'static str {
+        let (until, message) = (self.pacing.failed(self.clock.now(), None, chance()), unaccepted.to_string());
+        self.report.round_failed(Reason::InvalidResult, &message, Some(until));
+        self.called(Call::Fault, Some(&message));
+        "InvalidTopology"
+    }
+
+    /// The view with the columns that the selectors of an answer read, too.
+    async fn widened(&mut self, forest: &Forest, view: View) -> Option<View> {
+        if forest.selector_keys().iter().all(|key| view.column(key).is_some()) {
+            return Some(view);
+        }
+        self.look(Some(forest), News::Kept).await
+    }
+
+    /// An answer is accepted.
+    fn take_answer(&mut self, answer: Answer, state: Arc<[u8]>, time: Timestamp) {
+        self.in_force.answered(answer, state);
+        self.guarded.answered();
+        self.pacing.succeeded();
+        self.report.discovered(time);
+        self.shared.metrics.succeeded(&self.source, time);
+        self.optimise();
+        self.is_removal_due = false;
+        self.called(Call::Answered, None);
+    }
+
     /// A plugin of others has proved that it works, so it is worth the second, longer compile (decision P2).
     fn optimise(&mut self) {
-        let Some(revision) = &self.revision else { return };
+        let Some(revision) = self.serving.rollout.revision() else { return };
         // What was begun stays in the set until the next revision: once is enough.
         if revision.plugin.origin() == Origin::Embedded || !self.optimising.is_empty() {
             return;
@@ -184,12 +214,10 @@ impl Supervisor {
         });
     }
 
-    fn accept(&self, answered: Answered, view: &View) -> Result<Arc<Forest>, String> {
+    fn accept(&self, answered: Answered, view: &View) -> Result<Arc<Forest>, Unaccepted> {
         match answered {
-            Answered::Topology(topology) => accept(&topology, &self.source, view).map(Arc::new),
-            Answered::Unchanged => self.forest.clone().filter(|_| self.answered).ok_or_else(|| {
-                "the plugin answered `unchanged` in its first round, where there is nothing to be unchanged".to_owned()
-            }),
+            Answered::Topology(topology) => Ok(Arc::new(accept(&topology, &self.source, view)?)),
+            Answered::Unchanged => self.in_force.unchanged().cloned().ok_or(Unaccepted::NothingBefore),
         }
     }
 }

@@ -34,22 +34,20 @@ pub(super) struct Shadow {
 }
 
 impl Supervisor {
-    /// Lets the candidate answer for nobody, beside what serves.
+    /// Lets the candidate answer beside what serves; its answer is compared and thrown away.
     pub(super) fn start_shadow(&mut self) {
-        self.is_shadow_due = false;
-        let (Some(ready), Some(serving)) = (&self.ready, &self.revision) else { return };
+        let Some((ready, serving)) = self.serving.rollout.begin_shadow() else { return };
         let digest = ready.plugin.digest();
         let asked = Asked {
             source: Arc::clone(&self.source),
-            candidate: Questioned::of(ready, Arc::from([])),
-            serving: Questioned::of(serving, Arc::clone(&self.state)),
-            last: self.forest.clone().filter(|_| self.answered),
+            candidate: Questioned::of(&ready, Arc::from([])),
+            serving: Questioned::of(&serving, self.in_force.state()),
+            last: self.in_force.unchanged().cloned(),
             has_guessed: self.report.has_guessed(),
         };
         let shared = Arc::clone(&self.shared);
         tracing::debug!(source = &*self.source, %digest, "a plugin is tried in the shadow");
         self.work = JoinSet::new();
-        self.worked_on = Some(digest);
         self.work.spawn(async move { Done::Shadowed(digest, Box::new(asked.shadow(&shared).await)) });
     }
 
@@ -59,10 +57,11 @@ impl Supervisor {
             Err(refused) => return self.candidate_failed(digest, refused),
         };
         let observed = self.shared.hyper_nodes.observed();
-        let tiers = self.shared.tiers.before(&self.source, self.order, &observed);
+        let tiers = self.shared.tiers.before(&self.source, self.entry.order, &observed);
         let wanted = |forest: &Arc<Forest>| observed.wanted(forest, &self.source, &tiers);
         let candidate = wanted(&shadow.candidate);
-        let serving = shadow.serving.as_ref().or(self.forest.as_ref()).map(wanted);
+        let last = self.in_force.answer().map(|answer| &answer.forest);
+        let serving = shadow.serving.as_ref().or(last).map(wanted);
         let hash = candidate.forest.hash();
         let candidate: Objects<'_> =
             candidate.named.objects.iter().map(|(name, object)| (name, &object.spec)).collect();
@@ -72,11 +71,11 @@ impl Supervisor {
             None => observed.of(&self.source).map(|object| (&object.name, &object.spec)).collect(),
         };
         let comparison = compare(&stored, &candidate, &shadow.view);
-        self.shadow_result = Some((digest, hash));
+        self.serving.compared(digest, hash);
         self.report.compared(digest, &comparison);
         tracing::info!(source = &*self.source, %digest, comparison = %comparison, "a plugin answered in the shadow");
         self.happens(Event::Shadowed(digest, Some(comparison)));
-        self.go_on_as_told();
+        self.go_on_early();
     }
 }
 
@@ -146,7 +145,7 @@ impl Asked {
         let refused = |reason, message: String, failed| Refused::loading(Step::Shadow, reason, message, failed);
         let invalid = |message| refused(Reason::InvalidResult, message, Failed::Fault);
         let candidate = match self.candidate.answer(&self, &view, &own).await {
-            Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).map_err(invalid)?,
+            Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).map_err(|error| invalid(error.to_string()))?,
             Ok(Answered::Unchanged) => {
                 return Err(invalid("the plugin answered `unchanged` in its first round".to_owned()));
             }

@@ -1,15 +1,17 @@
 //! What a source says about itself: one status, and the Events on its way there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 use topoloom_api::condition::{Condition, ConditionStatus, ConditionType, Reason, set_condition};
 use topoloom_api::discovery_source::{
-    ComparisonStatus, Diagnostic, DiscoverySourceStatus, Held, HeldRule, KeptPlugin, LostNodes, NodeCoverage,
-    OnRemoval, PluginStatus, TierConflict, TierGroups,
+    ComparisonStatus, DiscoverySourceStatus, Held, HeldRule, KeptPlugin, LostNodes, NodeCoverage, OnRemoval,
+    PluginStatus, TierGroups,
 };
 use topoloom_core::plugin::Digest;
+use topoloom_core::plugin::rollout::Time;
 use topoloom_core::text;
 use topoloom_core::topology::guard::{self, Bucket, Confirmation, Loss, Rule, Safety};
 
@@ -31,8 +33,7 @@ use crate::topology::rival::Rival;
 /// The longest message of a condition, in bytes; the schema has room for 32 KiB.
 const MESSAGE: usize = 8 << 10;
 
-/// Diagnostic codes that the status lists, and the longest example of one. The full list is on the admin endpoint.
-const CODES: usize = 50;
+/// The longest example of a diagnostic.
 pub(super) const EXAMPLE: usize = 512;
 
 /// Objects that are named in a message; the rest is counted.
@@ -53,11 +54,11 @@ pub(super) struct Report {
     pub(super) told: Vec<(Urgency, Reason, String)>,
     pub(super) said: Vec<Condition>,
     /// What of its configuration was assumed.
-    assumed: Assumed,
+    pub(super) assumed: Assumed,
     foreign: Foreign,
     warnings: Vec<String>,
     /// Which part of the entry the plugin left out.
-    left_out: Option<String>,
+    pub(super) left_out: Option<String>,
     pub(super) disabled: bool,
     /// A revision has served in this life of the host, and the conditions that were set in it.
     pub(super) has_served: bool,
@@ -120,7 +121,7 @@ impl Report {
         );
     }
 
-    fn clear(&mut self, type_: ConditionType) {
+    pub(super) fn clear(&mut self, type_: ConditionType) {
         self.status.conditions.retain(|condition| condition.type_ != type_.as_str());
     }
 
@@ -141,7 +142,7 @@ impl Report {
         }
     }
 
-    fn valid_sentence(&self) -> String {
+    pub(super) fn valid_sentence(&self) -> String {
         let remarks: Vec<&str> = self.left_out.iter().chain(&self.warnings).map(String::as_str).collect();
         match remarks.as_slice() {
             [] => "the entry is valid and is what runs".to_owned(),
@@ -211,7 +212,7 @@ impl Report {
     }
 
     /// A round did not end with a result.
-    pub(super) fn round_failed(&mut self, reason: Reason, message: &str, again: Option<Instant>) {
+    pub(super) fn round_failed(&mut self, reason: Reason, message: &str, again: Option<Time>) {
         let when = match again {
             Some(_) if matches!(reason, Reason::Unauthorized | Reason::CredentialsMissing) => {
                 "it is tried again when the interval has passed, at once when the Secret changes"
@@ -226,96 +227,11 @@ impl Report {
         }
     }
 
-    /// A round ended with a sound result.
+    /// A round ended with a valid result.
     pub(super) fn discovered(&mut self, time: Timestamp) {
         self.status.last_success = Some(seconds(time));
         self.set(ConditionType::Discovered, true, Reason::Ok, "the last round produced a result");
         self.clear(ConditionType::Stale);
-    }
-
-    /// A result was decided about.
-    pub(super) fn decided(&mut self, decision: &Decision) {
-        let numbers = &decision.numbers;
-        self.status.diagnostics = numbers
-            .diagnostics
-            .iter()
-            .take(CODES)
-            .map(|(code, (count, example))| Diagnostic {
-                code: code.to_string(),
-                count: integer(*count),
-                example: text::clip(example.clone(), EXAMPLE),
-            })
-            .collect();
-        self.status.overlaps = (numbers.overlaps > 0).then(|| integer(numbers.overlaps));
-        if numbers.overlaps > 0 {
-            let nodes = if numbers.overlaps == 1 { "1 Node is" } else { &format!("{} Nodes are", numbers.overlaps) };
-            let message = format!(
-                "{nodes} in two groups of one tier, of this source or of it and another one; a scheduler picks one of them"
-            );
-            self.set(ConditionType::Overlap, true, Reason::SharedNodes, message);
-        } else {
-            self.clear(ConditionType::Overlap);
-        }
-        self.status.tier_conflicts = decision
-            .named
-            .tier_name_conflicts
-            .iter()
-            .map(|conflict| TierConflict {
-                tier_name: conflict.tier_name.to_string(),
-                tier: i64::from(conflict.tier.get()),
-                taken_by: conflict.elsewhere.source.to_string(),
-                their_tier: i64::from(conflict.elsewhere.tier.get()),
-            })
-            .collect();
-        match decision.named.tier_name_conflicts.first() {
-            Some(first) => {
-                let message = format!(
-                    "tier name {:?} stands for tier {} in source {}; tier {} of this source is written without it",
-                    first.tier_name,
-                    first.elsewhere.tier.get(),
-                    first.elsewhere.source,
-                    first.tier.get()
-                );
-                self.set(ConditionType::TierNameConflict, true, Reason::TierNameTaken, message);
-            }
-            None => self.clear(ConditionType::TierNameConflict),
-        }
-        match decision.named.name_conflicts.first() {
-            Some(first) => {
-                let owner = first
-                    .owner
-                    .as_ref()
-                    .map_or("made by hand or being deleted".to_owned(), |owner| format!("of source {owner}"));
-                let message = format!(
-                    "the name {} is taken by an object {owner}; it is not written and {} of its ancestors are held back until the name is free",
-                    first.name,
-                    first.held.len()
-                );
-                self.set(ConditionType::NameConflict, true, Reason::NameTaken, message);
-            }
-            None => self.clear(ConditionType::NameConflict),
-        }
-        let left_out = numbers.diagnostics.get("bad-type").map(|(_, example)| example.clone());
-        if left_out != self.left_out {
-            self.left_out = left_out;
-            if self.find(ConditionType::Configured).is_some_and(|condition| condition.status == "True") {
-                self.set(ConditionType::Configured, true, Reason::Ok, self.valid_sentence());
-            }
-        }
-        let differs = numbers.diagnostics.get("differs-from-volcano");
-        match differs {
-            Some((count, example)) => {
-                let message = format!("Volcano would give another result in {count} places, for instance: {example}");
-                self.set(ConditionType::Compatibility, true, Reason::DiffersFromVolcano, message);
-            }
-            None if self.assumed == Assumed::Compat => {
-                let message = "the objects of this source are named as Volcano's controller names them, so its result is \
-                               imitated; say `compat: volcano` in the entry to keep it so, or `compat: none` for groups by \
-                               what is plugged in (names are kept where groups are the same)";
-                self.set(ConditionType::Compatibility, true, Reason::CompatAssumed, message);
-            }
-            None => self.clear(ConditionType::Compatibility),
-        }
     }
 
     /// Nodes lose their places. One alone, or one in a hundred, is nothing to wake up for.
@@ -405,15 +321,38 @@ impl Report {
         self.set(ConditionType::Held, false, Reason::Confirmed, format!("confirmed by {who}"));
     }
 
-    /// A result is not written, on purpose.
-    pub(super) fn observing(&mut self, decision: &Decision, observing: bool) {
-        let why = if observing { ("Observing", Reason::Observing) } else { ("Paused", Reason::Paused) };
+    /// A result is not written, since the host or the entry only observes.
+    pub(super) fn observing(&mut self, decision: &Decision) {
+        self.not_written(decision, Reason::Observing, "observing");
+    }
+
+    /// A result is not written, since the operator paused the source.
+    pub(super) fn paused(&mut self, decision: &Decision) {
+        self.not_written(decision, Reason::Paused, "paused");
+    }
+
+    fn not_written(&mut self, decision: &Decision, reason: Reason, why: &str) {
         let message = match decision.plan.steps.len() {
             0 => "nothing would be written".to_owned(),
-            steps => format!("{steps} writes are due and not done: {}", why.0.to_lowercase()),
+            steps => format!("{steps} writes are due and not done: {why}"),
         };
-        self.set(ConditionType::Applied, false, why.1, message);
+        self.set(ConditionType::Applied, false, reason, message);
         self.numbers(decision);
+    }
+
+    /// An attempt to store modules ended; these plugins are stored nowhere, for these reasons.
+    pub(super) fn stored(&mut self, unstored: &[(String, String)], longest_pause: Duration) {
+        let Some((plugin, error)) = unstored.first() else { return self.clear(ConditionType::ModuleNotStored) };
+        let others = match unstored.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        // No pause is named: a status is written when its content changes, and pauses do each time.
+        let message = format!(
+            "plugin {plugin}{others} is stored nowhere, so after a restart a rollback to it is not possible: {error}; storing \
+             it is tried again after pauses that grow to {longest_pause:?}"
+        );
+        self.set(ConditionType::ModuleNotStored, true, Reason::StoreFailed, message);
     }
 
     /// A result is completely in the cluster.
@@ -496,7 +435,7 @@ impl Report {
             source = self.status.source,
             hyper_node = drift.object,
             writer = drift.writer.as_deref().unwrap_or("unknown"),
-            "somebody changed an object of this source"
+            "another program changed an object of this source"
         );
         self.foreign.changed(drift, now);
     }

@@ -94,7 +94,7 @@ impl Report {
         status.conditions.retain(|condition| said.contains(&&*condition.type_));
     }
 
-    /// What changed in a way that a person should hear of.
+    /// What changed and is worth an Event.
     pub(super) fn news(&mut self, status: &DiscoverySourceStatus) -> Vec<(Urgency, Reason, String)> {
         let mut news = std::mem::take(&mut self.told);
         for condition in &status.conditions {
@@ -119,7 +119,7 @@ impl Report {
             );
             let bad = (condition.status == "True") != good_when_true;
             let Some(reason) = Reason::ALL.iter().find(|reason| reason.as_str() == condition.reason) else { continue };
-            // Good news is told once it follows bad news; a quiet day needs no Event.
+            // Good news is an Event only after bad news; a quiet day needs none.
             if bad && !matches!(reason, Reason::Observing | Reason::Paused | Reason::Pending) {
                 news.push((Urgency::Warning, *reason, condition.message.clone()));
             } else if !bad && old.is_some() {

@@ -25,7 +25,7 @@ impl TierRegistry {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters where a source stands. From here on it hears of what changes before it.
+    /// Enters where a source stands. From here on it is woken by what changes before it.
     pub(super) fn enter(&self, source: &Arc<str>, order: usize, wake: &Arc<Wake>) {
         let (names, wake) = (None, Arc::clone(wake));
         self.lock().insert(Arc::clone(source), Registered { order, names, wake });
@@ -65,7 +65,7 @@ impl TierRegistry {
         names
     }
 
-    /// Enters the names of a source, and wakes whom that concerns.
+    /// Enters the names of a source, and wakes the sources that they concern.
     pub(super) fn publish(&self, source: &Arc<str>, names: TierNames) {
         let mut inner = self.lock();
         let Some(entry) = inner.get_mut(source).filter(|entry| entry.names.as_ref() != Some(&names)) else { return };
@@ -75,7 +75,7 @@ impl TierRegistry {
     }
 
     /// A source is gone: its names are free.
-    pub(super) fn forget(&self, source: &Arc<str>) {
+    pub fn forget(&self, source: &Arc<str>) {
         let mut inner = self.lock();
         if let Some(gone) = inner.remove(source) {
             wake_after(&inner, gone.order, source);

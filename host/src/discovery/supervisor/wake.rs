@@ -16,7 +16,7 @@ const MAX_DRIFT: usize = 64;
 #[derive(Default)]
 pub(super) struct Wake {
     news: Mutex<News>,
-    /// Whether an object of somebody else is in the way of the last result.
+    /// Whether an object of another owner is in the way of the last result.
     obstructed: AtomicBool,
     bell: Notify,
 }
@@ -69,7 +69,7 @@ impl Wake {
         news.names = false;
     }
 
-    /// Says whether an object of somebody else is in the way: only then changes of such objects are news.
+    /// Says whether an object of another owner is in the way: only then changes of such objects are news.
     pub(super) fn obstructed(&self, obstructed: bool) {
         self.obstructed.store(obstructed, Ordering::SeqCst);
     }
@@ -105,14 +105,14 @@ impl Owner for Wake {
     }
 }
 
-/// Hears for a source what happens under the columns of one revision.
+/// Notes for a source what happens under the columns of one revision.
 pub(super) struct Interested {
     wake: Arc<Wake>,
     keys: Vec<ColumnKey>,
 }
 
 impl Interested {
-    /// Hears under these keys.
+    /// Under these keys.
     pub(super) fn new(wake: Arc<Wake>, keys: Vec<ColumnKey>) -> Self {
         Self { wake, keys }
     }

@@ -95,7 +95,7 @@ impl Sources {
         }
         let status = self.shared.reports.get(source).unwrap_or_default();
         let Some(held) = self.removals.hold(source, &status) else { return false };
-        let _ = running.mailbox.send(Command::RemovalHeld(held));
+        running.send(Command::RemovalHeld(held));
         true
     }
 

@@ -78,6 +78,7 @@ impl Scene {
         earlier.into_iter().for_each(|object| says.send(Said::Object(Box::new(object))).unwrap());
         says.send(Said::Complete).unwrap();
         let reports = Arc::clone(&shared.reports);
+        reports.register(&mut registry);
         let sources = Sources::new(Arc::clone(&shared), stop.clone());
         let mut running = JoinSet::new();
         running.spawn(sources.run(Standby::new(shared), heard, said));
@@ -130,6 +131,14 @@ impl Scene {
         let mut series: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("source_crashes_total")).collect();
         series.sort_unstable();
         series.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Every series of this source.
+    fn series(&self, source: &str) -> Vec<String> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry).unwrap();
+        let label = format!("source=\"{source}\"");
+        text.lines().filter(|line| line.contains(&label)).map(str::to_owned).collect()
     }
 
     async fn end(mut self) {
@@ -246,9 +255,16 @@ async fn a_source_that_is_taken_away_while_it_rests_from_a_crash_leaves_no_numbe
     let mut scene = Scene::new(1);
     scene.configure(&[("breaks", "x"), ("calm", "x")]);
     scene.next("breaks").await;
+    // It has begun, counts its crash, and says how it is.
+    scene.told_within(FIRST_ANEW / 2).await;
+    assert!(!scene.series("breaks").is_empty());
+    assert_ne!(scene.reports.get("breaks").expect("it was said").state, Some(State::Disabled));
     scene.configure(&[("calm", "x")]);
     scene.told_within(LAST_ANEW).await;
     assert_eq!(scene.counted(), [r#"{source="calm"} 0"#]);
+    let state = r#"source_state{source="breaks",state="Disabled"} 1"#;
+    assert_eq!(scene.series("breaks"), [state], "nothing but that it is off");
+    assert!(!scene.series("calm").is_empty());
     scene.end().await;
 }
 

@@ -12,6 +12,10 @@ enum Happens {
     Wanted(u8, Cause),
     Unwanted,
     Edited,
+    Again,
+    Renew,
+    /// The executor is ready for a shadow round.
+    BeginShadow,
     /// The executor reports on its last order, or on anything else.
     Prepared(Option<u8>),
     Failed(Option<u8>, Step, Failed),
@@ -36,6 +40,9 @@ fn happens() -> impl Strategy<Value = Happens> {
         3 => (0..5_u8, cause).prop_map(|(which, cause)| Happens::Wanted(which, cause)),
         1 => Just(Happens::Unwanted),
         1 => Just(Happens::Edited),
+        1 => Just(Happens::Again),
+        2 => Just(Happens::Renew),
+        3 => Just(Happens::BeginShadow),
         6 => which().prop_map(Happens::Prepared),
         3 => (which(), prop::sample::select(&Step::ALL[..]), failed).prop_map(|(w, s, f)| Happens::Failed(w, s, f)),
         6 => (which(), prop::option::weighted(0.9, any::<bool>())).prop_map(|(w, c)| Happens::Shadowed(w, c)),
@@ -55,14 +62,17 @@ struct World {
 }
 
 impl World {
-    fn event(&mut self, happens: Happens) -> Event {
+    fn event(&mut self, happens: Happens) -> Option<Event<Digest>> {
         let asked = self.asked.unwrap_or_else(|| digest(0));
         let which = |number: Option<u8>| number.map_or(asked, digest);
-        match happens {
+        Some(match happens {
+            Happens::BeginShadow => return None,
+            Happens::Again => Event::Again,
+            Happens::Renew => Event::Renew,
             Happens::Wanted(which, cause) => Event::Wanted(digest(which), cause),
             Happens::Unwanted => Event::Unwanted,
             Happens::Edited => Event::Edited,
-            Happens::Prepared(number) => Event::Prepared(which(number)),
+            Happens::Prepared(number) => Event::Prepared(which(number), which(number)),
             Happens::Failed(number, step, failed) => Event::Failed(which(number), step, failed),
             Happens::Shadowed(number, far) => {
                 let comparison = far.map(|far| Comparison {
@@ -79,13 +89,18 @@ impl World {
                 self.now += Duration::from_secs(seconds.into());
                 Event::Tick
             }
-        }
+        })
     }
 }
 
 /// Whether the event may let a candidate serve at once: the words that speak of its end.
-fn may_swap(event: &Event) -> bool {
-    matches!(event, Event::Prepared(_) | Event::Shadowed(..) | Event::Continue(_))
+fn may_swap(event: &Event<Digest>) -> bool {
+    matches!(event, Event::Prepared(..) | Event::Shadowed(..) | Event::Continue(_))
+}
+
+/// Whether the event may begin a rollback.
+fn may_roll_back(event: &Event<Digest>) -> bool {
+    matches!(event, Event::Called(Call::Fault) | Event::Failed(..))
 }
 
 proptest! {
@@ -100,7 +115,7 @@ proptest! {
     ) {
         let previous_digests = previous.iter().copied().map(digest).collect();
         let memory = Memory { previous: previous_digests, taken_back: Vec::new(), watched: watched.map(digest) };
-        let (mut rollout, mut world) = (Rollout::new(memory), World::default());
+        let (mut rollout, mut world) = (Rollout::<Digest>::new(memory), World::default());
         world.served.extend(previous.into_iter().map(digest));
         let standing = standing.map(|(which, pinned)| {
             Happens::Wanted(which, if pinned { Cause::Operator } else { Cause::Delivery })
@@ -108,7 +123,15 @@ proptest! {
         // A wish that stands is said again after everything that happens.
         let history = history.into_iter().flat_map(|happens| [Some(happens), standing.clone()]).flatten();
         for happens in history {
-            let event = world.event(happens);
+            let Some(event) = world.event(happens) else {
+                let due = rollout.is_shadow_due();
+                let both = rollout.begin_shadow();
+                let (candidate, serving) = (rollout.candidate(), rollout.serving());
+                let expected = candidate.zip(serving).filter(|_| due);
+                prop_assert_eq!(both, expected.map(|(candidate, serving)| (candidate.digest, serving.digest)));
+                prop_assert!(!rollout.is_shadow_due());
+                continue;
+            };
             let before = rollout.clone();
             let order = rollout.handle(event.clone(), world.now);
             let (old, new) = (before.serving(), rollout.serving());
@@ -119,28 +142,38 @@ proptest! {
             let changed = old.map(|serving| serving.digest) != new.map(|serving| serving.digest);
             prop_assert_eq!(changed, matches!(order, Some(Order::Swap(_))), "{:?}", event);
             if let Some(Order::Swap(to)) = order {
-                prop_assert!(may_swap(&event), "{event:?}");
-                let candidate = before.candidate().expect("only a candidate swaps");
+                prop_assert_eq!(to, new.expect("it serves").digest);
+                // Only a candidate swaps, or what served before and is whole.
+                let candidate = before.candidate().filter(|_| may_swap(&event));
+                let cause = candidate.map_or(Cause::Rollback, |candidate| candidate.cause);
+                if let Some(candidate) = candidate {
+                    prop_assert_eq!(to, candidate.digest);
+                    prop_assert!(!matches!(candidate.stage, Stage::Refused { .. }), "a refused candidate changes nothing");
+                } else {
+                    prop_assert!(may_roll_back(&event), "{event:?}");
+                    prop_assert_eq!(before.earlier(), Some(&to));
+                }
                 // What was taken back comes back by a person's word alone.
                 let failed_before = before.taken_back().any(|taken| taken == to);
-                prop_assert!(!failed_before || candidate.cause == Cause::Operator || matches!(event, Event::Continue(_)));
-                prop_assert_eq!((to, to), (candidate.digest, new.expect("it serves").digest));
-                prop_assert!(!matches!(candidate.stage, Stage::Refused { .. }), "a refused candidate changes nothing");
+                prop_assert!(!failed_before || cause == Cause::Operator || matches!(event, Event::Continue(_)));
                 // A comparison that is off never swaps by itself.
                 if let Event::Shadowed(_, Some(comparison)) = &event {
-                    prop_assert!(comparison.kept == 100 || candidate.cause == Cause::Operator);
+                    prop_assert!(comparison.kept == 100 || cause == Cause::Operator);
                 }
-                // A way back lands on what served before.
-                if candidate.cause == Cause::Rollback {
+                // A rollback ends at what served before, and what failed is not kept whole.
+                if cause == Cause::Rollback {
+                    prop_assert_eq!(rollout.earlier(), None);
                     prop_assert!(world.served.contains(&to));
                     let bad = old.expect("something failed").digest;
                     prop_assert!(rollout.taken_back().any(|taken| taken == bad));
                 } else if let Some(old) = old {
                     prop_assert_eq!(rollout.previous().next(), Some(old.digest));
+                    prop_assert_eq!(rollout.earlier(), Some(&old.digest));
                 }
                 // What is new is watched: it took the place of another, now or in the life before.
-                let is_new = candidate.cause != Cause::Rollback && (old.is_some() || watched.map(digest) == Some(to));
+                let is_new = cause != Cause::Rollback && (old.is_some() || watched.map(digest) == Some(to));
                 prop_assert_eq!(rollout.is_watched(), is_new);
+                prop_assert!(rollout.is_wish_due(), "what is wanted may be something else by now");
                 world.served.insert(to);
             }
             // What is kept served once, is not what serves, is there once, and is bounded.
@@ -149,8 +182,12 @@ proptest! {
             prop_assert_eq!(kept.iter().collect::<BTreeSet<_>>().len(), kept.len());
             prop_assert!(new.is_none_or(|serving| !kept.contains(&serving.digest)));
             prop_assert!(rollout.taken_back().count() <= REMEMBERED);
+            // Each handle is that of the digest beside it.
+            prop_assert!(new.is_none_or(|serving| serving.revision == serving.digest));
+            prop_assert!(rollout.earlier().is_none_or(|earlier| kept.first() == Some(earlier)));
             // The candidate is another one than what serves.
             let candidate = rollout.candidate();
+            prop_assert!(candidate.is_none_or(|candidate| candidate.ready.is_none_or(|ready| ready == candidate.digest)));
             prop_assert!(candidate.is_none_or(|candidate| new.is_none_or(|serving| serving.digest != candidate.digest)));
             // Quarantine and refusal end by time, or ask for a person.
             if let Some(Stage::Refused { until, .. }) = candidate.map(|candidate| &candidate.stage) {
@@ -167,17 +204,32 @@ proptest! {
             if let Some(Order::Quarantine(_)) = order {
                 prop_assert!(new.is_some_and(|serving| serving.strikes >= STRIKES));
             }
-            // Whoever is waited for was asked.
+            // What is waited for was asked for.
             match order {
                 Some(Order::Prepare(digest) | Order::Shadow(digest)) => {
                     prop_assert_eq!(candidate.map(|candidate| candidate.digest), Some(digest));
                     world.asked = Some(digest);
                 }
+                Some(Order::Renew(digest)) => {
+                    prop_assert_eq!(rollout.work(), Some(Work::Renew(digest)));
+                    prop_assert_eq!(new.map(|serving| serving.digest), Some(digest));
+                    world.asked = Some(digest);
+                }
+                Some(Order::Renewed(_)) => prop_assert!(before.is_renewing() && !rollout.is_renewing()),
                 Some(Order::Swap(_) | Order::Quarantine(_)) | None => {}
             }
             if let Some(Candidate { digest, stage: Stage::Preparing | Stage::Shadow, .. }) = candidate {
-                prop_assert_eq!(world.asked, Some(*digest), "nobody works on the candidate");
+                prop_assert_eq!(world.asked, Some(*digest), "no work is done on the candidate");
             }
+            // What is worked on is what waits for it, and nothing else is.
+            let work = match candidate.map(|candidate| (candidate.digest, &candidate.stage)) {
+                Some((digest, Stage::Preparing)) => vec![Some(Work::Prepare(digest))],
+                Some((digest, Stage::Shadow)) => vec![None, Some(Work::Shadow(digest))],
+                _ => vec![None, new.map(|serving| Work::Renew(serving.digest))],
+            };
+            prop_assert!(work.contains(&rollout.work()), "{:?} of {work:?} after {event:?}", rollout.work());
+            // What was wanted during a rollback is asked for once more after it.
+            prop_assert!(!before.is_rolling_back() || rollout.is_rolling_back() || rollout.is_wish_due());
         }
     }
 }

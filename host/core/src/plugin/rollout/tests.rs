@@ -14,26 +14,31 @@ fn far() -> Comparison {
     Comparison { placed: 10, kept: 6, moved: 0, ..Comparison::default() }
 }
 
+/// In these tests the handle of bytes is their digest.
+fn ready(digest: Digest) -> Event<Digest> {
+    Event::Prepared(digest, digest)
+}
+
 /// A source that `a` serves.
-fn serving(name: &str) -> Rollout {
-    let mut rollout = Rollout::new(Memory::default());
+fn serving(name: &str) -> Rollout<Digest> {
+    let mut rollout = Rollout::<Digest>::new(Memory::default());
     assert_eq!(rollout.handle(Event::Wanted(digest(name), Cause::Delivery), S), Some(Order::Prepare(digest(name))));
-    assert_eq!(rollout.handle(Event::Prepared(digest(name)), S), Some(Order::Swap(digest(name))));
+    assert_eq!(rollout.handle(ready(digest(name)), S), Some(Order::Swap(digest(name))));
     (0..WATCHED_CALLS).for_each(|_| assert_eq!(rollout.handle(Event::Called(Call::Answered), S), None));
     rollout
 }
 
 /// The same, up to the point where `b` has answered its shadow round.
-fn shadow(name: &str, candidate: &str) -> Rollout {
+fn shadow(name: &str, candidate: &str) -> Rollout<Digest> {
     let mut rollout = serving(name);
     let candidate = digest(candidate);
     assert_eq!(rollout.handle(Event::Wanted(candidate, Cause::Delivery), S), Some(Order::Prepare(candidate)));
-    assert_eq!(rollout.handle(Event::Prepared(candidate), S), Some(Order::Shadow(candidate)));
+    assert_eq!(rollout.handle(ready(candidate), S), Some(Order::Shadow(candidate)));
     assert_eq!(rollout.serving().unwrap().digest, digest(name), "the old one serves until the new one does");
     rollout
 }
 
-fn swapped(name: &str, candidate: &str) -> Rollout {
+fn swapped(name: &str, candidate: &str) -> Rollout<Digest> {
     let mut rollout = shadow(name, candidate);
     let candidate = digest(candidate);
     assert_eq!(rollout.handle(Event::Shadowed(candidate, Some(close())), S), Some(Order::Swap(candidate)));
@@ -62,23 +67,22 @@ fn a_fault_while_it_is_watched_brings_the_old_one_back_for_good() {
     let mut rollout = swapped("a", "b");
     assert_eq!(rollout.handle(Event::Called(Call::Answered), S), None);
     assert_eq!(rollout.handle(Event::Called(Call::Answered), S), None);
-    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
-    assert_eq!(rollout.handle(Event::Prepared(digest("a")), S), Some(Order::Swap(digest("a"))));
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Swap(digest("a"))));
     assert!(rollout.needs_person() && !rollout.is_watched());
     for event in [Event::Wanted(digest("b"), Cause::Delivery), Event::Edited, Event::Tick] {
         assert_eq!(rollout.handle(event.clone(), 9_999 * S), None, "{event:?}");
     }
-    assert_eq!(rollout.previous().count(), 0, "what failed is no way back");
-    // Whoever answers for it may have it again.
+    assert_eq!(rollout.previous().count(), 0, "what failed is not kept for a rollback");
+    // The operator may have it again.
     assert_eq!(rollout.handle(Event::Continue(digest("b")), S), Some(Order::Prepare(digest("b"))));
 }
 
 #[test]
 fn what_was_taken_back_stays_so_in_the_next_life() {
     let memory = Memory { taken_back: vec![digest("b")], ..Memory::default() };
-    let mut rollout = Rollout::new(memory);
+    let mut rollout = Rollout::<Digest>::new(memory);
     let _ = rollout.handle(Event::Wanted(digest("a"), Cause::Delivery), S);
-    let _ = rollout.handle(Event::Prepared(digest("a")), S);
+    let _ = rollout.handle(ready(digest("a")), S);
     assert_eq!(rollout.handle(Event::Wanted(digest("b"), Cause::Delivery), S), None);
     assert!(rollout.needs_person());
 }
@@ -91,7 +95,7 @@ fn after_the_watch_five_faults_in_a_row_are_one_too_many() {
         assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None);
         assert_eq!(rollout.handle(Event::Called(Call::Circumstance), S), None);
     }
-    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Swap(digest("a"))));
 }
 
 #[test]
@@ -104,7 +108,7 @@ fn the_watch_ends_by_time_too() {
 }
 
 #[test]
-fn without_a_way_back_there_is_quarantine_which_ends_with_an_answer() {
+fn without_a_plugin_to_go_back_to_there_is_quarantine_which_ends_with_an_answer() {
     let mut rollout = serving("a");
     (1..STRIKES).for_each(|_| assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None));
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Quarantine(digest("a"))));
@@ -143,8 +147,8 @@ fn two_deliveries_in_a_row_leave_the_later_one() {
     let mut rollout = serving("a");
     assert_eq!(rollout.handle(Event::Wanted(digest("b"), Cause::Delivery), S), Some(Order::Prepare(digest("b"))));
     assert_eq!(rollout.handle(Event::Wanted(digest("c"), Cause::Delivery), S), Some(Order::Prepare(digest("c"))));
-    assert_eq!(rollout.handle(Event::Prepared(digest("b")), S), None, "too late");
-    assert_eq!(rollout.handle(Event::Prepared(digest("c")), S), Some(Order::Shadow(digest("c"))));
+    assert_eq!(rollout.handle(ready(digest("b")), S), None, "too late");
+    assert_eq!(rollout.handle(ready(digest("c")), S), Some(Order::Shadow(digest("c"))));
     assert_eq!(rollout.handle(Event::Wanted(digest("a"), Cause::Delivery), S), None);
     assert!(rollout.candidate().is_none(), "what serves is wanted again");
 }
@@ -153,18 +157,20 @@ fn two_deliveries_in_a_row_leave_the_later_one() {
 fn the_operators_choice_is_not_compared_but_has_to_answer() {
     let mut rollout = serving("a");
     let _ = rollout.handle(Event::Wanted(digest("b"), Cause::Operator), S);
-    assert_eq!(rollout.handle(Event::Prepared(digest("b")), S), Some(Order::Shadow(digest("b"))));
+    assert_eq!(rollout.handle(ready(digest("b")), S), Some(Order::Shadow(digest("b"))));
     assert_eq!(rollout.handle(Event::Shadowed(digest("b"), Some(far())), S), Some(Order::Swap(digest("b"))));
 }
 
 #[test]
-fn after_a_way_back_that_leads_nowhere_what_serves_goes_on_as_long_as_there_is_patience() {
-    let mut rollout = swapped("a", "b");
+fn after_a_rollback_that_fails_what_serves_goes_on_as_long_as_there_is_patience() {
+    let mut rollout = restarted(&["a"], "b");
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
-    assert_eq!(rollout.handle(Event::Wanted(digest("c"), Cause::Delivery), S), None, "first the way back");
+    assert_eq!(rollout.handle(Event::Wanted(digest("c"), Cause::Delivery), S), None, "first the rollback");
+    assert!(!rollout.is_wish_due());
     let lost = Event::Failed(digest("a"), Step::Receive, Failed::ForGood);
     assert_eq!(rollout.handle(lost, S), None);
     assert_eq!(rollout.serving().unwrap().digest, digest("b"));
+    assert!(rollout.is_wish_due(), "what was wanted meanwhile was ignored");
     assert!(!rollout.is_watched() && rollout.quarantine_pause().is_none());
     (2..STRIKES).for_each(|_| assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None));
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Quarantine(digest("b"))));
@@ -177,21 +183,17 @@ fn a_standing_pin_does_not_bring_back_what_failed_and_a_new_word_does() {
     let b = digest("b");
     let pin = || Event::Wanted(b, Cause::Operator);
     let _ = rollout.handle(pin(), S);
-    let _ = rollout.handle(Event::Prepared(b), S);
+    let _ = rollout.handle(ready(b), S);
     assert_eq!(rollout.handle(Event::Shadowed(b, Some(close())), S), Some(Order::Swap(b)));
-    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
-    assert_eq!(rollout.handle(Event::Prepared(digest("a")), S), Some(Order::Swap(digest("a"))));
+    assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Swap(digest("a"))));
     assert_eq!(rollout.handle(pin(), S), None);
     assert_eq!(rollout.handle(Event::Forgiven(b), S), None);
     assert_eq!(rollout.handle(pin(), S), Some(Order::Prepare(b)));
 }
 
 #[test]
-fn a_way_back_that_cannot_be_read_does_not_stand_in_the_way_and_the_next_one_is_tried() {
-    let mut rollout = swapped("a", "b");
-    let _ = rollout.handle(Event::Wanted(digest("c"), Cause::Delivery), S);
-    let _ = rollout.handle(Event::Prepared(digest("c")), S);
-    assert_eq!(rollout.handle(Event::Shadowed(digest("c"), Some(close())), S), Some(Order::Swap(digest("c"))));
+fn a_rollback_that_cannot_be_read_does_not_stand_in_the_way_and_the_next_one_is_tried() {
+    let mut rollout = restarted(&["b", "a"], "c");
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("b"))));
     assert_eq!(rollout.handle(Event::Failed(digest("b"), Step::Receive, Failed::Circumstance), S), None);
     let mut other = rollout.clone();
@@ -205,14 +207,14 @@ fn a_way_back_that_cannot_be_read_does_not_stand_in_the_way_and_the_next_one_is_
     now = rollout.next_tick().unwrap().max(now);
     let _ = rollout.handle(Event::Tick, now);
     let lost = Event::Failed(digest("b"), Step::Receive, Failed::Circumstance);
-    assert_eq!(rollout.handle(lost, now), Some(Order::Prepare(digest("a"))), "the way back before that one");
+    assert_eq!(rollout.handle(lost, now), Some(Order::Prepare(digest("a"))), "the plugin before that one");
 }
 
 #[test]
 fn what_served_before_a_restart_is_not_watched_as_if_it_were_new() {
-    let mut rollout = Rollout::new(Memory { previous: vec![digest("z")], ..Memory::default() });
+    let mut rollout = Rollout::<Digest>::new(Memory { previous: vec![digest("z")], ..Memory::default() });
     let _ = rollout.handle(Event::Wanted(digest("a"), Cause::Delivery), S);
-    let _ = rollout.handle(Event::Prepared(digest("a")), S);
+    let _ = rollout.handle(ready(digest("a")), S);
     assert!(!rollout.is_watched());
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None, "one of five");
 }
@@ -222,26 +224,26 @@ fn a_watch_goes_on_after_a_restart() {
     let watched = Some(digest("b"));
     let memory = || Memory { previous: vec![digest("a")], taken_back: vec![], watched };
     let starts_with = |text: &str| {
-        let mut rollout = Rollout::new(memory());
+        let mut rollout = Rollout::<Digest>::new(memory());
         let _ = rollout.handle(Event::Wanted(digest(text), Cause::Delivery), S);
-        assert_eq!(rollout.handle(Event::Prepared(digest(text)), S), Some(Order::Swap(digest(text))));
+        assert_eq!(rollout.handle(ready(digest(text)), S), Some(Order::Swap(digest(text))));
         rollout
     };
     let mut rollout = starts_with("b");
     assert!(rollout.is_watched());
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))), "the first fault");
-    assert_eq!(rollout.handle(Event::Prepared(digest("a")), S), Some(Order::Swap(digest("a"))));
-    assert!(!rollout.is_watched(), "it is the way back");
+    assert_eq!(rollout.handle(ready(digest("a")), S), Some(Order::Swap(digest("a"))));
+    assert!(!rollout.is_watched(), "it serves by a rollback");
     // Its bytes were lost, and another one was the first to serve.
     assert!(!starts_with("a").is_watched());
 }
 
 #[test]
-fn a_way_back_that_is_lost_is_no_reason_for_quarantine() {
+fn a_rollback_whose_bytes_are_lost_is_no_reason_for_quarantine() {
     let memory = Memory { previous: vec![digest("a")], taken_back: vec![], watched: Some(digest("b")) };
-    let mut rollout = Rollout::new(memory);
+    let mut rollout = Rollout::<Digest>::new(memory);
     let _ = rollout.handle(Event::Wanted(digest("b"), Cause::Delivery), S);
-    let _ = rollout.handle(Event::Prepared(digest("b")), S);
+    let _ = rollout.handle(ready(digest("b")), S);
     assert!(rollout.is_on_trial());
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Prepare(digest("a"))));
     // Part of an older binary, say.
@@ -249,6 +251,70 @@ fn a_way_back_that_is_lost_is_no_reason_for_quarantine() {
     assert!(!rollout.is_on_trial() && rollout.quarantine_pause().is_none() && rollout.candidate().is_none());
     (2..STRIKES).for_each(|_| assert_eq!(rollout.handle(Event::Called(Call::Fault), S), None));
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Quarantine(digest("b"))));
+}
+
+/// A source that `name` serves after a restart that broke its watch off: what served before is not at hand.
+fn restarted(previous: &[&str], name: &str) -> Rollout<Digest> {
+    let previous = previous.iter().map(|name| digest(name)).collect();
+    let mut rollout = Rollout::new(Memory { previous, taken_back: Vec::new(), watched: Some(digest(name)) });
+    let _ = rollout.handle(Event::Wanted(digest(name), Cause::Delivery), S);
+    assert_eq!(rollout.handle(ready(digest(name)), S), Some(Order::Swap(digest(name))));
+    rollout
+}
+
+#[test]
+fn what_served_before_is_whole_until_something_else_did() {
+    let mut rollout = swapped("a", "b");
+    assert_eq!((rollout.revision(), rollout.earlier()), (Some(&digest("b")), Some(&digest("a"))));
+    let _ = rollout.handle(Event::Called(Call::Fault), S);
+    assert_eq!((rollout.revision(), rollout.earlier()), (Some(&digest("a")), None), "what failed is not kept");
+    assert_eq!(rollout.candidate().unwrap().ready, None);
+}
+
+#[test]
+fn one_plugin_is_worked_on_and_a_shadow_round_begins_when_the_caller_is_ready() {
+    let mut rollout = serving("a");
+    assert_eq!(rollout.work(), None);
+    let b = digest("b");
+    let _ = rollout.handle(Event::Wanted(b, Cause::Delivery), S);
+    assert_eq!(rollout.work(), Some(Work::Prepare(b)));
+    assert_eq!(rollout.begin_shadow(), None, "it is not prepared");
+    let _ = rollout.handle(ready(b), S);
+    assert!(rollout.work().is_none() && rollout.is_shadow_due());
+    assert_eq!(rollout.begin_shadow(), Some((b, digest("a"))));
+    assert_eq!(rollout.work(), Some(Work::Shadow(b)));
+    assert!(!rollout.is_shadow_due() && rollout.begin_shadow().is_none());
+    assert_eq!(rollout.handle(Event::Unwanted, S), None);
+    assert_eq!(rollout.work(), None, "what is not wanted is abandoned");
+}
+
+#[test]
+fn what_serves_is_renewed_while_no_candidate_is_on_its_way() {
+    let (a, b) = (digest("a"), digest("b"));
+    let mut rollout = serving("a");
+    assert_eq!(rollout.handle(Event::Renew, S), Some(Order::Renew(a)));
+    assert!(rollout.is_renewing() && !rollout.may_renew());
+    assert_eq!(rollout.handle(Event::Renew, S), None, "one at a time");
+    // The operator asks for a round meanwhile.
+    assert_eq!(rollout.handle(Event::Again, S), None);
+    assert!(rollout.is_renewing());
+    assert_eq!(rollout.handle(Event::Prepared(a, b), S), Some(Order::Renewed(a)));
+    assert_eq!(rollout.revision(), Some(&b), "the handle is the new one");
+    assert_eq!(rollout.handle(Event::Prepared(a, a), S), None, "too late");
+
+    assert_eq!(rollout.handle(Event::Renew, S), Some(Order::Renew(a)));
+    assert_eq!(rollout.handle(Event::Failed(a, Step::Configure, Failed::ForGood), S), None);
+    assert!(rollout.work().is_none() && rollout.candidate().is_none(), "what serves goes on");
+
+    assert_eq!(rollout.handle(Event::Renew, S), Some(Order::Renew(a)));
+    assert_eq!(rollout.handle(Event::Edited, S), None);
+    assert!(rollout.may_renew(), "the entry that it was prepared with is no more");
+
+    assert_eq!(rollout.handle(Event::Renew, S), Some(Order::Renew(a)));
+    assert_eq!(rollout.handle(Event::Wanted(b, Cause::Delivery), S), Some(Order::Prepare(b)));
+    assert!(!rollout.is_renewing() && !rollout.may_renew(), "the candidate comes first");
+    let _ = rollout.handle(Event::Failed(b, Step::Scan, Failed::ForGood), S);
+    assert!(rollout.may_renew(), "a refused candidate is not in the way");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the state machine is told, and what it says.
+//! What goes into the state machine, and what comes out.
 
 use std::fmt;
 
@@ -103,16 +103,20 @@ pub enum Failed {
 
 /// What happens.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum Event<R> {
     /// These bytes should serve.
     Wanted(Digest, Cause),
     /// Nothing but what serves should serve.
     Unwanted,
-    /// The entry was edited, or the operator asks: what was refused may do better now.
+    /// The entry was edited: what is prepared with the one before is prepared anew, and what was refused may do better.
     Edited,
-    /// The candidate has passed every step up to its grants.
-    Prepared(Digest),
-    /// The candidate failed.
+    /// What was refused may do better now: the operator asks, or something else is delivered.
+    Again,
+    /// What serves is to be prepared once more, with the present entry.
+    Renew,
+    /// The candidate, or what serves and is prepared once more, has passed every step up to its grants.
+    Prepared(Digest, R),
+    /// What is worked on failed.
     Failed(Digest, Step, Failed),
     /// The candidate has answered a round; `None`: there is nothing to compare the answer with.
     Shadowed(Digest, Option<Comparison>),
@@ -129,7 +133,7 @@ pub enum Event {
 /// How a real call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
-    /// With a sound answer.
+    /// With a valid answer.
     Answered,
     /// By a fault of the plugin.
     Fault,
@@ -146,6 +150,10 @@ pub enum Order {
     Shadow(Digest),
     /// The candidate serves from now on.
     Swap(Digest),
+    /// Make a revision of these bytes, which serve, with the present entry.
+    Renew(Digest),
+    /// What serves runs with another entry from now on.
+    Renewed(Digest),
     /// The serving revision is at the end of its tries.
     Quarantine(Digest),
 }

@@ -3,12 +3,13 @@
 //! A change that matters starts a round at once; what happens while it runs collapses into one further round. A plugin
 //! may ask for a pause between such rounds, an operator for time to settle, and after a failure nothing but the
 //! operator starts a round before the back-off is over.
+//!
+//! Time and chance are arguments.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-use tokio::time::Instant;
-use topoloom_core::plugin::{Retry, Trigger};
+use super::rollout::Time;
+use super::{Retry, Trigger};
 
 /// An edit that never comes to rest is looked at after this many settle times.
 const SETTLE_PATIENCE: u32 = 10;
@@ -20,9 +21,9 @@ const FIRST_REMOTE_BACKOFF: Duration = Duration::from_secs(10);
 /// The longest pause after a failure (`wasm-plugins.md` 7).
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
-/// Pauses after failures differ by so much of themselves at most, so that sources that failed together do not ask
+/// Pauses after failures differ by a fifth of themselves at most, so that sources that failed together do not ask
 /// together (`topology-sources.md` 6).
-const SPREAD: f64 = 0.2;
+const SPREAD: u32 = 5;
 
 /// What a revision asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,15 +36,25 @@ pub struct Rhythm {
     pub timer: Option<Duration>,
     /// Column changes must have come to rest for this long.
     pub settle: Duration,
-    /// Whether the source calls endpoints.
-    pub remote: bool,
+    /// What the source asks beside the cluster.
+    pub reach: Reach,
+}
+
+/// What a source asks beside the cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Nothing.
+    #[default]
+    Cluster,
+    /// Services behind endpoints.
+    Endpoints,
 }
 
 impl Rhythm {
     /// Of the triggers that a plugin requires and the entry's interval and settle time.
     #[must_use]
-    pub fn new(triggers: &[Trigger], interval: Duration, settle: Duration, remote: bool) -> Self {
-        let mut rhythm = Self { settle, remote, ..Self::default() };
+    pub fn new(triggers: &[Trigger], interval: Duration, settle: Duration, reach: Reach) -> Self {
+        let mut rhythm = Self { settle, reach, ..Self::default() };
         for trigger in triggers {
             match *trigger {
                 Trigger::Columns(pause) => rhythm.columns = Some(pause),
@@ -62,39 +73,31 @@ pub struct Pacing {
     columns: Option<Waiting>,
     names: bool,
     asked: bool,
-    extra: Option<Instant>,
-    last_start: Option<Instant>,
+    extra: Option<Time>,
+    last_start: Option<Time>,
     failures: u32,
     blocked: bool,
-    not_before: Option<Instant>,
+    not_before: Option<Time>,
     /// A Secret or a document changed.
     outside: bool,
     /// The last round failed in a way that such a change may mend.
     mendable: bool,
-    /// What pauses are spread by; without it they are exact.
-    spread: Option<RandomState>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
-    first: Instant,
-    last: Instant,
+    first: Time,
+    last: Time,
 }
 
 impl Pacing {
-    /// Nothing is due, and pauses will be like nobody else's.
-    #[must_use]
-    pub fn spread() -> Self {
-        Self { spread: Some(RandomState::new()), ..Self::default() }
-    }
-
     /// A new revision: its first round is due at once.
     pub fn restart(&mut self, rhythm: Rhythm) {
-        *self = Self { rhythm, asked: true, spread: self.spread.take(), ..Self::default() };
+        *self = Self { rhythm, asked: true, ..Self::default() };
     }
 
     /// A required column changed.
-    pub fn columns_changed(&mut self, now: Instant) {
+    pub fn columns_changed(&mut self, now: Time) {
         let first = self.columns.map_or(now, |waiting| waiting.first);
         self.columns = Some(Waiting { first, last: now });
     }
@@ -104,7 +107,7 @@ impl Pacing {
         self.names = true;
     }
 
-    /// Somebody asked for a round: the operator, or a change of what the source runs on. Ends a back-off.
+    /// A round is asked for: by the operator, or by a change of what the source runs on. Ends a back-off.
     pub fn ask(&mut self) {
         self.asked = true;
         self.blocked = false;
@@ -117,13 +120,13 @@ impl Pacing {
     }
 
     /// A round at this time, whatever else happens (a held result that time may confirm).
-    pub fn at(&mut self, when: Option<Instant>) {
+    pub fn at(&mut self, when: Option<Time>) {
         self.extra = when;
     }
 
     /// When the next round is due; `None`: not before something happens.
     #[must_use]
-    pub fn due(&self, now: Instant) -> Option<Instant> {
+    pub fn due(&self, now: Time) -> Option<Time> {
         let outside = self.outside.then(|| self.last_start.map_or(now, |last| last + FIRST_REMOTE_BACKOFF));
         if self.mendable && outside.is_some() {
             return outside;
@@ -148,7 +151,7 @@ impl Pacing {
     }
 
     /// A round starts: it sees everything that waited.
-    pub fn started(&mut self, now: Instant) {
+    pub fn started(&mut self, now: Time) {
         self.columns = None;
         self.names = false;
         self.asked = false;
@@ -164,34 +167,31 @@ impl Pacing {
         self.failures = 0;
     }
 
-    /// The round failed. Answers when it is tried again; `wait` is what the other side asked for.
-    pub fn failed(&mut self, now: Instant, wait: Option<Duration>) -> Instant {
-        let first = if self.rhythm.remote { FIRST_REMOTE_BACKOFF } else { FIRST_BACKOFF };
+    /// The round failed. Answers when it is tried again; `wait` is what the other side asked for, and `chance`, any
+    /// number, spreads the pause.
+    pub fn failed(&mut self, now: Time, wait: Option<Duration>, chance: u32) -> Time {
+        let first = match self.rhythm.reach {
+            Reach::Cluster => FIRST_BACKOFF,
+            Reach::Endpoints => FIRST_REMOTE_BACKOFF,
+        };
         let doubled = first.saturating_mul(1 << self.failures.min(9));
         self.failures = self.failures.saturating_add(1);
         let wait = wait.unwrap_or_default().min(LONGEST_BACKOFF);
         let pause = doubled.min(LONGEST_BACKOFF).max(wait);
         // Never less than what was asked for, never more than the longest.
-        let (room, part) = self.room(pause);
+        let room = pause / SPREAD;
+        let part = room.mul_f64(f64::from(chance) / f64::from(u32::MAX));
         let least = pause.min(LONGEST_BACKOFF - room).max(wait);
         let when = now + (least + part).min(LONGEST_BACKOFF);
         self.not_before = Some(when);
         when
     }
 
-    /// By how much a pause may be spread, and by how much it is this time.
-    fn room(&self, pause: Duration) -> (Duration, Duration) {
-        let Some(spread) = &self.spread else { return (Duration::ZERO, Duration::ZERO) };
-        let room = pause.mul_f64(SPREAD);
-        let part = f64::from(spread.hash_one(self.failures) as u32) / f64::from(u32::MAX);
-        (room, room.mul_f64(part))
-    }
-
     /// A round failed, and this is what trying again is good for. Answers when it is tried again, if the time alone
     /// makes it so.
-    pub fn failed_for(&mut self, now: Instant, retry: Retry) -> Option<Instant> {
+    pub fn failed_for(&mut self, now: Time, retry: Retry, chance: u32) -> Option<Time> {
         match retry {
-            Retry::Later(wait) => Some(self.failed(now, wait)),
+            Retry::Later(wait) => Some(self.failed(now, wait, chance)),
             Retry::AtInterval => Some(self.failed_until_interval(now)),
             Retry::OnChange => {
                 self.failed_until_changed();
@@ -200,15 +200,15 @@ impl Pacing {
         }
     }
 
-    /// No round before this time, unless somebody asks for one.
-    pub fn rest(&mut self, until: Instant) {
+    /// No round before this time, unless one is asked for.
+    pub fn rest(&mut self, until: Time) {
         self.failures = self.failures.max(1);
         self.blocked = false;
         self.not_before = Some(until);
     }
 
-    /// The round failed in a way that somebody has to mend outside: it is tried again when the interval has passed.
-    fn failed_until_interval(&mut self, now: Instant) -> Instant {
+    /// The round failed in a way that has to be mended outside: it is tried again when the interval has passed.
+    fn failed_until_interval(&mut self, now: Time) -> Time {
         self.failures = self.failures.saturating_add(1);
         let interval = self.rhythm.timer.map_or(LONGEST_BACKOFF, |interval| interval.max(FIRST_REMOTE_BACKOFF));
         let when = self.last_start.unwrap_or(now) + interval;
@@ -230,19 +230,20 @@ mod tests {
     use super::*;
 
     const S: Duration = Duration::from_secs(1);
+    const NOW: Time = Duration::from_secs(1000);
 
-    fn pacing(triggers: &[Trigger], settle: Duration) -> (Pacing, Instant) {
+    fn pacing(triggers: &[Trigger], settle: Duration) -> (Pacing, Time) {
         let mut pacing = Pacing::default();
-        pacing.restart(Rhythm::new(triggers, 600 * S, settle, false));
-        let now = Instant::now();
+        pacing.restart(Rhythm::new(triggers, 600 * S, settle, Reach::Cluster));
+        let now = NOW;
         assert_eq!(pacing.due(now), Some(now), "the first round is due at once");
         pacing.started(now);
         pacing.succeeded();
         (pacing, now)
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_change_is_due_at_once_and_a_burst_is_one_round() {
+    #[test]
+    fn a_change_is_due_at_once_and_a_burst_is_one_round() {
         let (mut pacing, now) = pacing(&[Trigger::Columns(Duration::ZERO)], Duration::ZERO);
         assert_eq!(pacing.due(now), None);
         pacing.columns_changed(now + S);
@@ -252,15 +253,15 @@ mod tests {
         assert_eq!(pacing.due(now + S), None);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn names_wake_only_who_asked_for_them() {
+    #[test]
+    fn names_wake_only_who_asked_for_them() {
         let (mut pacing, now) = pacing(&[Trigger::Columns(Duration::ZERO)], Duration::ZERO);
         pacing.names_changed();
         assert_eq!(pacing.due(now), None);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn settling_waits_for_rest_but_not_for_ever() {
+    #[test]
+    fn settling_waits_for_rest_but_not_for_ever() {
         let (mut pacing, now) = pacing(&[Trigger::Columns(Duration::ZERO)], 2 * S);
         pacing.columns_changed(now);
         pacing.columns_changed(now + S);
@@ -271,36 +272,36 @@ mod tests {
         assert_eq!(pacing.due(now + 100 * S), Some(now + 20 * S));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_timer_and_the_minimum_pause_hold() {
+    #[test]
+    fn the_timer_and_the_minimum_pause_hold() {
         let (mut pacing, now) = pacing(&[Trigger::Timer(5 * S), Trigger::Columns(30 * S)], Duration::ZERO);
         assert_eq!(pacing.due(now), Some(now + 600 * S));
         pacing.columns_changed(now + S);
         assert_eq!(pacing.due(now + S), Some(now + 30 * S));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn failures_back_off_and_the_operator_ends_the_back_off() {
+    #[test]
+    fn failures_back_off_and_the_operator_ends_the_back_off() {
         let (mut pacing, now) = pacing(&[Trigger::Columns(Duration::ZERO)], Duration::ZERO);
-        assert_eq!(pacing.failed(now, None), now + S);
+        assert_eq!(pacing.failed(now, None, 0), now + S);
         assert_eq!(pacing.due(now), Some(now + S));
         pacing.columns_changed(now);
         assert_eq!(pacing.due(now), Some(now + S), "a change does not cut the back-off short");
         pacing.started(now + S);
-        assert_eq!(pacing.failed(now + S, None), now + 3 * S);
+        assert_eq!(pacing.failed(now + S, None, 0), now + 3 * S);
         pacing.ask();
         assert_eq!(pacing.due(now + S), Some(now + S));
         for _ in 0..20 {
             pacing.started(now);
-            pacing.failed(now, None);
+            pacing.failed(now, None, u32::MAX);
         }
         assert_eq!(pacing.due(now), Some(now + LONGEST_BACKOFF));
     }
 
-    fn remote() -> (Pacing, Instant) {
+    fn remote() -> (Pacing, Time) {
         let mut pacing = Pacing::default();
-        pacing.restart(Rhythm::new(&[Trigger::Timer(Duration::ZERO)], 600 * S, Duration::ZERO, true));
-        let now = Instant::now();
+        pacing.restart(Rhythm::new(&[Trigger::Timer(Duration::ZERO)], 600 * S, Duration::ZERO, Reach::Endpoints));
+        let now = NOW;
         pacing.started(now);
         (pacing, now)
     }
@@ -308,13 +309,13 @@ mod tests {
     #[test]
     fn an_endpoint_is_never_asked_again_within_ten_seconds_and_is_waited_for_at_most_five_minutes() {
         let (mut pacing, now) = remote();
-        assert_eq!(pacing.failed(now, None), now + 10 * S);
+        assert_eq!(pacing.failed(now, None, 0), now + 10 * S);
         pacing.started(now);
-        assert_eq!(pacing.failed(now, None), now + 20 * S);
+        assert_eq!(pacing.failed(now, None, 0), now + 20 * S);
         pacing.started(now);
-        assert_eq!(pacing.failed(now, Some(70 * S)), now + 70 * S, "it asked for that");
+        assert_eq!(pacing.failed(now, Some(70 * S), 0), now + 70 * S, "it asked for that");
         pacing.started(now);
-        assert_eq!(pacing.failed(now, Some(7000 * S)), now + 300 * S);
+        assert_eq!(pacing.failed(now, Some(7000 * S), 0), now + 300 * S);
         assert_eq!(pacing.due(now), Some(now + 300 * S));
     }
 
@@ -328,18 +329,18 @@ mod tests {
             (Retry::OnChange, None),
         ] {
             pacing.started(now);
-            assert_eq!(pacing.failed_for(now, retry), due, "{retry:?}");
+            assert_eq!(pacing.failed_for(now, retry, 0), due, "{retry:?}");
             assert_eq!(pacing.due(now), due, "{retry:?}");
         }
     }
 
     #[test]
     fn pauses_are_spread_within_their_bounds() {
-        let now = Instant::now();
-        let timer = Rhythm::new(&[Trigger::Timer(Duration::ZERO)], 600 * S, Duration::ZERO, true);
+        let now = NOW;
+        let timer = Rhythm::new(&[Trigger::Timer(Duration::ZERO)], 600 * S, Duration::ZERO, Reach::Endpoints);
         let mut seen = std::collections::BTreeSet::new();
-        for _ in 0..100 {
-            let mut pacing = Pacing::spread();
+        for hundredth in 0..=100 {
+            let mut pacing = Pacing::default();
             pacing.restart(timer.clone());
             for (wait, least, most) in [
                 (None, 10 * S, 12 * S),
@@ -350,7 +351,7 @@ mod tests {
                 (None, 240 * S, 300 * S),
             ] {
                 pacing.started(now);
-                let pause = pacing.failed(now, wait) - now;
+                let pause = pacing.failed(now, wait, u32::MAX / 100 * hundredth) - now;
                 assert!(pause >= least && pause <= most, "{pause:?} of {wait:?}");
                 seen.insert(pause);
             }
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!(pacing.due(now + 11 * S), Some(now + 20 * S));
         // Short intervals do not make it hurry either.
         let mut pacing = Pacing::default();
-        pacing.restart(Rhythm::new(&[Trigger::Timer(Duration::ZERO)], S, Duration::ZERO, true));
+        pacing.restart(Rhythm::new(&[Trigger::Timer(Duration::ZERO)], S, Duration::ZERO, Reach::Endpoints));
         pacing.started(now);
         assert_eq!(pacing.failed_until_interval(now), now + 10 * S);
     }
@@ -378,7 +379,7 @@ mod tests {
     #[test]
     fn another_secret_does_not_end_a_wait_for_something_else() {
         let (mut pacing, now) = remote();
-        pacing.failed(now, Some(60 * S));
+        pacing.failed(now, Some(60 * S), 0);
         pacing.outside_changed();
         assert_eq!(pacing.due(now), Some(now + 60 * S));
         pacing.ask();

@@ -1,0 +1,74 @@
+//! What is worked on outside of the machine: at most one plugin, which is the candidate or what serves.
+
+use super::{Rollout, Stage};
+use crate::plugin::Digest;
+
+/// What is worked on outside of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// A revision is made of the candidate's bytes.
+    Prepare(Digest),
+    /// The candidate answers a round whose answer is thrown away.
+    Shadow(Digest),
+    /// What serves is prepared once more, with another entry.
+    Renew(Digest),
+}
+
+impl Work {
+    /// The bytes.
+    #[must_use]
+    pub fn digest(self) -> Digest {
+        match self {
+            Self::Prepare(digest) | Self::Shadow(digest) | Self::Renew(digest) => digest,
+        }
+    }
+}
+
+impl<R: Clone> Rollout<R> {
+    /// What is worked on. What was worked on before is abandoned as soon as it is not this.
+    #[must_use]
+    pub fn work(&self) -> Option<Work> {
+        self.work
+    }
+
+    /// Whether what serves is being prepared with another entry.
+    #[must_use]
+    pub fn is_renewing(&self) -> bool {
+        matches!(self.work, Some(Work::Renew(_)))
+    }
+
+    /// Whether what serves may be prepared with another entry: nothing is worked on, and no candidate is on its way or
+    /// waits for a person with an answer that was compared.
+    #[must_use]
+    pub fn may_renew(&self) -> bool {
+        let stage = self.candidate.as_ref().map(|candidate| &candidate.stage);
+        self.work.is_none() && self.serving.is_some() && matches!(stage, None | Some(Stage::Refused { .. }))
+    }
+
+    /// Whether the candidate waits for its shadow round to begin.
+    #[must_use]
+    pub fn is_shadow_due(&self) -> bool {
+        let stage = self.candidate.as_ref().map(|candidate| &candidate.stage);
+        self.work.is_none() && stage == Some(&Stage::Shadow)
+    }
+
+    /// The shadow round begins. Answers the revisions that answer in it: the candidate's and the one that serves.
+    pub fn begin_shadow(&mut self) -> Option<(R, R)> {
+        let candidate = self.candidate.as_ref().filter(|_| self.is_shadow_due())?;
+        let both = (candidate.ready.clone()?, self.serving.as_ref()?.revision.clone());
+        self.work = Some(Work::Shadow(candidate.digest));
+        Some(both)
+    }
+
+    /// Work on what is not wanted any more ends.
+    pub(super) fn abandon_what_is_not_wanted(&mut self) {
+        let candidate = self.candidate.as_ref();
+        let stage = |digest| candidate.filter(|candidate| candidate.digest == digest).map(|candidate| &candidate.stage);
+        let serving = self.serving.as_ref().map(|serving| serving.digest);
+        self.work = self.work.filter(|work| match *work {
+            Work::Prepare(digest) => stage(digest) == Some(&Stage::Preparing),
+            Work::Shadow(digest) => stage(digest) == Some(&Stage::Shadow),
+            Work::Renew(digest) => serving == Some(digest),
+        });
+    }
+}

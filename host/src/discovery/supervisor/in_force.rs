@@ -1,0 +1,152 @@
+//! What is in force: the last answer, the nodes that it speaks of, and what of it the cluster holds.
+//!
+//! Invariants: an answer and its nodes come and go together; an answer of an earlier revision stays in force until the
+//! present one has answered, but is nothing that the present one may call unchanged; the baseline is the nodes of a result
+//! that is completely in the cluster.
+
+use std::sync::Arc;
+
+use topoloom_core::snapshot::View;
+use topoloom_core::topology::{Forest, guard};
+
+use crate::discovery::decide;
+
+/// The last answer and what became of it.
+#[derive(Default)]
+pub(super) struct InForce {
+    /// The plugin's own memory.
+    state: Arc<[u8]>,
+    answer: Option<Answer>,
+    /// Whether the present revision gave the answer.
+    is_of_present_revision: bool,
+    /// What was last decided about it.
+    pub(super) decided: decide::Memory,
+    /// The nodes when a result was last completely applied.
+    baseline: Option<View>,
+    /// The configuration that the objects in the cluster came from.
+    config_applied: Option<String>,
+}
+
+/// An accepted answer.
+#[derive(Clone)]
+pub(super) struct Answer {
+    /// What it says.
+    pub(super) forest: Arc<Forest>,
+    /// The nodes that it speaks of.
+    pub(super) view: View,
+    /// The configuration that it came from.
+    pub(super) config_hash: String,
+}
+
+impl InForce {
+    /// Nothing but what an earlier life of the host wrote with this configuration.
+    pub(super) fn new(config_applied: Option<String>) -> Self {
+        Self { config_applied, ..Self::default() }
+    }
+
+    /// Another revision serves: it begins without a memory of its own.
+    pub(super) fn restart(&mut self) {
+        self.state = Arc::from([]);
+        self.is_of_present_revision = false;
+    }
+
+    /// The present revision answered, and keeps this for its next round.
+    pub(super) fn answered(&mut self, answer: Answer, state: Arc<[u8]>) {
+        self.state = state;
+        self.answer = Some(answer);
+        self.is_of_present_revision = true;
+    }
+
+    /// The plugin's own memory.
+    pub(super) fn state(&self) -> Arc<[u8]> {
+        Arc::clone(&self.state)
+    }
+
+    /// The last answer, of whichever revision.
+    pub(super) fn answer(&self) -> Option<&Answer> {
+        self.answer.as_ref()
+    }
+
+    /// What the present revision may call unchanged.
+    pub(super) fn unchanged(&self) -> Option<&Arc<Forest>> {
+        self.answer.as_ref().filter(|_| self.is_of_present_revision).map(|answer| &answer.forest)
+    }
+
+    /// Whether the present revision has answered.
+    pub(super) fn is_of_present_revision(&self) -> bool {
+        self.is_of_present_revision
+    }
+
+    /// The nodes when a result was last completely applied.
+    pub(super) fn baseline(&self) -> Option<&View> {
+        self.baseline.as_ref()
+    }
+
+    /// Whether the answer came from another configuration than what the cluster holds.
+    pub(super) fn config(&self) -> guard::Config {
+        match (&self.config_applied, &self.answer) {
+            (Some(applied), Some(answer)) if *applied != answer.config_hash => guard::Config::Edited,
+            _ => guard::Config::Same,
+        }
+    }
+
+    /// All of an answer that can be written is in the cluster.
+    pub(super) fn applied(&mut self, answer: Answer) {
+        self.baseline = Some(answer.view);
+        self.config_applied = Some(answer.config_hash);
+    }
+
+    /// Everything was taken out of the cluster.
+    pub(super) fn removed(&mut self) {
+        self.answer = None;
+        self.is_of_present_revision = false;
+        self.baseline = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use topoloom_core::snapshot::Store;
+    use topoloom_core::topology::{Coverage, Topology};
+
+    use super::*;
+    use crate::discovery::decide::accept;
+
+    fn answer(config: &str) -> Answer {
+        let topology = Topology { groups: Vec::new(), diagnostics: Vec::new(), coverage: Coverage::Complete };
+        let view = Store::new().view(&[]);
+        let forest = Arc::new(accept(&topology, &"s".into(), &view).unwrap());
+        Answer { forest, view, config_hash: config.to_owned() }
+    }
+
+    #[test]
+    fn another_revision_may_not_call_unchanged_what_the_one_before_answered() {
+        let mut in_force = InForce::new(None);
+        assert!(in_force.unchanged().is_none());
+        in_force.answered(answer("a"), Arc::from(*b"state"));
+        assert!(in_force.unchanged().is_some() && in_force.is_of_present_revision());
+        in_force.restart();
+        assert!(in_force.unchanged().is_none() && in_force.state().is_empty());
+        assert!(in_force.answer().is_some(), "what is in force stays so");
+    }
+
+    #[test]
+    fn the_configuration_is_edited_until_its_result_is_in_the_cluster() {
+        let mut in_force = InForce::new(Some("a".to_owned()));
+        assert_eq!(in_force.config(), guard::Config::Same, "there is no answer yet");
+        in_force.answered(answer("b"), Arc::from([]));
+        assert_eq!(in_force.config(), guard::Config::Edited);
+        in_force.applied(answer("b"));
+        assert_eq!(in_force.config(), guard::Config::Same);
+        assert!(in_force.baseline().is_some());
+    }
+
+    #[test]
+    fn what_was_removed_is_not_decided_about_again() {
+        let mut in_force = InForce::new(None);
+        in_force.answered(answer("a"), Arc::from([]));
+        in_force.applied(answer("a"));
+        in_force.removed();
+        assert!(in_force.answer().is_none() && in_force.baseline().is_none() && !in_force.is_of_present_revision());
+    }
+}

@@ -1,0 +1,137 @@
+//! What a source does next. Pure: what it depends on and the time are arguments.
+
+use tokio::time::Instant;
+
+/// What the next turn depends on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// Something else may be wanted than the rollout knows.
+    pub(super) is_wish_due: bool,
+    /// Rounds may run: something serves with the entry that it has, and the operator did not pause the source.
+    pub(super) is_active: bool,
+    /// A candidate waits for its shadow round.
+    pub(super) is_shadow_due: bool,
+    /// The HyperNodes of a plugin that failed for good should go, and writing is allowed.
+    pub(super) is_removal_due: bool,
+    /// What serves was made with an earlier entry and should be prepared with the present one.
+    pub(super) is_behind: bool,
+    /// When time changes something for the rollout.
+    pub(super) tick: Option<Instant>,
+    /// When an entry that was refused is tried again.
+    pub(super) prepare: Option<Instant>,
+    /// When a round is due.
+    pub(super) round: Option<Instant>,
+    /// When the last answer is decided about again.
+    pub(super) decide: Option<Instant>,
+}
+
+/// What a source does by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Says what is wanted.
+    Wish,
+    /// Tries the candidate in the shadow.
+    Shadow,
+    /// Deletes the HyperNodes of a plugin that failed for good.
+    Remove,
+    /// Prepares what serves with the present entry.
+    Prepare,
+    /// Lets the rollout know that time passed.
+    Tick,
+    /// Runs a round.
+    Round,
+    /// Decides about the last answer again.
+    Decide,
+}
+
+/// The next turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Before anything that arrives.
+    Now(Step),
+    /// At that time, unless something arrives before it.
+    At(Instant, Step),
+    /// Nothing before something arrives.
+    Rest,
+}
+
+/// The next turn: what changes who serves comes before a round, a round before deciding again. Of what waits for a time the
+/// earliest comes first.
+pub(super) fn due(facts: &Facts, now: Instant) -> Turn {
+    if facts.is_wish_due {
+        return Turn::Now(Step::Wish);
+    }
+    // No round begins with a configuration that was just edited away.
+    if facts.is_active && facts.is_shadow_due {
+        return Turn::Now(Step::Shadow);
+    }
+    if facts.is_active && facts.is_removal_due {
+        return Turn::Now(Step::Remove);
+    }
+    if facts.is_behind {
+        return Turn::Now(Step::Prepare);
+    }
+    let timed = [
+        (facts.tick, Step::Tick),
+        (facts.prepare, Step::Prepare),
+        (facts.round.filter(|_| facts.is_active), Step::Round),
+        (facts.decide.filter(|_| facts.is_active), Step::Decide),
+    ];
+    // What is late is as due as what is due now; the first of equals is taken.
+    let timed = timed.into_iter().filter_map(|(at, step)| Some((at?.max(now), step)));
+    timed.min_by_key(|(at, _)| *at).map_or(Turn::Rest, |(at, step)| Turn::At(at, step))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_next_turn_by_what_is_due() {
+        let now = Instant::now();
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let rest = Facts { is_active: true, ..Facts::default() };
+        let timed = Facts { tick: Some(at(4)), prepare: Some(at(3)), round: Some(at(2)), decide: Some(at(1)), ..rest.clone() };
+        let all = Facts { is_wish_due: true, is_shadow_due: true, is_removal_due: true, is_behind: true, ..timed.clone() };
+        let late = |seconds| Some(now.checked_sub(Duration::from_secs(seconds)).unwrap_or(now));
+        let overdue = Facts { tick: late(1), prepare: late(2), round: late(3), decide: late(4), ..rest.clone() };
+        let still = |facts: &Facts| Facts { is_active: false, ..facts.clone() };
+        for (what, facts, turn) in [
+            ("nothing", rest.clone(), Turn::Rest),
+            ("a wish comes first", all.clone(), Turn::Now(Step::Wish)),
+            ("a wish, paused", still(&all), Turn::Now(Step::Wish)),
+            ("then the shadow", Facts { is_wish_due: false, ..all.clone() }, Turn::Now(Step::Shadow)),
+            (
+                "then the removal",
+                Facts { is_wish_due: false, is_shadow_due: false, ..all.clone() },
+                Turn::Now(Step::Remove),
+            ),
+            ("then the entry", Facts { is_behind: true, ..timed.clone() }, Turn::Now(Step::Prepare)),
+            (
+                "paused: no shadow and no removal, but the entry",
+                Facts { is_wish_due: false, ..still(&all) },
+                Turn::Now(Step::Prepare),
+            ),
+            ("the earliest time", timed.clone(), Turn::At(at(1), Step::Decide)),
+            ("paused: no round, nothing decided", still(&timed), Turn::At(at(3), Step::Prepare)),
+            ("a round before a decision", Facts { decide: Some(at(9)), ..timed.clone() }, Turn::At(at(2), Step::Round)),
+            ("what is late, in its order", overdue.clone(), Turn::At(now, Step::Tick)),
+            ("late without a tick", Facts { tick: None, ..overdue.clone() }, Turn::At(now, Step::Prepare)),
+            (
+                "a late round before a late decision",
+                Facts { tick: None, prepare: None, ..overdue.clone() },
+                Turn::At(now, Step::Round),
+            ),
+            (
+                "a decision alone",
+                Facts { tick: None, prepare: None, round: None, ..overdue },
+                Turn::At(now, Step::Decide),
+            ),
+            ("paused and nothing else", Facts { tick: None, prepare: None, ..still(&timed) }, Turn::Rest),
+        ] {
+            assert_eq!(due(&facts, now), turn, "{what}");
+        }
+    }
+}
