@@ -53,6 +53,7 @@ async fn until_metric(host: &Host, wanted: &str) {
 async fn a_module_that_the_api_server_refuses_is_reported_and_stored_as_soon_as_it_allows_that() -> Result<()> {
     let (scene, host) = serving().await?;
     let first = kept_one(&scene).await;
+    until_metric(&host, "topoloom_plugin_modules_not_stored{source=\"fabric\"} 0").await;
     let before = forbid_creating_config_maps(&scene).await?;
     assert!(!before.is_empty(), "the host may create ConfigMaps in its namespace");
     let second = push(&scene, "good", "2.0.0").await?;

@@ -3,6 +3,7 @@
 //! Failure story: what cannot be stored is named by the condition `ModuleNotStored`, a metric and the log, and is tried again
 //! after pauses that grow, for as long as the source wants it. What serves goes on meanwhile.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct Storing {
     missing: Vec<Arc<Module>>,
+    /// What was stored in this life of the host.
+    stored: BTreeSet<Digest>,
     /// All that the source wants to be kept.
     wanted: Vec<Digest>,
     pause: Duration,
@@ -34,11 +37,13 @@ pub(super) struct Storing {
 pub(super) type Unstored = (Arc<Module>, StoreError);
 
 impl Storing {
-    /// Another plugin serves: these modules should be stored, and of all modules these kept. What could not be stored
-    /// before and is still wanted is tried with them.
-    fn want(&mut self, modules: impl IntoIterator<Item = Arc<Module>>, wanted: Vec<Digest>) {
+    /// Another plugin serves: it should be stored, and what served until now, which may have had no time for that. Of all
+    /// modules these should be kept. What could not be stored before and is still wanted is tried with them.
+    fn want(&mut self, serving: Arc<Module>, earlier: Option<Arc<Module>>, wanted: Vec<Digest>) {
         self.missing.retain(|module| wanted.contains(&module.digest));
-        for module in modules {
+        self.stored.retain(|digest| wanted.contains(digest));
+        let earlier = earlier.filter(|module| !self.stored.contains(&module.digest));
+        for module in earlier.into_iter().chain([serving]) {
             if !self.missing.iter().any(|missing| missing.digest == module.digest) {
                 self.missing.push(module);
             }
@@ -49,7 +54,11 @@ impl Storing {
 
     /// An attempt ended, and these were not stored.
     fn ended(&mut self, unstored: &[Unstored]) {
+        self.stored.extend(self.missing.iter().map(|module| module.digest));
         self.missing = unstored.iter().map(|(module, _)| Arc::clone(module)).collect();
+        for module in &self.missing {
+            self.stored.remove(&module.digest);
+        }
         self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
     }
 }
@@ -59,12 +68,11 @@ impl Supervisor {
     pub(super) fn store(&mut self) {
         let rollout = &self.serving.rollout;
         let Some(serving) = rollout.revision() else { return };
-        // What served until now may have had no time to be stored.
-        let modules = rollout.earlier().into_iter().chain([serving]).map(|revision| Arc::clone(&revision.module));
+        let earlier = rollout.earlier().map(|revision| Arc::clone(&revision.module));
         let waiting = rollout.candidate().map(|candidate| candidate.digest);
         let wanted = self.serving.wanted(self.pins()).map(|(wanted, _)| wanted);
         let digests = [serving.module.digest].into_iter().chain(rollout.previous()).chain(waiting).chain(wanted);
-        self.storing.want(modules.collect::<Vec<_>>(), digests.collect());
+        self.storing.want(Arc::clone(&serving.module), earlier, digests.collect());
         self.try_to_store();
     }
 
@@ -151,7 +159,7 @@ mod tests {
     #[test]
     fn what_could_not_be_stored_is_tried_again_less_and_less_often() {
         let (mut storing, a) = (Storing::default(), module("a"));
-        storing.want([Arc::clone(&a)], vec![a.digest]);
+        storing.want(Arc::clone(&a), None, vec![a.digest]);
         assert_eq!(storing.pause, Duration::ZERO, "at once");
         for seconds in [2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
             storing.ended(&[refused(&a)]);
@@ -164,9 +172,23 @@ mod tests {
     #[test]
     fn another_swap_tries_at_once_and_forgets_only_what_is_not_wanted_any_more() {
         let (mut storing, a, b, c) = (Storing::default(), module("a"), module("b"), module("c"));
-        storing.want([Arc::clone(&a), Arc::clone(&b)], vec![a.digest, b.digest]);
+        storing.want(Arc::clone(&b), Some(Arc::clone(&a)), vec![a.digest, b.digest]);
+        assert_eq!(missing(&storing), [a.digest, b.digest]);
         storing.ended(&[refused(&a), refused(&b)]);
-        storing.want([Arc::clone(&b), Arc::clone(&c)], vec![b.digest, c.digest]);
+        storing.want(Arc::clone(&c), Some(Arc::clone(&b)), vec![b.digest, c.digest]);
         assert_eq!((missing(&storing), storing.pause), (vec![b.digest, c.digest], Duration::ZERO));
+    }
+
+    #[test]
+    fn what_served_until_now_and_was_stored_is_not_stored_again() {
+        let (mut storing, a, b) = (Storing::default(), module("a"), module("b"));
+        storing.want(Arc::clone(&a), None, vec![a.digest]);
+        storing.ended(&[]);
+        storing.want(Arc::clone(&b), Some(Arc::clone(&a)), vec![a.digest, b.digest]);
+        assert_eq!(missing(&storing), [b.digest], "that it cannot be created again is no failure");
+        storing.ended(&[refused(&b)]);
+        // It served in between and was let go: what serves is always stored.
+        storing.want(Arc::clone(&a), Some(Arc::clone(&b)), vec![a.digest, b.digest]);
+        assert_eq!(missing(&storing), [b.digest, a.digest]);
     }
 }
