@@ -78,7 +78,7 @@ impl Supervisor {
 
     fn try_to_store(&mut self) {
         let (shared, source) = (Arc::clone(&self.shared), Arc::clone(&self.source));
-        let Storing { missing, wanted, pause } = &self.storing;
+        let Storing { missing, wanted, pause, stored: _ } = &self.storing;
         let (missing, wanted, pause) = (missing.clone(), wanted.clone(), *pause);
         // Only the latest wish counts.
         self.storing_now = JoinSet::new();
