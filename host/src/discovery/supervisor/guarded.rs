@@ -4,9 +4,7 @@
 //! very result that it lets pass; while a result is held, no lost Node is forgotten.
 
 use jiff::Timestamp;
-use topoloom_core::topology::guard::{
-    Bucket, Confirmation, Hold, Loss, Losses, Rule, Safety, Seen, Standing, Verdict,
-};
+use topoloom_core::topology::guard::{Bucket, Confirmation, Hold, Loss, Losses, Rule, Safety, Seen, Standing, Verdict};
 
 /// The guard's memory of one source.
 pub(super) struct Guarded {
@@ -98,7 +96,13 @@ impl Guarded {
     }
 
     /// Takes in what a result costs that is about to be written. Answers when the first of it will be forgotten.
-    pub(super) fn account(&mut self, confirmed: Option<Confirmation>, loss: &Loss, now: Timestamp, safety: &Safety) -> Option<Timestamp> {
+    pub(super) fn account(
+        &mut self,
+        confirmed: Option<Confirmation>,
+        loss: &Loss,
+        now: Timestamp,
+        safety: &Safety,
+    ) -> Option<Timestamp> {
         match confirmed {
             None => self.losses.take_in(loss, now),
             Some(_) => self.losses.forget(),
@@ -174,7 +178,10 @@ mod tests {
         guarded.answered();
         assert!(matches!(judge(&mut guarded, "a", &held()), Passage::Held { agreeing: 1, .. }));
         assert_eq!(guarded.confirm("b", Rounds::Some), Word::Ignored(Some("a".to_owned())));
-        assert!(matches!(judge(&mut guarded, "a", &held()), Passage::Held { agreeing: 1, .. }), "nothing was confirmed");
+        assert!(
+            matches!(judge(&mut guarded, "a", &held()), Passage::Held { agreeing: 1, .. }),
+            "nothing was confirmed"
+        );
         assert_eq!(guarded.confirm("a", Rounds::Some), Word::Confirms);
         assert_eq!(judge(&mut guarded, "a", &held()), Passage::Confirmed(Confirmation::Operator));
         guarded.written();

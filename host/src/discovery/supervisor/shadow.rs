@@ -145,7 +145,9 @@ impl Asked {
         let refused = |reason, message: String, failed| Refused::loading(Step::Shadow, reason, message, failed);
         let invalid = |message| refused(Reason::InvalidResult, message, Failed::Fault);
         let candidate = match self.candidate.answer(&self, &view, &own).await {
-            Ok(Answered::Topology(topology)) => accept(&topology, &self.source, &view).map_err(|error| invalid(error.to_string()))?,
+            Ok(Answered::Topology(topology)) => {
+                accept(&topology, &self.source, &view).map_err(|error| invalid(error.to_string()))?
+            }
             Ok(Answered::Unchanged) => {
                 return Err(invalid("the plugin answered `unchanged` in its first round".to_owned()));
             }

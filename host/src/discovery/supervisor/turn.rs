@@ -93,8 +93,10 @@ mod tests {
         let now = Instant::now();
         let at = |seconds| now + Duration::from_secs(seconds);
         let rest = Facts { is_active: true, ..Facts::default() };
-        let timed = Facts { tick: Some(at(4)), prepare: Some(at(3)), round: Some(at(2)), decide: Some(at(1)), ..rest.clone() };
-        let all = Facts { is_wish_due: true, is_shadow_due: true, is_removal_due: true, is_behind: true, ..timed.clone() };
+        let timed =
+            Facts { tick: Some(at(4)), prepare: Some(at(3)), round: Some(at(2)), decide: Some(at(1)), ..rest.clone() };
+        let all =
+            Facts { is_wish_due: true, is_shadow_due: true, is_removal_due: true, is_behind: true, ..timed.clone() };
         let late = |seconds| Some(now.checked_sub(Duration::from_secs(seconds)).unwrap_or(now));
         let overdue = Facts { tick: late(1), prepare: late(2), round: late(3), decide: late(4), ..rest.clone() };
         let still = |facts: &Facts| Facts { is_active: false, ..facts.clone() };
