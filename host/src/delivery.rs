@@ -1,9 +1,9 @@
 //! How the bytes of plugins arrive: from this binary, from a folder, from a ConfigMap, and from the modules kept for
 //! a rollback.
 //!
-//! Owns the watches on those places, unpacking within bounds, and the check of what is delivered against what is declared
-//! beside it. All ways end in one thing, a [`Module`] with its digest, and in one message, an [`Offer`]. Never looks
-//! inside a module, never decides whether it serves.
+//! Owns the watches on those places, unpacking within bounds, and the check of what is delivered against what is
+//! declared beside it. All ways end in one thing, a [`Module`] with its digest, and in one message, an [`Offer`]. Never
+//! looks inside a module, never decides whether it serves.
 //!
 //! | file | idea |
 //! |---|---|
@@ -17,8 +17,8 @@
 //! # Failure story
 //!
 //! A place that is gone, unreadable or half written is an [`Offer`] that says so, and takes nothing away from anybody:
-//! whoever serves goes on. Each place has its own task; two sources on one place share it. Where that breaks, both do, and
-//! begin with a new one.
+//! an active plugin continues. Each place has its own task; two sources on one place share it. Where that breaks, both
+//! do, and begin with a new one.
 
 pub mod config_map;
 pub mod folder;
@@ -120,7 +120,7 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// Says it to whoever listens, unless they know; what is beyond a limit is counted.
+    /// Sends it to the listeners, unless they know it; what is beyond a limit is counted.
     fn say(&self, offer: Offer) {
         let beyond = if let Offer::Beyond(limit, _) = &offer { Some(*limit) } else { None };
         let is_news = self.offers.send_if_modified(|present| {
@@ -175,9 +175,9 @@ pub struct Delivery {
     places: Mutex<BTreeMap<Place, Weak<Watched>>>,
 }
 
-/// One place that is watched for as long as somebody listens.
+/// One place that is watched for as long as it has listeners.
 struct Watched {
-    /// What it offers; only its task says that, and is gone when nobody can.
+    /// What it offers; only its task sends that, and the channel closes with it.
     offers: watch::Receiver<Offer>,
     look: Arc<Notify>,
     /// Ends with its last listener.
@@ -198,7 +198,7 @@ impl Watched {
     }
 }
 
-/// What one source hears of its place.
+/// What one source receives from its place.
 pub struct Subscription {
     offers: watch::Receiver<Offer>,
     /// Ends the watch with its last listener; nothing where there is nothing to watch.
@@ -206,7 +206,7 @@ pub struct Subscription {
 }
 
 impl Delivery {
-    /// Nobody listens yet. Without a client there are no ConfigMaps.
+    /// Without listeners. Without a client there are no ConfigMaps.
     #[must_use]
     pub fn new(client: Option<kube::Client>, sites: Sites, metrics: Metrics) -> Self {
         Self { client, restores: Restores::default(), sites, metrics, places: Mutex::default() }
@@ -252,15 +252,15 @@ impl Delivery {
     }
 
     fn watch(&self, place: &Place) -> Watched {
-        let (offers, heard) = watch::channel(Offer::Pending);
+        let (offers, received) = watch::channel(Offer::Pending);
         let teller = Teller { offers, metrics: self.metrics.clone() };
-        let watched = Watched { offers: heard, look: Arc::new(Notify::new()), task: Mutex::default() };
+        let watched = Watched { offers: received, look: Arc::new(Notify::new()), task: Mutex::default() };
         let look = Arc::clone(&watched.look);
         let mut task = watched.task.lock().unwrap_or_else(PoisonError::into_inner);
         let poll = self.sites.poll;
         match place {
             Place::ConfigMap { namespace, name, key } => {
-                // Without one, nobody gets here.
+                // Without one, no caller gets here.
                 if let Some(client) = self.client.clone() {
                     let (restores, namespace) = (self.restores.clone(), namespace.clone());
                     task.spawn(config_map::watch(client, restores, namespace, name.clone(), key.clone(), teller));
@@ -309,7 +309,7 @@ impl Subscription {
             return;
         }
         if self.place.is_some() {
-            // Why, it has said itself. Of those who listen each has to break, and only one could hear of the panic.
+            // Why, it has said itself. Each listener has to break, and only one could receive the panic.
             std::panic::resume_unwind(Box::new("the task that watches the place of the plugin broke"));
         }
         std::future::pending::<()>().await;
@@ -402,7 +402,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_listens_breaks_with_the_watch_and_begins_with_a_new_one() {
+    async fn a_listener_breaks_with_the_watch_and_begins_with_a_new_one() {
         let folder = tempfile::tempdir().unwrap();
         let origin = PluginOrigin::File(folder.path().join("p.wasm"));
         let plugin = PluginRef { origin, digest: None, trust: None, expected_name: None };
@@ -425,7 +425,7 @@ mod tests {
             assert_eq!(panic.downcast_ref(), Some(&"the task that watches the place of the plugin broke"));
         }
         let mut again = delivery.subscribe(&plugin);
-        assert!(!Arc::ptr_eq(&place, again.place.as_ref().unwrap()), "nobody listens to what is gone");
+        assert!(!Arc::ptr_eq(&place, again.place.as_ref().unwrap()), "a watch that is gone has no listener");
         again.changed().await;
         assert!(again.offer().trouble().is_some());
     }

@@ -7,7 +7,8 @@
 //!
 //! 1. Servers listen, so that a wrong address ends the process before anything else happens.
 //! 2. Controllers are initialised in the order of their names.
-//! 3. Elections begin, one per group that has a controller here, on a thread of their own; controllers run, and those that
+//! 3. Elections begin, one per group that has a controller here, on a thread of their own; controllers run, and those
+//! that
 //!    write wait for their lease.
 //! 4. A signal, a lost lease or a task that ended begins the end: controllers stop in reverse order, each when the one
 //!    after it has finished its work, all of them within the drain timeout. Then leases are given back, so that the next
@@ -182,7 +183,7 @@ pub async fn run(
     }
     pages.push(admin::debug(debug, log, options.profiling));
     let serving = CancellationToken::new();
-    // Somebody has to hear whether writes are switched off.
+    // One task has to watch whether writes are switched off.
     let runs = |runs: &Vec<Ready>| !runs.is_empty() && !runs.iter().any(|ready| ready.name == HYPER_NODE);
     let switched = initialised.as_ref().is_ok_and(runs).then(|| {
         let place = config_watch::Place {
@@ -194,13 +195,13 @@ pub async fn run(
         };
         config_watch::watch_switch(reads.client.clone(), place, health.check("config").into())
     });
-    // Whoever does no work must not keep it from others: where each controller waits, or a failed one is tolerated.
+    // A replica without work must not keep it from others: where each controller waits, or a failed one is tolerated.
     let (needed, idle) = by_need(&elections, initialised.as_deref().unwrap_or_default());
     for election in &idle {
         health.stands_back(election.group());
     }
     for election in &needed {
-        // Whoever asks for metrics finds it, whether or not there was an answer about the lease.
+        // A scrape finds it, whether or not there was an answer about the lease.
         counted.role(election.group(), &election.role());
         election.begin();
     }
@@ -383,7 +384,7 @@ fn start(parts: &mut Parts<'_>, controller: Box<dyn Controller>) -> Result<Resul
     let unlimited = Limit::default();
     let limit = if is_lock { &unlimited } else { parts.limit };
     let writes = parts.connection.behind(election.gate(), parts.requests, limit)?;
-    // An Event of one that leads nothing goes whoever leads.
+    // A controller without a lease writes its Events regardless of leadership.
     let own = match controller.group() {
         Some(_) => None,
         None => Some(Events::new(parts.connection.behind(election.gate(), parts.requests, parts.limit)?)),
@@ -414,7 +415,7 @@ fn about(debug: &mut Debug, options: &Options, elections: &[Election], switch: &
     let (elections, switch) = (elections.to_vec(), switch.clone());
     debug.part("process", move || {
         let elections: BTreeMap<_, _> =
-            elections.iter().map(|election| (election.group().as_str(), told(election))).collect();
+            elections.iter().map(|election| (election.group().as_str(), shown(election))).collect();
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "namespace": namespace,
@@ -429,7 +430,7 @@ fn about(debug: &mut Debug, options: &Options, elections: &[Election], switch: &
 }
 
 /// An election as the dump shows it.
-fn told(election: &Election) -> serde_json::Value {
+fn shown(election: &Election) -> serde_json::Value {
     let lease = election
         .lease()
         .map(|lease| json!({"namespace": lease.namespace, "name": lease.name, "identity": &*lease.identity}));

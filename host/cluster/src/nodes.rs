@@ -1,14 +1,14 @@
 //! The nodes of the cluster as columns of labels and annotations.
 //!
 //! Owns the column store behind the watch of Nodes. A reader of columns registers an [`Interest`]; the store then holds
-//! exactly the keys that are registered, and a node change wakes exactly the readers that it concerns. Never starts a round
-//! itself and never keeps a whole Node.
+//! exactly the keys that are registered, and a node change wakes exactly the readers that it concerns. Never starts a
+//! round itself and never keeps a whole Node.
 //!
 //! # Failure story
 //!
-//! While the watch is broken, readers keep the last contents. A relist (start, 410, a key that is new) replaces the contents
-//! in one step and wakes as if its differences had come as events. A view is only handed out when every key in it was seen
-//! on every node.
+//! While the watch is broken, readers keep the last contents. A relist (start, 410, a key that is new) replaces the
+//! contents in one step and wakes as if its differences had come as events. A view is only handed out when every key in
+//! it was seen on every node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,16 +78,16 @@ impl Nodes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while the lock was held ends the process by way of its task; what is read until then is still sound.
+        // A panic while the lock was held ends the process by way of its task; what is read until then is still valid.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears of every change from now on.
+    /// Is notified of every change from now on.
     pub fn listen(&self, listener: Arc<dyn Listener>) {
         self.lock().listeners.push(listener);
     }
 
-    /// Asks for columns. `wake` hears of changes under `keys`, and of names that appear or go.
+    /// Asks for columns. `wake` is called for changes under `keys`, and of names that appear or go.
     #[must_use]
     pub fn register(self: &Arc<Self>, keys: Vec<ColumnKey>, wake: Arc<dyn Listener>) -> Interest {
         let mut inner = self.lock();

@@ -1,11 +1,13 @@
-//! The device plugin's side of the lock, for one that is written in Rust (`node-lock-and-bind.md` A19): for which pod a kubelet
-//! asks, and giving the lock back once that pod has all its devices.
+//! The device plugin's side of the lock, for one that is written in Rust (`node-lock-and-bind.md` A19): for which pod a
+//! kubelet asks, and giving the lock back once that pod has all its devices.
 //!
-//! A plugin asks [`Requests::whom`] when its kubelet asks it, serves that pod and no other, and calls [`Requests::give_back`]
-//! when it has answered, whether it succeeded or failed. What it writes into the pod's work list and phase is its own affair.
+//! A plugin asks [`Requests::whom`] when its kubelet asks it, serves that pod and no other, and calls
+//! [`Requests::give_back`] when it has answered, whether it succeeded or failed. What it writes into the pod's work
+//! list and phase is its own affair.
 //!
-//! It differs from the original in what it refuses: a pod that is not bound here, has started, or is another one of the same
-//! name is not served; and the lock that several vendors share stays while one of them has work left (requirement R18).
+//! It differs from the original in what it refuses: a pod that is not bound here, has started, or is another one of the
+//! same name is not served; and the lock that several vendors share stays while one of them has work left (requirement
+//! R18).
 
 use topoloom_api::names::DEVICES_TO_ALLOCATE_SUFFIX;
 use topoloom_core::nodelock::attempt::Answer;
@@ -96,13 +98,14 @@ pub enum GivenBack {
     Removed,
     /// It was gone, or is another one by now, which was left alone.
     NotOurs,
-    /// It stays: devices are still to be given, by this annotation of the pod. The plugin that gives the last of them gives it back.
+    /// It stays: devices are still to be given, by this annotation of the pod. The plugin that gives the last of them
+    /// gives it back.
     WorkLeft(String),
 }
 
 impl Requests {
-    /// The pod for which a kubelet asks for devices of this key now. Two reads: the node, and the pod that its lock names; where
-    /// no lock names one, the pods of the node.
+    /// The pod for which a kubelet asks for devices of this key now. Two reads: the node, and the pod that its lock
+    /// names; where no lock names one, the pods of the node.
     ///
     /// # Errors
     /// When it is not certain which pod it is. A plugin that answers all the same may give the devices of another pod.
@@ -123,7 +126,7 @@ impl Requests {
                 };
                 Err(NotServed::NotThat { node, key, pod, why })
             }
-            Some(Named::Nobody { .. }) | None => {
+            Some(Named::NoPod { .. }) | None => {
                 let bound = self.bound(&node).await?.into_iter();
                 let mut waiting = bound.filter(|seen| seen.keys.contains(&key) && seen.pod.waits_on(&node));
                 match (waiting.next(), waiting.count()) {
@@ -136,7 +139,8 @@ impl Requests {
         }
     }
 
-    /// Gives the lock back, if it still is that one, byte for byte, and no vendor that shares it has work left for the pod.
+    /// Gives the lock back, if it still is that one, byte for byte, and no vendor that shares it has work left for the
+    /// pod.
     ///
     /// The caller must have written its work list before. A lock that could not be given back is no harm: once the pod
     /// has started no pod holds it, and the sweeper removes it.
@@ -176,8 +180,8 @@ impl Requests {
     }
 }
 
-/// The work list that still has devices, of those whose plugins give this key back. In a list without any, there is nothing but
-/// the ends of its containers.
+/// The work list that still has devices, of those whose plugins give this key back. In a list without any, there is
+/// nothing but the ends of its containers.
 fn left(annotations: &Annotations, key: Key) -> Option<String> {
     let counts = |name: &str| match key {
         Key::Cambricon => name == CAMBRICON,

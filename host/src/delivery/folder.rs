@@ -100,12 +100,12 @@ struct Ears {
 
 impl Ears {
     fn new(rung: Arc<Notify>) -> Self {
-        let heard = move |event: notify::Result<notify::Event>| {
+        let changed = move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| matters(&event.kind)) {
                 rung.notify_one();
             }
         };
-        let watcher = notify::recommended_watcher(heard).inspect_err(
+        let watcher = notify::recommended_watcher(changed).inspect_err(
             |error| tracing::warn!(%error, "plugin files cannot be watched; they are read again at intervals"),
         );
         Self { watcher: watcher.ok(), on: Vec::new() }

@@ -48,7 +48,7 @@ pub fn sources(reports: Arc<Reports>) -> Router {
     Router::new().route("/sources", get(all)).route("/sources/{source}", get(one)).with_state(reports)
 }
 
-/// `/debug`: for whoever is on the machine.
+/// `/debug`: for people on the machine.
 pub fn debug(debug: Debug, control: log::Control, profiling: Profiling) -> Router {
     let dump = Router::new()
         .route("/debug/dump", get(async |State(debug): State<Debug>| axum::Json(debug.dump())))
@@ -67,7 +67,7 @@ fn profiles(profiling: Profiling) -> Router {
     Router::new().route("/debug/profile", answer)
 }
 
-/// These pages for whoever asks for them by a loopback name or address. A page in a browser on the same machine can
+/// These pages, for requests by a loopback name or address. A page in a browser on the same machine can
 /// make any other name stand for 127.0.0.1, and would then read what it gets.
 pub fn loopback_only(pages: Router) -> Router {
     pages.layer(middleware::from_fn(async |request: Request, next: Next| {
@@ -86,7 +86,7 @@ fn is_for_loopback(request: &Request) -> bool {
     host.to_str().is_ok_and(is_loopback) && named.is_none_or(is_loopback)
 }
 
-/// Whether `NAME` or `NAME:PORT` is this machine, by a name that nobody else can give.
+/// Whether `NAME` or `NAME:PORT` is this machine, by a name that no other machine can have.
 fn is_loopback(host: &str) -> bool {
     let Ok(authority) = host.parse::<axum::http::uri::Authority>() else { return false };
     let name = authority.host();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_somebody_made_stand_for_this_machine_gets_no_answer() {
+    async fn a_foreign_name_that_resolves_to_this_machine_gets_no_answer() {
         for good in ["127.0.0.1:8082", "127.8.8.8", "localhost:8082", "LOCALHOST", "[::1]:8082", "[::ffff:127.0.0.1]"] {
             assert_eq!(status(&[good], "/debug/dump").await, StatusCode::OK, "{good}");
         }

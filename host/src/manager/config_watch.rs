@@ -15,7 +15,7 @@ use crate::cluster::{Restores, single};
 use crate::config::{Lack, Load, Location};
 use topoloom_core::text::says_yes;
 
-/// How long one watch listens: on a connection that broke without a word it hears nothing for that long.
+/// How long one watch listens: on a connection that broke silently it receives nothing for that long.
 const LISTENS: Duration = Duration::from_secs(30);
 
 /// What is watched, and what listens to its annotation.
@@ -32,7 +32,7 @@ pub struct Place {
     pub restores: Restores,
 }
 
-/// Hears the switch of all writes where nobody needs the configuration.
+/// Watches the switch of all writes where no controller needs the configuration.
 pub async fn watch_switch(client: kube::Client, place: Place, check: Check) {
     let (loads, mut read) = tokio::sync::mpsc::unbounded_channel();
     let unread = async { while read.recv().await.is_some() {} };
@@ -46,7 +46,7 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
     metrics.read_only(By::Unread, true);
     let mut annotated = false;
     let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
-    // Whoever switches writes off at night waits for this watch, so one that hears nothing is soon asked anew.
+    // An operator who switches writes off at night waits for this watch, so a silent one is soon opened anew.
     let mut states = std::pin::pin!(single::watch_anew(api, &location.name, &restores, LISTENS));
     let mut last: Option<(Option<Option<String>>, Option<Lack>)> = None;
     while let Some(state) = states.next().await {
@@ -86,14 +86,14 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
         last = Some((key, lack));
         metrics.configuration(&load);
         if loads.send(load).is_err() {
-            // Nobody listens any more: the process is stopping.
+            // The receiver is gone: the process is stopping.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Says in `/readyz` whether there is a configuration. The process is ready without one: what runs goes on, and the first
-/// install has none.
+/// Says in `/readyz` whether there is a configuration. The process is ready without one: what runs goes on, and the
+/// first install has none.
 fn stands(check: &Check, lack: Option<&Lack>) {
     match lack {
         None => check.pass(),

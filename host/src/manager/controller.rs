@@ -1,6 +1,6 @@
 //! What a controller is, and the registry of those that this process has (`node-lock-and-bind.md` B2 to B4).
 //!
-//! A controller is initialised with the shared [`Context`], which must not block, and then run until it is told to
+//! A controller is initialised with the shared [`Context`], which must not block, and then run until it is asked to
 //! stop. They are initialised in the order of their names and stopped the other way round (requirement R2), so that two
 //! starts are alike.
 
@@ -27,7 +27,7 @@ use crate::work;
 
 /// Everything that controllers share.
 pub struct Context<'a> {
-    /// What the process was told.
+    /// The options of the process.
     pub options: &'a Options,
     /// The API server. Its client reads and watches; it must not write.
     pub connection: &'a Connection,
@@ -66,7 +66,7 @@ pub trait Controller: Send {
     /// Under whose lease it writes; `None` where every replica does its work.
     fn group(&self) -> Option<Group>;
 
-    /// Makes what it runs with. Does not block and talks to nobody.
+    /// Makes what it runs with. Does not block and sends no request.
     ///
     /// # Errors
     /// Why it cannot run at all; something that may come later is [`Initialized::Waits`].

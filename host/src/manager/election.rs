@@ -1,13 +1,14 @@
 //! The lease of one group of controllers: who of the replicas writes (decisions M2 and M4).
 //!
-//! `core::election` decides; here is what it decides with: the watch on the Lease, the requests, the boot-time clock, and
-//! the [`Gate`] that opens and closes with it. All of it runs on a thread of its own, with clients of its own: a process
-//! that is busy with a large cluster still renews in time, and a client that waits for its turn never holds up a lease.
+//! `core::election` decides; here is what it decides with: the watch on the Lease, the requests, the boot-time clock,
+//! and the [`Gate`] that opens and closes with it. All of it runs on a thread of its own, with clients of its own: a
+//! process that is busy with a large cluster still renews in time, and a client that waits for its turn never holds up
+//! a lease.
 //!
 //! # Failure story
 //!
-//! Whatever happens to requests, the gate closes by the clock when the last confirmed renewal becomes too old; nobody has
-//! to do anything for that. A lease that is lost stays lost: the process ends and is started anew.
+//! Whatever happens to requests, the gate closes by the clock when the last confirmed renewal becomes too old; no task
+//! has to do anything for that. A lease that is lost stays lost: the process ends and is started anew.
 
 mod history;
 mod lease;
@@ -81,7 +82,7 @@ impl Group {
 pub enum Role {
     /// It has not read the lease yet.
     Unknown,
-    /// Another one writes, or did until a moment ago; empty: nobody that we know of.
+    /// Another one writes, or did until a moment ago; empty: no replica that we know of.
     Follower(Arc<str>),
     /// It writes.
     Leader,
@@ -124,7 +125,7 @@ struct Pulse {
 }
 
 impl Election {
-    /// Without an election: whoever runs writes.
+    /// Without an election: every process that runs writes.
     #[must_use]
     pub fn off(group: Group, switch: &Switch) -> Self {
         // The sender may go: a receiver keeps the last value.
@@ -188,7 +189,7 @@ impl Election {
             Ok(Role::Lost(lost)) => lost,
             // Without an election nothing is lost.
             _ if self.lease.is_none() => std::future::pending().await,
-            // Nobody renews any more: the thread broke.
+            // No thread renews any more: it broke.
             _ => Lost::Expired,
         }
     }
@@ -206,7 +207,7 @@ impl Election {
         self.begin.cancel();
     }
 
-    /// Gives the lease back, if it is ours, and ends the election. Whoever wrote under it has to have ended.
+    /// Gives the lease back, if it is ours, and ends the election. All that wrote under it must have ended.
     pub async fn release(&self) {
         self.gate.close();
         self.release.cancel();
@@ -373,8 +374,8 @@ struct Runner {
 
 /// The lease, asked for in two ways.
 struct Leases {
-    /// Without a gate: reads, the watch, and claims. A claim of a lease names its version; one that makes the lease succeeds
-    /// only where there is none, and whoever hears of that too late gives it back.
+    /// Without a gate: reads, the watch, and claims. A claim of a lease names its version; one that makes the lease
+    /// succeeds only where there is none, and a replica that learns of that too late releases it.
     asks: Api<Lease>,
     /// As its holder: what was meant to renew it, and was held up until its time was over, does not leave any more.
     holds: Api<Lease>,
@@ -406,7 +407,8 @@ enum Came<T> {
 }
 
 impl Runner {
-    /// The clients of this lease: what its holder writes is behind the gate of its time, from the door to the connection.
+    /// The clients of this lease: what its holder writes is behind the gate of its time, from the door to the
+    /// connection.
     fn connect(&self, connection: &Connection, requests: &requests::Metrics) -> Result<Leases, client::ConnectError> {
         let behind = |gate| connection.behind(gate, requests, &Limit::default());
         Ok(Leases::new(behind(&Gate::none())?, behind(&self.held)?, &self.namespace))
@@ -506,7 +508,8 @@ impl Runner {
                 self.history.add(format!("not written: {refusal}"));
                 match refusal.reason {
                     Reason::Conflict | Reason::AlreadyExists => Answer::Conflict,
-                    // The lease that was to be replaced is gone. What was to be made has no place: its namespace is missing.
+                    // The lease that was to be replaced is gone. What was to be made has no place: its namespace is
+                    // missing.
                     Reason::NotFound if base.is_some() => Answer::Conflict,
                     _ => {
                         self.check.fail(&refusal);
@@ -525,7 +528,7 @@ impl Runner {
         self.candidate.answered(sent, boot_time(), base.as_ref(), answer);
     }
 
-    /// Waits for an answer, hears what the watch tells meanwhile, and does not wait longer than makes sense.
+    /// Waits for an answer, takes events of the watch meanwhile, and does not wait longer than makes sense.
     async fn during<T>(
         &mut self,
         sent: Duration,
@@ -616,7 +619,7 @@ impl Runner {
             self.history.add(match &role {
                 Role::Leader => "leads".to_owned(),
                 Role::Lost(lost) => format!("lost: {lost}"),
-                Role::Follower(holder) if holder.is_empty() => "nobody leads".to_owned(),
+                Role::Follower(holder) if holder.is_empty() => "no replica leads".to_owned(),
                 Role::Follower(holder) => format!("follows {holder}"),
                 Role::Unknown => "not known who leads".to_owned(),
             });
@@ -633,7 +636,7 @@ impl Runner {
         });
     }
 
-    /// The last write of a holder whose workers have ended, and of whoever may be one without knowing it.
+    /// The last write of a holder whose workers have ended, and of a replica that may be the holder without knowing it.
     async fn give_back(mut self, leases: &Leases) {
         self.gate.close();
         let patience = self.timing.renew_deadline.min(Duration::from_secs(5));
@@ -666,7 +669,7 @@ impl Runner {
         let writes = if held.is_some() { &leases.holds } else { &leases.asks };
         match held {
             Some(version) => match self.released(writes, &version).await {
-                // Somebody added a word of their own, or a renewal that we gave up was stored after all.
+                // Another program changed it, or a renewal that we gave up was stored after all.
                 Err(refusal) if refusal.reason == Reason::Conflict => {}
                 Err(refusal) if refusal.reason == Reason::NotFound => return Ok(false),
                 released => return released.map(|()| true),
@@ -685,7 +688,7 @@ impl Runner {
         self.released(writes, &record.version).await.map(|()| true)
     }
 
-    /// Writes that nobody holds it, over that version and no other.
+    /// Writes an empty holder, over that version and no other.
     async fn released(&self, api: &Api<Lease>, version: &str) -> Result<(), Refusal> {
         let lease = lease::release(self.stored.as_ref(), &self.wanted(0), version);
         let answer = api.replace(&self.name, &kube::api::PostParams::default(), &lease).await;

@@ -55,7 +55,7 @@ struct Checked {
     /// Since when it fails without a success in between.
     failing_since: Option<Instant>,
     /// The cause that the log names as the present one.
-    told: Option<(Reason, String)>,
+    reported: Option<(Reason, String)>,
 }
 
 /// How a controller stands.
@@ -138,7 +138,7 @@ impl Health {
     fn add(&self, name: &'static str, group: Option<Group>, state: State) -> Slot {
         self.lock()
             .checks
-            .insert(name, Checked { state, group, followers: None, rights: None, failing_since: None, told: None });
+            .insert(name, Checked { state, group, followers: None, rights: None, failing_since: None, reported: None });
         Slot { name, health: self.clone(), controller: None }
     }
 
@@ -309,7 +309,7 @@ impl Checked {
     /// has not been allowed to read for too long.
     fn is_forbidden_to_followers(&self, leads: impl Fn(Group) -> bool) -> bool {
         let Some((_, patience)) = self.rights.filter(|(group, _)| !leads(*group)) else { return false };
-        let is_forbidden = matches!(self.told, Some((Reason::Forbidden, _)));
+        let is_forbidden = matches!(self.reported, Some((Reason::Forbidden, _)));
         let for_long = || self.failing_since.is_some_and(|since| since.elapsed() >= patience);
         is_forbidden
             && match &self.state {
@@ -333,7 +333,7 @@ impl Slot {
         }
         let checked = inner.checks.get_mut(self.name)?;
         checked.failing_since = None;
-        checked.told = None;
+        checked.reported = None;
         Some(std::mem::replace(&mut checked.state, state))
     }
 
@@ -378,9 +378,9 @@ impl Judge for Slot {
             };
             checked.state = next;
             let (reason, cause) = refusal.cause();
-            let known = checked.told.as_ref().is_some_and(|(told, of)| *told == reason && of == cause);
+            let known = checked.reported.as_ref().is_some_and(|(reported, of)| *reported == reason && of == cause);
             if !known {
-                checked.told = Some((reason, cause.to_owned()));
+                checked.reported = Some((reason, cause.to_owned()));
             }
             checked.failing_since.get_or_insert_with(Instant::now);
             known

@@ -1,9 +1,9 @@
 //! `hyperNode-controller`: discovery, and the HyperNodes that come of it.
 //!
-//! It lives in two phases. As a follower it keeps everything warm that costs time and asks nobody outside: the watches on
-//! Nodes and HyperNodes, the configuration, compiled plugins and the columns that they read (`standby`). When its lease
-//! is granted, the parts that write begin: sources, reports, operators' verbs, counts. It never goes back: a replica that
-//! loses its lease ends.
+//! It lives in two phases. As a follower it keeps everything warm that costs time and calls no service outside: the
+//! watches on Nodes and HyperNodes, the configuration, compiled plugins and the columns that they read (`standby`).
+//! When its lease is granted, the parts that write begin: sources, reports, operators' verbs, counts. It never goes
+//! back: a replica that loses its lease ends.
 
 mod standby;
 
@@ -283,7 +283,7 @@ impl Parts {
             };
             counting.spawn("status", status.run());
         }
-        // Apart from the others: it finishes the writes that are under way when it is told to stop.
+        // Apart from the others: it finishes the writes that are under way when it is asked to stop.
         let sources = sources::Sources::new(Arc::clone(shared), shared.stop.clone());
         let mut drained = Tasks::default();
         drained.spawn("sources", sources.run(standby, loads, spoken));
@@ -299,7 +299,7 @@ impl Parts {
         };
         shared.stop.cancel();
         drained.finish().await;
-        // Whoever waits for the lease begins when nothing of ours is under way any more.
+        // A replica that waits for the lease begins when nothing of ours is under way any more.
         if tokio::time::timeout(LAST_REPORTS, counting.finish()).await.is_err() {
             tracing::warn!("counts under way were not written in time");
         }

@@ -251,13 +251,13 @@ async fn sweep(
     if granted {
         let queue = WorkQueue::new("node-locks", NODES, Limiter::default());
         let mut changes = shared.view.changes();
-        let (heard, asked) = (queue.clone(), Arc::clone(&sweeper));
+        let (notified, asked) = (queue.clone(), Arc::clone(&sweeper));
         let mut workers = Tasks::default();
         watches.spawn("lock changes", async move {
             while let Some(node) = changes.recv().await {
                 if asked.concerns(&node) {
                     // There is room for every node there is.
-                    let _ = heard.add(node);
+                    let _ = notified.add(node);
                 }
             }
         });

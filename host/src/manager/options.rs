@@ -1,4 +1,4 @@
-//! Everything that `run` can be told, typed and within its range.
+//! The options of `run`, typed and within their ranges.
 //!
 //! The command line makes these values from flags, environment and the options file; nothing here reads any of them.
 
@@ -21,7 +21,7 @@ use crate::plugin::trust::TrustOptions;
 use crate::serving::tls::TlsFiles;
 use crate::topology::status::Scope;
 
-/// Everything `run` can be told.
+/// The options of `run`.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where the configuration is.
@@ -40,7 +40,7 @@ pub struct Options {
     pub mode: Mode,
     /// Whether anything but leases is written at all.
     pub writes: Writes,
-    /// The leases of Volcano's own HyperNode controller: while somebody holds one, no source is written.
+    /// The leases of Volcano's own HyperNode controller: while another program holds one, no source is written.
     pub rivals: Vec<String>,
     /// Whose `status.nodeCount` is kept.
     pub status: Scope,
@@ -126,14 +126,14 @@ pub struct Rate {
 pub enum Profiling {
     /// It does not.
     Off,
-    /// To whoever reaches its loopback address.
+    /// To clients of its loopback address.
     On,
 }
 
 /// Leader election (`node-lock-and-bind.md` B9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Election {
-    /// This process writes without asking: nobody else may run.
+    /// This process writes without a lease: no other may run.
     Off,
     /// One lease per group of controllers.
     On(LeaseOptions),

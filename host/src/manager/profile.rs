@@ -1,9 +1,9 @@
 //! `/debug/profile`: where the process spends its processor time.
 //!
 //! While one is taken, each thread that runs is interrupted 99 times per second of processor time, and the frame
-//! pointers on its stack are followed; every address is asked of the kernel before it is read. What comes out are folded
-//! stacks, one per line with its samples, the outermost function first, which flame graphs are drawn from. A function that
-//! was interrupted itself is not on its line: its time is its caller's.
+//! pointers on its stack are followed; every address is asked of the kernel before it is read. What comes out are
+//! folded stacks, one per line with its samples, the outermost function first, which flame graphs are drawn from. A
+//! function that was interrupted itself is not on its line: its time is its caller's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub async fn take(seconds: u64) -> Result<String, ProfileError> {
         pprof::Error::Running => ProfileError::Busy,
         source => ProfileError::Start { source },
     })?;
-    // Whoever hangs up ends it: the guard goes with this future.
+    // A client that hangs up ends it: the guard goes with this future.
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     // Looking names up reads the debug information of the whole program.
     tokio::task::spawn_blocking(move || guard.report().build().map(|report| folded(&report)))
@@ -79,8 +79,8 @@ fn stack(frames: &Frames) -> String {
     names.join(";")
 }
 
-/// A name without what thin LTO puts behind it, and with a colon for the separator (it is in the name of a closure in an
-/// array, say).
+/// A name without what thin LTO puts behind it, and with a colon for the separator (it is in the name of a closure in
+/// an array, say).
 fn plain(name: &str) -> String {
     name.split_once(".llvm.").map_or(name, |(name, _)| name).replace(';', ":")
 }
@@ -134,7 +134,7 @@ mod tests {
         assert!(stack.starts_with("busy;"), "{stack}");
         assert!(samples.parse::<u32>().unwrap() > 0);
         busy.join().unwrap();
-        // Whoever hangs up leaves the profiler to the next one.
+        // A client that hangs up leaves the profiler to the next one.
         {
             let given_up = take(60);
             tokio::pin!(given_up);

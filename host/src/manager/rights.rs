@@ -71,14 +71,14 @@ pub enum Extent {
 /// Whether modules that served are kept in ConfigMaps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kept {
-    /// For the way back after a restart.
+    /// For a rollback after a restart.
     #[default]
     InConfigMaps,
     /// They are not.
     Nowhere,
 }
 
-/// What the controllers of the node lock were told to do. One that runs and was told nothing waits, and needs nothing.
+/// The settings of the controllers of the node lock. A controller without settings waits, and needs nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Locks {
     /// What the sweeper does; nothing: it waits.
@@ -88,7 +88,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// As `run` has it: where the extender is served, the sweeper repairs unless it was told something else.
+    /// As `run` has it: where the extender is served, the sweeper repairs unless it is set to something else.
     #[must_use]
     pub fn new(sweep: Option<SweepMode>, extender: bool) -> Self {
         Self { sweep: sweep.or(extender.then_some(SweepMode::Repair)), extender }
@@ -287,7 +287,7 @@ impl Setting {
         }
     }
 
-    /// Where nobody reads the configuration, its ConfigMap still says whether anything is written at all.
+    /// Where no controller reads the configuration, its ConfigMap still says whether anything is written at all.
     fn switch(&self, rights: &mut Vec<Right>) {
         let (namespace, name) = &self.config;
         let config = |verbs: &[&'static str], why, need| Right {
@@ -316,7 +316,7 @@ impl Setting {
     }
 
     fn references(&self, rights: &mut Vec<Right>) {
-        let heard = "a change is noticed at once, not only by the next round";
+        let noticed = "a change is noticed at once, not only by the next round";
         let mut named = |objects: &[(String, String)], resource, verbs: &[&'static str], why, need| {
             rights.extend(objects.iter().map(|(namespace, name)| Right {
                 names: vec![name.clone()],
@@ -327,9 +327,9 @@ impl Setting {
         let References { secrets, config_maps, plugins } = &self.references;
         named(plugins, "configmaps", &["list", "watch"], "the plugin of an entry", Need::Required);
         named(config_maps, "configmaps", &["get"], "a document or authorities that an entry names", Need::Required);
-        named(config_maps, "configmaps", &["list", "watch"], heard, Need::Useful);
+        named(config_maps, "configmaps", &["list", "watch"], noticed, Need::Useful);
         named(secrets, "secrets", &["get"], "a credential or authorities that an entry names", Need::Required);
-        named(secrets, "secrets", &["list", "watch"], heard, Need::Useful);
+        named(secrets, "secrets", &["list", "watch"], noticed, Need::Useful);
     }
 }
 
@@ -481,11 +481,11 @@ mod tests {
 
     #[test]
     fn n9_where_the_extender_is_served_the_sweeper_repairs_unless_it_was_told_something_else() {
-        let told = |sweep, extender| Locks::new(sweep, extender).sweep;
-        assert_eq!(told(None, false), None);
-        assert_eq!(told(None, true), Some(SweepMode::Repair));
-        assert_eq!(told(Some(SweepMode::Report), true), Some(SweepMode::Report));
-        assert_eq!(told(Some(SweepMode::Report), false), Some(SweepMode::Report));
+        let settled = |sweep, extender| Locks::new(sweep, extender).sweep;
+        assert_eq!(settled(None, false), None);
+        assert_eq!(settled(None, true), Some(SweepMode::Repair));
+        assert_eq!(settled(Some(SweepMode::Report), true), Some(SweepMode::Report));
+        assert_eq!(settled(Some(SweepMode::Report), false), Some(SweepMode::Report));
     }
 
     /// Verb and resource of every write among the rights.
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn the_extender_binds_and_nobody_else_does() {
+    fn only_the_extender_binds() {
         let binds = |setting: &Setting| writes(setting).contains(&"create pods/binding".to_owned());
         let locks = Locks::new(None, true);
         assert!(binds(&only(&["extender"], locks)) && binds(&only(&["*"], locks)));
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_hears_the_switch_of_all_writes_where_nobody_reads_the_configuration() {
+    fn the_switch_of_all_writes_is_watched_where_no_controller_reads_the_configuration() {
         let verbs = |setting: &Setting| -> Vec<&'static str> {
             let rights = setting.rights();
             rights.iter().filter(|right| right.names == ["map"]).flat_map(|right| right.verbs.clone()).collect()

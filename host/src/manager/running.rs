@@ -54,7 +54,7 @@ impl Running {
         );
         let (ended, drain) = tokio::select! {
             biased;
-            // First, since controllers end by themselves when they are told to stop.
+            // First, since controllers end by themselves when they are asked to stop.
             () = stop.cancelled() => (Ok(()), options.drain),
             ((group, why), ..) = lost => {
                 // Others may hold the lease after its duration: until then what is under way may finish.

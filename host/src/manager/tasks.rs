@@ -1,7 +1,7 @@
 //! Tasks with names and an owner.
 //!
-//! Nothing in the process runs without one: a task that ends early is told by its name, a panic too, and a set that is
-//! dropped ends what is left in it.
+//! Nothing in the process runs without one: a task that ends early is reported by its name, a panic too, and a set that
+//! is dropped ends what is left in it.
 
 use std::collections::HashMap;
 

@@ -21,7 +21,7 @@ use crate::plugin;
 use crate::plugin::trust::TrustOptions;
 use crate::topology::status::Scope;
 
-/// What a process is told that is told nothing, without leases and with ports that are free.
+/// The default options, without leases and with free ports.
 pub(super) fn options() -> Options {
     Options {
         location: Location::from_environment(None, None),
@@ -77,7 +77,7 @@ pub(super) async fn connection(server: &str) -> Connection {
     client::connect(Some(&kubeconfig), None, None).await.unwrap()
 }
 
-/// A process before its controllers are initialised. Nobody answers at its API server.
+/// A process before its controllers are initialised. Its API server does not answer.
 struct Process {
     options: Options,
     connection: Connection,

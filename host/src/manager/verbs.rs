@@ -136,7 +136,7 @@ async fn take(api: &Api<DiscoverySource>, reports: &Reports, said: &UnboundedSen
     let body = json!({"metadata": {"resourceVersion": version, "annotations": once}});
     let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
     let patch = Patch::Merge(&body);
-    // The watch waits for this, and with it whoever pauses another source.
+    // The watch waits for this, and with it an operator who pauses another source.
     match tokio::time::timeout(PATIENCE, api.patch(&name, &parameters, &patch)).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => {

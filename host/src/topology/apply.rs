@@ -1,18 +1,18 @@
 //! A plan, executed.
 //!
 //! Every step waits for exactly the steps it names, as many as allowed run at once, and what depends on a failed step
-//! is left out, so that the cluster is sound at every moment whatever fails (decision H7). Each write carries the
-//! version that it was decided on: *create* is an apply with resourceVersion 1, *update* a forced apply with uid and
-//! resourceVersion, *delete* has both as precondition. What the API server answers is entered at once, so that nobody
-//! plans against a past state.
+//! is left out, so that the cluster holds a valid forest at every moment, whatever fails (decision H7). Each write
+//! carries the version that it was decided on: *create* is an apply with resourceVersion 1, *update* a forced apply
+//! with uid and resourceVersion, *delete* has both as precondition. What the API server answers is entered at once, so
+//! that no plan plans against a past state.
 //!
 //! # Failure story
 //!
-//! A conflict means that somebody wrote in between: the object is read again, and the caller decides again. A refusal
-//! that every write would meet (RBAC, an unreachable webhook, 429, no answer) ends the execution after the writes that
-//! are under way; the caller says so and tries again later. Nothing is repeated blindly, and what was refused pauses
-//! ([`refusals`](super::refusals)). When the process is asked to stop, no further step begins: every prefix of a plan is a
-//! forest, and the rest belongs to who leads next.
+//! A conflict means that another program wrote in between: the object is read again, and the caller decides again. A
+//! refusal that every write would meet (RBAC, an unreachable webhook, 429, no answer) ends the execution after the
+//! writes that are under way; the caller says so and tries again later. Nothing is repeated blindly, and what was
+//! refused pauses ([`refusals`](super::refusals)). When the process is asked to stop, no further step begins: every
+//! prefix of a plan is a forest, and the rest belongs to who leads next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -31,7 +31,7 @@ pub fn object(from: &HyperNode) -> Object {
         }
     }
     if metadata.deletion_timestamp.is_some() {
-        // It goes when its finalizers do. Until then it stands in the way like anybody's object, and nobody keeps it.
+        // It goes when its finalizers do. Until then it blocks its name as any other object, and no owner keeps it.
         source = None;
     }
     let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(|value| Arc::from(value.as_str()));

@@ -1,14 +1,15 @@
 //! The HyperNodes as they are in the cluster.
 //!
 //! Owns the one watch on HyperNodes, the model of every object, and the index that counts Nodes below them. What we
-//! write ourselves is entered from the answer of the write, so nobody plans against a past state and our own events
-//! wake nobody. An event that shows another content than we know is *drift* and wakes the source that owns the object.
+//! write ourselves is entered from the answer of the write, so no plan is made against a past state and our own events
+//! wake no source. An event that shows another content than we know is *drift* and wakes the source that owns the
+//! object.
 //!
 //! # Failure story
 //!
-//! A broken watch keeps the last contents; a relist replaces them in one step, but for what is known in a version newer than
-//! the list. An event older than what we know (by resourceVersion, which the API server orders) is dropped. Where the API
-//! server went back to an earlier state, a relist replaces everything.
+//! A broken watch keeps the last contents; a relist replaces them in one step, but for what is known in a version newer
+//! than the list. An event older than what we know (by resourceVersion, which the API server orders) is dropped. Where
+//! the API server went back to an earlier state, a relist replaces everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,13 +50,13 @@ pub struct Stored {
     pub conditions: Vec<Condition>,
 }
 
-/// Hears what happens to objects, for one source.
+/// Is notified of what happens to objects, for one source.
 pub trait Owner: Send + Sync {
     /// An object of the source is not what we last wrote. `writer` is the field manager that changed it, where the
     /// object says so.
     fn drifted(&self, object: &str, writer: Option<&str>);
 
-    /// An object of somebody else came, changed or went: what it was in the way of may be possible now.
+    /// An object of another owner came, changed or went: what it blocked may be possible now.
     fn others_changed(&self);
 }
 
@@ -71,7 +72,7 @@ pub struct HyperNodes {
 #[derive(Default)]
 pub(super) struct Inner {
     pub(super) objects: BTreeMap<Arc<str>, Stored>,
-    /// The same, arranged for decisions, once somebody has asked since the last change.
+    /// The same, arranged for decisions, if it was requested since the last change.
     observed: Option<Arc<Observed>>,
     pub(super) index: StatusIndex,
     /// Objects whose stored status is not what the index says.
@@ -83,8 +84,8 @@ pub(super) struct Inner {
     /// first, and counts above them wait: they would be written twice.
     pub(super) planned: BTreeSet<Arc<str>>,
     owners: BTreeMap<Arc<str>, Owned>,
-    /// The uids of objects that are gone, which an event from before must not bring back, with the list that was the last to
-    /// begin by then: the next one no longer has them, and if it has, a restored API server does.
+    /// The uids of objects that are gone, which an event from before must not bring back, with the list that was the
+    /// last to begin by then: the next one no longer has them, and if it has, a restored API server does.
     gone: BTreeMap<Arc<str>, u64>,
 }
 
@@ -173,12 +174,12 @@ impl HyperNodes {
         self.lock().index.keys_used().take(SELECTOR_KEYS).cloned().collect()
     }
 
-    /// Drift of this source's objects is told to `owner` from now on.
+    /// `owner` is notified of drift of this source's objects from now on.
     pub fn own(&self, source: &str, owner: Arc<dyn Owner>, observes: bool) {
         self.lock().owners.insert(source.into(), Owned { owner, observes });
     }
 
-    /// Says whether the source only observes: then nobody writes its objects, not even their status.
+    /// Sets whether the source only observes: then the host does not write its objects, not even their status.
     pub fn observes(&self, source: &str, observes: bool) {
         let mut inner = self.lock();
         let Some(owned) = inner.owners.get_mut(source).filter(|owned| owned.observes != observes) else { return };
@@ -191,7 +192,7 @@ impl HyperNodes {
         self.counts_due.notify_one();
     }
 
-    /// Nobody owns that source's objects any more.
+    /// That source's objects have no owner any more.
     pub fn disown(&self, source: &str) {
         self.lock().owners.remove(source);
     }
@@ -216,7 +217,7 @@ impl HyperNodes {
         self.counts_due.notify_one();
     }
 
-    /// Enters an object from the answer of our own write, or of a read: nobody is woken but the counter.
+    /// Enters an object from the answer of our own write, or of a read: only the counter is woken.
     pub fn written(&self, object: &HyperNode) {
         let mut inner = self.lock();
         let change = inner.put(object);
@@ -388,7 +389,8 @@ impl Inner {
         others.map(|(_, owned)| Arc::clone(&owned.owner)).collect()
     }
 
-    /// Enters an object, unless what is known is newer. Answers when content that decisions look at differs from what we knew.
+    /// Enters an object, unless what is known is newer. Answers when content that decisions look at differs from what
+    /// we knew.
     fn put(&mut self, from: &HyperNode) -> Option<Changed> {
         let stored = stored(from);
         if self.gone.contains_key(&stored.object.uid) {

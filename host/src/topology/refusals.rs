@@ -1,9 +1,9 @@
 //! What the API server refuses of one source's writes: which object pauses for how long, and what the log says of it.
 //!
-//! A refusal that every write would meet (RBAC, a webhook that is gone, 429) pauses the source; one that is about an object
-//! pauses that object and what depends on it, so that the others are written meanwhile. Pauses grow, and begin anew when
-//! something was written; what a schema or a policy says about one object stays true whatever else is written, so its pause
-//! goes on growing.
+//! A refusal that every write would meet (RBAC, a webhook that is gone, 429) pauses the source; one that is about an
+//! object pauses that object and what depends on it, so that the others are written meanwhile. Pauses grow, and begin
+//! anew when something was written; what a schema or a policy says about one object stays true whatever else is
+//! written, so its pause goes on growing.
 //!
 //! Time is an argument, and nothing is sent or logged here.
 
@@ -71,8 +71,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// What is wrong: equal for all writes that the same change would cure. The same policy names another object each time,
-    /// and a server that is away fails in many words.
+    /// What is wrong: equal for all writes that the same change would cure. The same policy names another object each
+    /// time, and a server that is away fails in many words.
     fn cause(&self) -> Cause {
         let (reason, said) = self.refusal.cause();
         let said = match reason {
@@ -136,8 +136,8 @@ impl Pausing {
         };
     }
 
-    /// Whether it is worth a line: a conflict that is decided again at once is not, and neither is a write that we did not
-    /// send, since who switched that off has said so.
+    /// Whether it is worth a line: a conflict that is decided again at once is not, and neither is a write that we did
+    /// not send, since who switched that off has said so.
     fn is_told(&self) -> bool {
         !self.is_quick && !matches!(self.refused.refusal.reason, Reason::NotLeader | Reason::ReadOnly)
     }
@@ -149,7 +149,7 @@ pub struct Refusals {
     /// What every write would meet.
     all: Option<Pausing>,
     objects: BTreeMap<Arc<str>, Pausing>,
-    told: BTreeSet<Cause>,
+    reported: BTreeSet<Cause>,
 }
 
 impl Refusals {
@@ -202,7 +202,7 @@ impl Refusals {
         self.all.iter_mut().chain(self.objects.values_mut()).for_each(|pausing| pausing.until = now);
     }
 
-    /// Takes in what became of a plan, and says what the log has to hear.
+    /// Takes in what became of a plan, and returns what is to be logged.
     pub fn learn(&mut self, plan: &Plan, outcome: &Outcome, now: Instant) -> Vec<News> {
         if outcome.written > 0 {
             self.progressed(now);
@@ -247,13 +247,13 @@ impl Refusals {
         }
         let mut news: Vec<News> = causes
             .iter()
-            .filter(|(cause, _)| !self.told.contains(cause))
+            .filter(|(cause, _)| !self.reported.contains(cause))
             .map(|(_, refused)| News::Refused((*refused).clone()))
             .collect();
-        if causes.is_empty() && !self.told.is_empty() && self.count() == 0 {
+        if causes.is_empty() && !self.reported.is_empty() && self.count() == 0 {
             news.push(News::Over);
         }
-        self.told = if self.count() == 0 { BTreeSet::new() } else { causes.into_keys().collect() };
+        self.reported = if self.count() == 0 { BTreeSet::new() } else { causes.into_keys().collect() };
         news
     }
 }

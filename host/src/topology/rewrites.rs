@@ -16,7 +16,7 @@ const PATIENT: u32 = 3;
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(300);
-/// A write that nobody undid for so long is forgotten.
+/// A write that was not undone for so long is forgotten.
 const CALM: Duration = Duration::from_secs(600);
 
 /// What was written lately, and how often.
@@ -39,7 +39,7 @@ impl Rewrites {
         Some(same.last + doubled.min(LONGEST)).filter(|until| *until > now)
     }
 
-    /// Forgets what nobody undid for long.
+    /// Forgets what was not undone for long.
     pub(super) fn forget(&mut self, now: Instant) {
         self.of.retain(|_, rewrite| now.duration_since(rewrite.last) < CALM);
     }
@@ -82,13 +82,13 @@ mod tests {
             rewrites.wrote(&name, &count(16), now);
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-        // Another count is news, and is written at once; so is an object that nobody fights over.
+        // Another count is news, and is written at once; so is an object without a fight.
         assert_eq!(rewrites.not_before(&name, &count(17), now), None);
         assert_eq!(rewrites.not_before("rack", &count(16), now), None);
     }
 
     #[test]
-    fn what_nobody_undid_for_long_is_forgotten() {
+    fn what_was_not_undone_for_long_is_forgotten() {
         let (mut rewrites, name, now) = (Rewrites::default(), Arc::from("spine"), Instant::now());
         for _ in 0..10 {
             rewrites.wrote(&name, &count(16), now);

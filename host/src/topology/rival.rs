@@ -23,11 +23,11 @@ use crate::cluster::watched::{Earlier, Index, Watched};
 use crate::cluster::watches::{self, Config};
 use crate::cluster::{Check, Reason, Refusal, Restores, single};
 
-/// The leases that the stand-alone process has unless somebody named its release or its lease otherwise: where no chart
+/// The leases that the stand-alone process has unless its release or its lease was named otherwise: where no chart
 /// named it, and in Volcano's own chart.
 pub const USUAL_NAMES: [&str; 2] = ["vc-hypernode-controller-manager", "volcano-hypernode-controller-manager"];
 /// The lease of Volcano's whole controller manager says nothing: it is held with this controller switched off, too.
-/// Whoever names it is told so, and it is left out.
+/// A flag that names it gets a warning, and it is ignored.
 pub const OF_ALL: &str = "vc-controller-manager";
 /// What the chart of a release calls it.
 const SUFFIX: &str = "-hypernode-controller-manager";
@@ -41,7 +41,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// What is said until every lease was looked at once.
 const UNKNOWN: &str = "not known yet whether Volcano's own HyperNode controller leads: its leases have not been read";
 
-/// Who leads there, as a sentence; nothing while nobody does.
+/// Who leads there, as a sentence; nothing while no replica does.
 pub type Rival = Option<String>;
 
 /// What holds before anything is known: nothing is written beside a controller that may lead.
@@ -95,7 +95,7 @@ impl Seen {
 struct Named {
     /// By namespace.
     seen: BTreeMap<String, Seen>,
-    /// It was looked at once, or nobody lets us.
+    /// It was read once, or reading it is forbidden.
     is_known: bool,
 }
 
@@ -136,7 +136,7 @@ impl Index<Lease> for At<'_> {
 }
 
 impl Named {
-    /// The first that somebody holds: its namespace and the holder.
+    /// The first with a holder: its namespace and the holder.
     fn held(&self, now: Instant) -> Option<(&str, &str)> {
         let (namespace, seen) = self.seen.iter().find(|(_, seen)| seen.until.is_some_and(|until| until > now))?;
         Some((namespace, &seen.holder))
@@ -155,7 +155,7 @@ impl Named {
         }
     }
 
-    /// Nobody can say: whoever led goes on to count.
+    /// It is unknown: the last known leader continues to count.
     fn doubts(&mut self, now: Instant) {
         for seen in self.seen.values_mut().filter(|seen| seen.until.is_some_and(|until| until <= now)) {
             seen.until = Some(now + AGAIN);
@@ -262,7 +262,7 @@ mod tests {
         let until = start + Duration::from_secs(20);
         assert_eq!(seen.until, Some(until));
         seen.sees(&lease("v", "1", "volcano"), start + Duration::from_secs(10));
-        assert_eq!(seen.until, Some(until), "a list that tells it again is no change");
+        assert_eq!(seen.until, Some(until), "a list that shows it again is no change");
         seen.sees(&lease("v", "2", "volcano"), start + Duration::from_secs(10));
         assert_eq!(seen.until, Some(until + Duration::from_secs(10)));
         seen.sees(&lease("v", "3", ""), start + Duration::from_secs(11));
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(named.ends(now), Some(now + Duration::from_secs(20)));
         assert_eq!(named.held(now + Duration::from_secs(20)), None);
         lists(&mut named, &[lease("a", "1", "")]);
-        assert_eq!(named.held(now), None, "it went while nobody watched");
+        assert_eq!(named.held(now), None, "it went while the watch was broken");
     }
 
     #[test]

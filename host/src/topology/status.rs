@@ -105,7 +105,7 @@ impl StatusWriter {
         loop {
             let used: Vec<ColumnKey> = self.hyper_nodes.selector_keys();
             if used != keys {
-                // The index itself hears of every change; the columns are only kept for it.
+                // The index itself gets every change; the columns are only kept for it.
                 interest = (!used.is_empty()).then(|| self.nodes.keep(used.clone()));
                 keys = used;
             }
@@ -150,7 +150,7 @@ impl StatusWriter {
     /// The same, unless a list of Nodes with a new column is on its way.
     fn settle_now(&self, keys: &[ColumnKey], rewrites: &Rewrites) -> Option<(Vec<Due>, Option<Instant>)> {
         let mut inner = self.hyper_nodes.lock();
-        // Taken under the lock: it is as new as everything that the index was told.
+        // Taken under the lock: it is as new as the last change of the index.
         let view = self.nodes.view_now(keys)?;
         let settled = inner.index.settle(&view);
         let mut names: BTreeSet<Arc<str>> = settled.into_iter().map(|settled| settled.name).collect();
@@ -256,8 +256,8 @@ fn differs(stored: &Stored, count: &NodeCount, now: &str) -> Option<Due> {
         name: Arc::clone(&stored.object.name),
         uid: Arc::clone(&stored.object.uid),
         node_count,
-        // So that a leader that is late undoes nothing of the next one (decision M4); and the list is one value to the API
-        // server: others' conditions travel along.
+        // So that a leader that is late undoes nothing of the next one (decision M4); and the list is one value to the
+        // API server: others' conditions travel along.
         version: version.clone(),
         // An empty list is left out.
         conditions: (!conditions.is_empty()).then_some(conditions),

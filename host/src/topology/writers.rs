@@ -1,5 +1,5 @@
-//! Who else writes HyperNodes, for somebody who looks once (decision M6): fresh leases of Volcano's controller, and other
-//! field managers on objects of a source.
+//! Which other programs write HyperNodes, as one look shows it (decision M6): fresh leases of Volcano's controller, and
+//! other field managers on objects of a source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,7 @@ impl Made {
     }
 }
 
-/// Leases of these names that somebody holds, in whichever namespace; and why not all of them could be seen, if so.
+/// Leases of these names with a holder, in any namespace; and why not all of them could be seen, if so.
 pub async fn rivals(client: &kube::Client, names: &[String], now: Timestamp) -> (Vec<Held>, Option<Refusal>) {
     let api: Api<Lease> = Api::all(client.clone());
     let (mut fresh, mut refused) = (Vec::new(), None);
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn others_that_wrote_specs_lately_are_counted_and_nobody_else() {
+    fn only_others_that_wrote_specs_lately_are_counted() {
         let entries = [
             entry("topoloom", "2026-01-01T00:09:00Z", ""),
             entry("kubectl-edit", "2026-01-01T00:09:00Z", ""),
             // The same program by another verb, on the same object.
             entry("kubectl-edit", "2026-01-01T00:08:00Z", ""),
             entry("vc-controller-manager", "2025-01-01T00:00:00Z", ""),
-            entry("somebody", "2026-01-01T00:09:00Z", "status"),
+            entry("another", "2026-01-01T00:09:00Z", "status"),
         ];
         let (mut writers, now) = (Counted::new(), "2026-01-01T00:10:00Z".parse().unwrap());
         count(&mut writers, "a", lately(&entries, now));
@@ -200,7 +200,7 @@ mod tests {
             for (entries, is_theirs) in [
                 (vec![theirs.clone()], true),
                 (vec![theirs.clone(), edit.clone()], true),
-                // We count the Nodes below every HyperNode, whoever made it.
+                // We count the Nodes below every HyperNode, of any owner.
                 (vec![theirs.clone(), our_count], true),
                 (vec![theirs, ours], false),
                 (vec![their_count, edit], false),

@@ -33,7 +33,7 @@ enum Answer {
     Page,
     /// An error.
     Error(u16),
-    /// A watch of which nothing is heard.
+    /// A silent watch.
     Silence,
     /// A watch that ends with an error at once.
     Expired,
@@ -115,7 +115,8 @@ fn is_list(query: &str) -> bool {
     !query.contains("watch=true")
 }
 
-/// Whatever the API server says, a watch that stays broken asks for few lists: some at once, and then one in half a minute.
+/// Whatever the API server says, a watch that stays broken asks for few lists: some at once, and then one in half a
+/// minute.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_stays_broken_asks_nine_times_in_half_a_minute_and_then_twice_a_minute() {
     type Plain = fn(&str, Duration) -> Answer;

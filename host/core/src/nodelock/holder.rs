@@ -10,12 +10,13 @@ use super::names::{LockValue, NodeName};
 use super::record::{Lock, Named, Note, PodId, PodKey};
 use crate::version::ResourceVersion;
 
-/// How long a pod that disappeared keeps its lock: a kubelet may be in the middle of asking for its devices. That it was
-/// being deleted proves nothing, since a client that deletes it by force after that does not wait for its kubelet either.
+/// How long a pod that disappeared keeps its lock: a kubelet may be in the middle of asking for its devices. That it
+/// was being deleted proves nothing, since a client that deletes it by force after that does not wait for its kubelet
+/// either.
 pub const GRACE: Duration = Duration::from_secs(5);
 
-/// How far two clocks may be apart: as much later than the lock a pod may be created and still be the one that a foreign value names,
-/// and as long after its deadline an attempt may still be under way.
+/// How far two clocks may be apart: as much later than the lock a pod may be created and still be the one that a
+/// foreign value names, and as long after its deadline an attempt may still be under way.
 pub const SKEW: Duration = Duration::from_secs(5);
 
 /// What matters of a pod.
@@ -165,8 +166,8 @@ pub enum Reason {
     Revoked,
     /// Its pod was not bound in time. It may still be, so the lock is taken from the pod first.
     Expired,
-    /// Its pod was not bound before the attempt that wrote it had to give up, and nothing came of that either: its process has
-    /// died. A Binding of it may still be on its way, so the lock is taken from the pod first.
+    /// Its pod was not bound before the attempt that wrote it had to give up, and nothing came of that either: its
+    /// process has died. A Binding of it may still be on its way, so the lock is taken from the pod first.
     Abandoned,
     /// It names no pod, and its time is over.
     Nameless,
@@ -227,7 +228,8 @@ fn named(lock: &Lock, facts: &Facts<'_>) -> Standing {
 fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
     let nameless = |why, reason| match left {
         Some(left) => Standing::Held(Held { holder: None, left: Some(left), why }),
-        // The pod that it was written for may be bound here, and a process that stood still for a while does not know it.
+        // The pod that it was written for may be bound here, and a process that stood still for a while does not know
+        // it.
         None if !facts.listed && facts.takeover == Takeover::State => {
             Standing::Held(Held { holder: None, left: None, why: Why::Unlisted })
         }
@@ -235,7 +237,7 @@ fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
     };
     let (pod, time, note) = match &lock.named {
         Named::Unparsable(_) => return nameless(Why::Unparsable, Reason::Unparsable),
-        Named::Nobody { .. } => return nameless(Why::Nameless, Reason::Nameless),
+        Named::NoPod { .. } => return nameless(Why::Nameless, Reason::Nameless),
         Named::Pod { pod, time, note } => (pod, *time, note.as_ref()),
     };
     let held = |left, why| Standing::Held(Held { holder: Some(pod.clone()), left, why });
@@ -286,8 +288,8 @@ pub fn is_owner(named: &PodKey, time: Timestamp, seen: &Pod) -> bool {
     named.may_be(&seen.key) && (named.uid.is_some() || !young())
 }
 
-/// How long it lasts; `None` when it has expired. The greater of two ages counts: that by the clocks of the day, and the
-/// time since the value was first seen here (requirements R11, R12).
+/// How long it lasts; `None` when it has expired. The greater of two ages counts: that by the clocks of the day, and
+/// the time since the value was first seen here (requirements R11, R12).
 fn expired(lock: &Lock, facts: &Facts<'_>) -> Option<Duration> {
     let seen = facts.clock.steady.saturating_sub(facts.first_seen);
     let written = lock.time().and_then(|time| Duration::try_from(facts.clock.wall.duration_since(time)).ok());
@@ -295,9 +297,9 @@ fn expired(lock: &Lock, facts: &Facts<'_>) -> Option<Duration> {
     (age <= facts.ttl).then(|| facts.ttl - age)
 }
 
-/// How long the attempt that wrote a note may still be under way, its undoing included; zero where it is not, whatever became of
-/// its process (requirement R5). Its deadline is by another clock. One that is far behind speaks of a time that is over
-/// already, so no attempt counts as over before its value was seen here for a moment.
+/// How long the attempt that wrote a note may still be under way, its undoing included; zero where it is not, whatever
+/// became of its process (requirement R5). Its deadline is by another clock. One that is far behind speaks of a time
+/// that is over already, so no attempt counts as over before its value was seen here for a moment.
 fn under_way(note: &Note, facts: &Facts<'_>) -> Duration {
     let skew = jiff::SignedDuration::try_from(SKEW).unwrap_or_default();
     let left = note.deadline.duration_since(facts.clock.wall).saturating_add(skew);

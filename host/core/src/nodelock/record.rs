@@ -67,8 +67,8 @@ impl fmt::Display for PodKey {
     }
 }
 
-/// What one of ours wrote beside the value (decision N4). It counts only while its `value` is the lock's, byte for byte:
-/// a writer that does not know of notes makes it void.
+/// What one of ours wrote beside the value (decision N4). It counts only while its `value` is the lock's, byte for
+/// byte: a writer that does not know of notes makes it void.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The value that it is about.
@@ -107,7 +107,7 @@ pub enum Named {
         note: Option<Note>,
     },
     /// None: a bare time.
-    Nobody {
+    NoPod {
         /// When the value was written.
         time: Timestamp,
     },
@@ -131,7 +131,7 @@ impl Lock {
                         let uid = note.as_ref().map(|note| note.uid.clone());
                         Named::Pod { pod: PodKey { namespace, name, uid }, time: parsed.time, note }
                     }
-                    None => Named::Nobody { time: parsed.time },
+                    None => Named::NoPod { time: parsed.time },
                 }
             }
         };
@@ -160,7 +160,7 @@ impl Lock {
     #[must_use]
     pub fn time(&self) -> Option<Timestamp> {
         match &self.named {
-            Named::Pod { time, .. } | Named::Nobody { time } => Some(*time),
+            Named::Pod { time, .. } | Named::NoPod { time } => Some(*time),
             Named::Unparsable(_) => None,
         }
     }

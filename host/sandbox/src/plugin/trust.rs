@@ -6,8 +6,8 @@
 //! that is of the same maker.
 //!
 //! Owns the format, the keys and the check. Never decides which sources need a signature ([`Trust`] is a word for
-//! whoever does), never reads a plugin: the caller has its digest, and compares name and version with what the plugin
-//! says about itself as soon as it has said so.
+//! its caller does), never reads a plugin: the caller has its digest, and compares name and version with what the
+//! plugin says about itself as soon as it has said so.
 //!
 //! # Failure story
 //!

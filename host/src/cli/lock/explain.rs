@@ -155,7 +155,7 @@ fn written(lock: &Lock) -> String {
         Named::Pod { time, note: None, .. } => {
             format!("{} by a program that does not record the pod's UID", ago(*time))
         }
-        Named::Nobody { time } => format!("{} by a program that does not name a pod", ago(*time)),
+        Named::NoPod { time } => format!("{} by a program that does not name a pod", ago(*time)),
         Named::Unparsable(why) => format!("by an unknown program: {why}"),
     }
 }

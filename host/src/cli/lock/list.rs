@@ -93,7 +93,7 @@ fn row(look: &Look, judged: &Judged, stands: &Stands, now: Timestamp) -> Row {
     let key = Judged::key(stands);
     let lock = look.lock(&judged.node, key);
     let time = lock.as_ref().and_then(|lock| match &lock.named {
-        Named::Pod { time, .. } | Named::Nobody { time } => Some(*time),
+        Named::Pod { time, .. } | Named::NoPod { time } => Some(*time),
         Named::Unparsable(_) => None,
     });
     Row {
@@ -108,7 +108,8 @@ fn row(look: &Look, judged: &Judged, stands: &Stands, now: Timestamp) -> Row {
     }
 }
 
-/// How long ago its time was. A time in the future comes from a clock that is ahead, or is made up: it is shown as such.
+/// How long ago its time was. A time in the future comes from a clock that is ahead, or is made up: it is shown as
+/// such.
 pub(super) fn age(seconds: i64) -> String {
     if seconds < 0 { format!("in {}", print::span(seconds.saturating_neg())) } else { print::span(seconds) }
 }

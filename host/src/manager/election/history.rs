@@ -1,4 +1,5 @@
-//! What happened to a lease lately, as this replica saw it: for whoever asks in the morning why it changed hands at night.
+//! What happened to a lease lately, as this replica saw it: for the question in the morning why its holder changed at
+//! night.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

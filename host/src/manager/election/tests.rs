@@ -24,7 +24,7 @@ fn a_lease_is_claimed_renewed_and_given_back() {
     let mut claimed = claim(None, &WANTED, None);
     assert_eq!(claimed.metadata.resource_version, None);
     let spec = claimed.spec.clone().unwrap();
-    assert_eq!(spec.lease_duration_seconds, Some(3), "rounded up: nobody comes too early");
+    assert_eq!(spec.lease_duration_seconds, Some(3), "rounded up: no replica comes too early");
     assert_eq!((spec.lease_transitions, &spec.acquire_time), (Some(4), &spec.renew_time));
     claimed.metadata.resource_version = Some("7".into());
     claimed.metadata.uid = Some("this-one".into());
@@ -58,7 +58,7 @@ fn a_lease_says_whose_it_is_and_where_the_configuration_of_its_holder_stands() {
 }
 
 #[test]
-fn a_lease_that_somebody_else_wrote_oddly_is_read() {
+fn a_lease_that_another_program_wrote_oddly_is_read() {
     let mut odd = claim(None, &WANTED, None);
     odd.spec = None;
     assert_eq!(record(&odd).duration, Duration::ZERO);

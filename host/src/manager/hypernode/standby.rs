@@ -1,8 +1,8 @@
-//! What a follower keeps warm, so that its first round comes at once when the lease is free: for every enabled entry the
-//! compiled plugin, configured, and the columns of Nodes that it reads.
+//! What a follower keeps warm, so that its first round comes at once when the lease is free: for every enabled entry
+//! the compiled plugin, configured, and the columns of Nodes that it reads.
 //!
-//! It asks nobody outside and writes nothing: no round runs here. What fails is tried again when the configuration or the
-//! plugin changes, and is told by the leader, not by us.
+//! It calls no service outside and writes nothing: no round runs here. What fails is tried again when the configuration
+//! or the plugin changes, and is reported by the leader, not by us.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const FIRST_WISHES: Duration = Duration::from_secs(5);
 /// Everything that is warm. It stays warm for as long as this lives.
 pub struct Standby {
     shared: Arc<Shared>,
-    /// The configuration as it was last heard.
+    /// The configuration as it was last received.
     last: Option<Load>,
     entries: BTreeMap<String, Arc<EntryConfig>>,
     tasks: JoinSet<()>,
@@ -36,7 +36,7 @@ impl Standby {
         Self { shared, last: None, entries: BTreeMap::new(), tasks: JoinSet::new() }
     }
 
-    /// Warms until the lease is granted. Every configuration that was heard meanwhile but the last is forgotten: no source
+    /// Warms until the lease is granted. Of the configurations received meanwhile only the last counts: no source
     /// of ours ran with it.
     pub async fn until(&mut self, granted: impl Future<Output = ()>, loads: &mut UnboundedReceiver<Load>) {
         let mut granted = std::pin::pin!(granted);
@@ -57,7 +57,7 @@ impl Standby {
                     first = false;
                     self.shared.nodes.begin();
                 }
-                // A panic there harms nobody: the source will meet it, and say so.
+                // A panic there harms no source: the source will meet it, and report it.
                 Some(_) = self.tasks.join_next(), if !self.tasks.is_empty() => {}
             }
         }

@@ -1,8 +1,8 @@
 //! Every metric there is: what it is called, what kind it is, and with which labels it comes.
 //!
-//! Nothing is written down twice. All rooms are registered as the host registers them, each shows one series of each kind
-//! it can make, and the list is read from the text that a scraper would get. The documentation is made from it, and alerts
-//! and dashboard are checked against it.
+//! Nothing is written down twice. All rooms are registered as the host registers them, each shows one series of each
+//! kind it can make, and the list is read from the text that a scraper would get. The documentation is made from it,
+//! and alerts and dashboard are checked against it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
@@ -24,7 +24,7 @@ pub const PREFIX: &str = "topoloom";
 /// The value of a label whose values are no closed set.
 const ANY: &str = "*";
 
-/// The buckets of a histogram have this label, and nobody uses it but to compute with them.
+/// The buckets of a histogram have this label, and it is used only to compute with them.
 const BUCKET: &str = "le";
 
 /// What kind of number a metric is.

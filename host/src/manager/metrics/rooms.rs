@@ -1,7 +1,7 @@
 //! Which rooms count, so that what is served and what is documented are registered by the same lines.
 //!
-//! A room that counts gets a field here. What only shows what somebody else holds (controllers, the cache of plugins) is
-//! registered where that is.
+//! A room that counts gets a field here. What only shows the state of another room (controllers, the cache of plugins)
+//! is registered where that is.
 
 use prometheus_client::registry::Registry;
 

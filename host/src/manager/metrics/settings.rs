@@ -1,4 +1,4 @@
-//! How the configuration is, and what switches writes off: what a replica was told, whether it leads or follows.
+//! How the configuration is, and what switches writes off: the settings of a replica, whether it leads or follows.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -14,7 +14,7 @@ pub enum By {
     Flag,
     /// The annotation on the ConfigMap.
     Annotation,
-    /// Nobody: the ConfigMap was never read, so nobody knows its annotation.
+    /// The ConfigMap was never read, so its annotation is unknown.
     Unread,
 }
 

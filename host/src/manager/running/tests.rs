@@ -1,4 +1,5 @@
-//! What ends the controllers, in which order they stop, and how long that takes. Time stands still but where it is waited for.
+//! What ends the controllers, in which order they stop, and how long that takes. Time stands still but where it is
+//! waited for.
 
 use std::sync::{Arc, Mutex};
 
@@ -67,7 +68,7 @@ fn at(what: &str, seconds: u32) -> (String, Duration) {
     (what.to_owned(), seconds * S)
 }
 
-/// Runs them when somebody has already asked for the end.
+/// Runs them when the end was already requested.
 async fn stopped(ready: Vec<Ready>, drain: Duration) -> Result<(), Error> {
     let stop = CancellationToken::new();
     stop.cancel();
@@ -92,7 +93,7 @@ async fn r4_a_stop_that_was_asked_for_is_no_error_and_the_work_under_way_is_fini
     let running = Running::start(story.controllers([("a", 29 * S)]));
     let (options, mut served) = (options(), Tasks::default());
     let mut until = std::pin::pin!(running.until(&stop, &[], &mut served, &options));
-    assert!(timeout(3600 * S, &mut until).await.is_err(), "nobody asked for the end");
+    assert!(timeout(3600 * S, &mut until).await.is_err(), "the end was not requested");
     stop.cancel();
     until.await.unwrap();
     assert_eq!(story.told(), [at("a hears", 3600), at("a ends", 3629)]);

@@ -54,9 +54,9 @@ impl World {
         }
     }
 
-    /// A kubelet asks the next device plugin of a pod, and does not say for which pod. One finds it by the name in the lock;
-    /// where that has none, it takes the first pod that is bound here and waits. `ghost`: the pod was deleted by force, and
-    /// the kubelet does not know it yet.
+    /// A kubelet asks the next device plugin of a pod, and does not say for which pod. One finds it by the name in the
+    /// lock; where that has none, it takes the first pod that is bound here and waits. `ghost`: the pod was deleted by
+    /// force, and the kubelet does not know it yet.
     pub(super) fn ask(&mut self, node: usize, slot: usize, uid: Uid, ghost: bool) {
         let Some(vendor) = self.kubelets[node].next(slot, &uid) else { return };
         let key = KEY_OF[vendor];
@@ -78,7 +78,7 @@ impl World {
         let has_lock = match lock.read().map(|lock| lock.named) {
             Some(Named::Pod { pod, .. }) => pod.may_be(&me),
             // Of an earlier generation, and of the vendor whose values have no name.
-            Some(Named::Nobody { .. }) => key != SHARED,
+            Some(Named::NoPod { .. }) => key != SHARED,
             Some(Named::Unparsable(_)) | None => false,
         };
         match found.map(|stored| &stored.pod.key) {
@@ -157,8 +157,8 @@ impl World {
                 let node: usize = node[1..].parse().unwrap();
                 let under_way = stored.pod.waits_on(&name_of(node)) && self.kubelets[node].next(slot, &uid).is_some();
                 if under_way {
-                    // A lock that names no pod, or is not there any more, does not say which pod is gone, and a grace needs
-                    // to know.
+                    // A lock that names no pod, or is not there any more, does not say which pod is gone, and a grace
+                    // needs to know.
                     let locks = &self.store().nodes[node].locks;
                     let early = |key: usize| self.early.contains(&(uid.clone(), key));
                     let nameless =

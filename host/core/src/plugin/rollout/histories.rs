@@ -53,7 +53,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
-/// What the executor was last told to work on.
+/// What the executor last got to work on.
 #[derive(Default)]
 struct World {
     now: Time,

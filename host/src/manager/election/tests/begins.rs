@@ -10,7 +10,7 @@ use crate::manager::health::Health;
 use crate::manager::tests::connection;
 
 #[tokio::test]
-async fn r3_whoever_never_begins_asks_nothing_and_is_released_at_once() {
+async fn r3_an_election_that_never_begins_asks_nothing_and_is_released_at_once() {
     let (begins, stays) =
         (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let server = async |listener: &TcpListener| connection(&format!("http://{}", listener.local_addr().unwrap())).await;

@@ -1,5 +1,5 @@
-//! The clients of a lease over real connections: what its holder sent in time, and what waited inside until its time was
-//! over, does not leave.
+//! The clients of a lease over real connections: what its holder sent in time, and what waited inside until its time
+//! was over, does not leave.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use super::super::*;
 use super::served::{SLOW, held_by, replica};
 use crate::cluster::client::connect;
 
-/// Asks whoever vouches by one pipe, and is answered by another.
+/// Asks the voucher by one pipe, and is answered by another.
 const PROGRAM: &str = "echo > \"$0.asks\"\ncat \"$0.answer\"\n";
 
 /// Vouches for every request of a client, at the last moment before it goes onto its connection.

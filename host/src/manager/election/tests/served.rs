@@ -73,7 +73,7 @@ impl Store {
         *self.0.lock().unwrap() = Some(lease);
     }
 
-    /// Somebody writes an annotation into the lease.
+    /// Another program writes an annotation into the lease.
     fn annotate(&self) {
         let mut stored = self.0.lock().unwrap();
         let mut lease = stored.take().unwrap();
@@ -286,7 +286,7 @@ fn a_watch_that_is_refused_while_the_lease_can_be_read_is_one_line_per_change() 
 }
 
 #[tokio::test]
-async fn a_lease_that_somebody_annotated_is_given_back_all_the_same() {
+async fn a_lease_with_a_foreign_annotation_is_released_too() {
     let server = Server::new(|_, _| Fate::Served);
     let Replica { runner, mut role, release, .. } = replica(SLOW);
     let stops = async {
@@ -302,7 +302,7 @@ async fn a_lease_that_somebody_annotated_is_given_back_all_the_same() {
 #[tokio::test]
 async fn a_holder_that_doubts_gives_its_lease_back() {
     let Replica { runner, release, .. } = replica(BUSY);
-    // Its renewal meets a version that it does not know, at the moment when it is told to stop.
+    // Its renewal meets a version that it does not know, at the moment when it is asked to stop.
     let stop = release.clone();
     let server = Server::new(move |store, method| {
         if *method == Method::PUT && !stop.is_cancelled() {
@@ -316,7 +316,7 @@ async fn a_holder_that_doubts_gives_its_lease_back() {
 }
 
 #[tokio::test]
-async fn a_claim_that_nobody_confirmed_is_looked_for_and_given_back() {
+async fn an_unconfirmed_claim_is_read_back_and_released() {
     let server = Server::new(|_, method| if *method == Method::POST { Fate::Muted } else { Fate::Served });
     let Replica { runner, release, .. } = replica(SLOW);
     let stops = async {
