@@ -127,7 +127,7 @@ impl RoundMetrics {
         self.swaps.serves(source, plugin, version, digest);
     }
 
-    /// A round had a sound result.
+    /// A round had a valid result.
     pub fn succeeded(&self, source: &str, at: jiff::Timestamp) {
         self.swaps.succeeded(source, at);
     }
@@ -150,12 +150,12 @@ impl RoundMetrics {
         self.held.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(held));
     }
 
-    /// Somebody else changed an object.
+    /// Another program changed an object.
     pub fn drift(&self, source: &str) {
         self.drift.get_or_create(&SourceLabels { source: source.to_owned() }).inc();
     }
 
-    /// A source begins: that it never crashed is a number too, from which a rate can be told.
+    /// A source begins: that it never crashed is a number too, for a rate.
     pub fn begins(&self, source: &str) {
         let _ = self.crashes.get_or_create(&SourceLabels { source: source.to_owned() });
     }

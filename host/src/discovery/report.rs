@@ -182,7 +182,7 @@ impl Reports {
         let queue = self.queue.clone();
         let (drops, mut dropped) = tokio::sync::mpsc::unbounded_channel();
         let writer = Arc::new(Writer::new(Arc::clone(&self), client, check, drops));
-        let told = async {
+        let report_drops = async {
             while let Some((source, note)) = dropped.recv().await {
                 let uid = self.uid(&source);
                 // Best effort: the API server that refused the status may refuse the Event, too.
@@ -192,7 +192,7 @@ impl Reports {
         };
         tokio::select! {
             () = run_workers(queue, work, writer, CancellationToken::new()) => {}
-            () = told => {}
+            () = report_drops => {}
         }
     }
 

@@ -220,7 +220,7 @@ pub struct Supervisor {
     source: Arc<str>,
     mailbox: mpsc::UnboundedReceiver<Command>,
     /// Commands that came during a call and wait for their turn.
-    told: VecDeque<Command>,
+    commands: VecDeque<Command>,
     wake: Arc<Wake>,
     clock: Clock,
     entry: Entry,
@@ -302,7 +302,7 @@ impl Supervisor {
             columns: Columns::default(),
             is_removal_due: false,
             clock: Clock::start(),
-            told: VecDeque::new(),
+            commands: VecDeque::new(),
             shared,
             source,
             mailbox,
@@ -369,7 +369,7 @@ impl Supervisor {
 
     /// Waits for the next thing to do. A command comes before what the source does by itself.
     async fn next(&mut self) -> Turn {
-        if let Some(command) = self.told.pop_front() {
+        if let Some(command) = self.commands.pop_front() {
             return Turn::Command(command);
         }
         let now = Instant::now();
@@ -396,7 +396,7 @@ impl Supervisor {
 
     /// Waits for something that takes long, unless a command comes that ends it: an operator who switches a source off,
     /// pauses it or gives it another entry does not wait for a plugin, and nothing of its answer is written after that.
-    async fn unless_told<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+    async fn unless_commanded<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {
@@ -415,7 +415,7 @@ impl Supervisor {
                         | Command::Switched
                         | Command::Serve(_) => false,
                     };
-                    self.told.push_back(command);
+                    self.commands.push_back(command);
                     if ends {
                         return None;
                     }

@@ -61,7 +61,7 @@ pub struct Sources {
 }
 
 /// An entry, its position in the document, and what is odd about it.
-type Told = (Arc<EntryConfig>, usize, Vec<String>);
+type EntryUpdate = (Arc<EntryConfig>, usize, Vec<String>);
 
 struct Running {
     mailbox: UnboundedSender<Command>,
@@ -86,7 +86,7 @@ impl Running {
 #[derive(Default)]
 struct Stopping {
     /// It starts again with this entry.
-    next: Option<Told>,
+    next: Option<EntryUpdate>,
     /// It was removed once more while it stopped, and then with its HyperNodes.
     delete: bool,
     /// Its task broke.
@@ -234,10 +234,10 @@ impl Sources {
             tracing::warn!(%problem, "configuration");
         }
         tracing::info!(entries = document.entries.len(), enabled = document.enabled().count(), "configuration read");
-        let mut told = std::collections::BTreeSet::new();
+        let mut named = std::collections::BTreeSet::new();
         for (order, entry) in document.entries.iter().enumerate() {
             let Some(source) = entry.source.as_deref() else { continue };
-            if told.insert(source) {
+            if named.insert(source) {
                 self.entry(&document, source, order);
             }
         }
@@ -246,7 +246,7 @@ impl Sources {
             self.unreadable(Reason::InvalidDocument, &format!("it names no source and is doubtful: {what}"));
         } else if document.names_all_sources() {
             let absent: Vec<String> =
-                self.running.keys().filter(|source| !told.contains(source.as_str())).cloned().collect();
+                self.running.keys().filter(|source| !named.contains(source.as_str())).cloned().collect();
             if !document.is_empty() {
                 self.removals = Removals::default();
             }
@@ -493,13 +493,13 @@ impl Sources {
         let (shared, stop, about) = (Arc::clone(&self.shared), self.stop.clone(), source.clone());
         self.spawn(source, async move {
             let until = Instant::now() + pause;
-            let told = async {
+            let report = async {
                 let uid = shared.reports.uid(&about);
                 shared.events.source(&about, uid.as_deref(), Urgency::Warning, Reason::Crashed, BROKE).await;
                 tokio::time::sleep_until(until).await;
             };
             // When the process stops, neither the Event nor the pause is waited for.
-            let _ = stop.run_until_cancelled(told).await;
+            let _ = stop.run_until_cancelled(report).await;
             Left::AsWanted
         });
     }

@@ -208,8 +208,8 @@ async fn r8_a_drop_is_a_warning_about_the_source_and_counted() {
         }
     })
     .await;
-    let told = server.bodies(EVENTS);
-    let [event] = &told[..] else { panic!("{told:?}") };
+    let sent = server.bodies(EVENTS);
+    let [event] = &sent[..] else { panic!("{sent:?}") };
     assert_eq!((&event["type"], &event["reason"]), (&json!("Warning"), &json!(Reason::WriteFailed.as_str())));
     let regarding = json!({"apiVersion": "topoloom.dev/v1alpha1", "kind": "DiscoverySource", "name": object_name("a")});
     assert_eq!(event["regarding"], regarding);
@@ -378,7 +378,7 @@ async fn what_waits_for_writes_to_be_allowed_is_neither_failed_nor_dropped() {
     }
     let [at] = server.times("a/status")[..] else { panic!("written more than once") };
     assert!(at <= 3606 * S, "{at:?}");
-    assert!(server.times(EVENTS).is_empty(), "nothing was told as given up");
+    assert!(server.times(EVENTS).is_empty(), "nothing was reported as given up");
 }
 
 #[tokio::test(start_paused = true)]

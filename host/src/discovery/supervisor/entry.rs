@@ -1,4 +1,4 @@
-//! The entry as it was last told, and how what serves stands to it.
+//! The entry as it was last received, and how the active revision relates to it.
 //!
 //! Invariants: what serves may have an earlier entry than this one; an entry that was refused is tried again after pauses
 //! that grow, unless trying again cannot help; an edit begins anew.
@@ -18,7 +18,7 @@ const PREPARE_SELDOM: Duration = Duration::from_secs(600);
 
 /// The entry of a source.
 pub(super) struct Entry {
-    /// As last told; the revision's own may be an earlier one.
+    /// As last received; the revision's own may be an earlier one.
     pub(super) config: Arc<EntryConfig>,
     /// Its position in the document.
     pub(super) order: usize,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_told_apart_from_a_verb_a_position_and_a_place() {
+    fn an_edit_is_distinguished_from_a_verb_a_position_and_a_place() {
         let changes = |is_reordered, is_edited, is_moved| Changes { is_reordered, is_edited, is_moved };
         for (rest, order, expected) in [
             (", plugin: {builtin: label}", 0, changes(false, false, false)),

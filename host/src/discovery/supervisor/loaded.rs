@@ -213,6 +213,6 @@ impl Report {
 
     /// An Event that follows from no condition.
     pub(super) fn tell(&mut self, urgency: Urgency, reason: Reason, note: String) {
-        self.told.push((urgency, reason, note));
+        self.events.push((urgency, reason, note));
     }
 }

@@ -146,7 +146,7 @@ impl Supervisor {
             time,
             state: self.in_force.state(),
         };
-        let call = self.unless_told(plugin.discover(&source, round)).await?;
+        let call = self.unless_commanded(plugin.discover(&source, round)).await?;
         if let Ok(answer) = &call.end
             && shown::guesses(&answer.outcome, &revision.granted)
         {

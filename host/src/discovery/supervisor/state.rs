@@ -51,7 +51,7 @@ pub(super) struct Report {
     /// The removal that waits for a person: beside what the source itself says, which goes on.
     pub(super) removal_held: Option<Held>,
     /// News that no condition tells.
-    pub(super) told: Vec<(Urgency, Reason, String)>,
+    pub(super) events: Vec<(Urgency, Reason, String)>,
     pub(super) said: Vec<Condition>,
     /// What of its configuration was assumed.
     pub(super) assumed: Assumed,
@@ -88,7 +88,7 @@ impl Report {
             names: BTreeMap::new(),
             is_entry_blamed: false,
             removal_held: None,
-            told: Vec::new(),
+            events: Vec::new(),
             assumed: Assumed::Nothing,
             foreign: Foreign::default(),
             warnings: Vec::new(),

@@ -96,7 +96,7 @@ impl Report {
 
     /// What changed and is worth an Event.
     pub(super) fn news(&mut self, status: &DiscoverySourceStatus) -> Vec<(Urgency, Reason, String)> {
-        let mut news = std::mem::take(&mut self.told);
+        let mut news = std::mem::take(&mut self.events);
         for condition in &status.conditions {
             let old = self.said.iter().find(|old| old.type_ == condition.type_);
             if old.is_some_and(|old| old.status == condition.status && old.reason == condition.reason) {

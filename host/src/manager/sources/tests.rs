@@ -1,4 +1,4 @@
-//! A source whose task breaks: how long it waits, that it begins anew, and that nobody else notices. Time stands still but
+//! A source whose task breaks: how long it waits, that it begins anew, and that no other source notices. Time stands still but
 //! where it is waited for.
 
 use std::convert::Infallible;
@@ -33,23 +33,23 @@ use crate::topology::observe::HyperNodes;
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// An Event about a source.
-struct Told {
+struct SentEvent {
     about: String,
     reason: String,
     note: String,
     at: Instant,
 }
 
-/// A running set of sources whose plugins nobody has, so that each tells an Event when it begins.
+/// A running set of sources whose plugins do not exist, so that each sends an Event when it begins.
 struct Scene {
     loads: UnboundedSender<Load>,
-    told: UnboundedReceiver<Told>,
-    /// What was told about crashes on the way.
-    crashes: Vec<Told>,
+    events: UnboundedReceiver<SentEvent>,
+    /// Events about crashes on the way.
+    crashes: Vec<SentEvent>,
     registry: Registry,
-    /// How many times the task of the source `breaks` still breaks, each time while it tells an Event.
+    /// How many times the task of the source `breaks` still breaks, each time while it sends an Event.
     left: Arc<AtomicU32>,
-    /// Whether the API server leaves what is told about crashes without an answer.
+    /// Whether the API server leaves Events about crashes without an answer.
     silent: Arc<AtomicBool>,
     reports: Arc<Reports>,
     stop: CancellationToken,
@@ -67,13 +67,13 @@ impl Scene {
 
     /// No configuration was read yet, and an earlier life of the host left these objects.
     fn after(breaks: u32, earlier: Vec<DiscoverySource>) -> Self {
-        let (tells, told) = unbounded_channel();
+        let (sender, events) = unbounded_channel();
         let (left, silent) = (Arc::new(AtomicU32::new(breaks)), Arc::new(AtomicBool::new(false)));
         let stop = CancellationToken::new();
         let (rivals, rival) = watch::channel(None);
         let mut registry = Registry::default();
-        let shared = Arc::new(shared(&server(tells, &left, &silent), &mut registry, rival, &stop));
-        let (loads, heard) = unbounded_channel();
+        let shared = Arc::new(shared(&server(sender, &left, &silent), &mut registry, rival, &stop));
+        let (loads, received) = unbounded_channel();
         let (says, said) = unbounded_channel();
         earlier.into_iter().for_each(|object| says.send(Said::Object(Box::new(object))).unwrap());
         says.send(Said::Complete).unwrap();
@@ -81,9 +81,9 @@ impl Scene {
         reports.register(&mut registry);
         let sources = Sources::new(Arc::clone(&shared), stop.clone());
         let mut running = JoinSet::new();
-        running.spawn(sources.run(Standby::new(shared), heard, said));
+        running.spawn(sources.run(Standby::new(shared), received, said));
         let crashes = Vec::new();
-        Self { loads, told, crashes, registry, left, silent, reports, stop, running, _rival: rivals }
+        Self { loads, events, crashes, registry, left, silent, reports, stop, running, _rival: rivals }
     }
 
     /// A document with these sources, each with the plugin that it wants.
@@ -97,31 +97,32 @@ impl Scene {
     }
 
     /// The next Event about this source, and how many there were about others meanwhile.
-    async fn next(&mut self, source: &str) -> (Told, usize) {
+    async fn next(&mut self, source: &str) -> (SentEvent, usize) {
         let mut others = 0;
         loop {
-            let told = tokio::time::timeout(PATIENCE, self.told.recv()).await;
-            let told = told.unwrap_or_else(|_| panic!("{source} is silent, and others spoke {others} times")).unwrap();
-            if told.reason == Reason::Crashed.as_str() {
-                self.crashes.push(told);
-            } else if told.about == source {
-                return (told, others);
+            let event = tokio::time::timeout(PATIENCE, self.events.recv()).await;
+            let event =
+                event.unwrap_or_else(|_| panic!("{source} is silent, and others spoke {others} times")).unwrap();
+            if event.reason == Reason::Crashed.as_str() {
+                self.crashes.push(event);
+            } else if event.about == source {
+                return (event, others);
             } else {
                 others += 1;
             }
         }
     }
 
-    /// Everything that is told in this time, but for crashes.
+    /// All Events of this time, but for crashes.
     async fn told_within(&mut self, time: Duration) -> Vec<String> {
         tokio::time::sleep(time).await;
-        let told = std::iter::from_fn(|| self.told.try_recv().ok());
-        let (crashes, told): (Vec<_>, Vec<_>) = told.partition(|told| told.reason == Reason::Crashed.as_str());
+        let events = std::iter::from_fn(|| self.events.try_recv().ok());
+        let (crashes, events): (Vec<_>, Vec<_>) = events.partition(|event| event.reason == Reason::Crashed.as_str());
         self.crashes.extend(crashes);
-        let told = told.into_iter();
-        let mut told: Vec<_> = told.map(|told| format!("{}: {}", told.about, told.reason)).collect();
-        told.sort();
-        told
+        let events = events.into_iter();
+        let mut events: Vec<_> = events.map(|event| format!("{}: {}", event.about, event.reason)).collect();
+        events.sort();
+        events
     }
 
     /// How often each source crashed, as a scraper sees it.
@@ -147,12 +148,12 @@ impl Scene {
     }
 }
 
-/// An API server that stores every Event. The task of the source `breaks` breaks while it tells one, as often as is left; who
-/// tells that it broke does not.
-fn server(tells: UnboundedSender<Told>, left: &Arc<AtomicU32>, silent: &Arc<AtomicBool>) -> kube::Client {
+/// An API server that stores every Event. The task of the source `breaks` breaks while it sends one, as often as is left; who
+/// reports that it broke does not.
+fn server(sender: UnboundedSender<SentEvent>, left: &Arc<AtomicU32>, silent: &Arc<AtomicBool>) -> kube::Client {
     let (left, silent) = (Arc::clone(left), Arc::clone(silent));
     let serve = move |request: Request<Body>| {
-        let (tells, left, silent) = (tells.clone(), Arc::clone(&left), Arc::clone(&silent));
+        let (sender, left, silent) = (sender.clone(), Arc::clone(&left), Arc::clone(&silent));
         async move {
             let body = request.into_body().collect().await.unwrap().to_bytes();
             let event: Value = serde_json::from_slice(&body).unwrap();
@@ -161,11 +162,11 @@ fn server(tells: UnboundedSender<Told>, left: &Arc<AtomicU32>, silent: &Arc<Atom
             let (reason, note) = (word(&event["reason"]), word(&event["note"]));
             let is_crash = reason == Reason::Crashed.as_str();
             let is_meant = about == "breaks" && !is_crash;
-            tells.send(Told { about, reason, note, at: Instant::now() }).unwrap();
+            sender.send(SentEvent { about, reason, note, at: Instant::now() }).unwrap();
             if is_crash && silent.load(Ordering::SeqCst) {
                 std::future::pending::<()>().await;
             }
-            // It is polled by whoever waits for the answer: the task of the source.
+            // It is polled by the task of the source, which waits for the answer.
             let fewer = |left: u32| left.checked_sub(1).filter(|_| is_meant);
             assert!(left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_err(), "as the test wants it");
             Ok::<_, Infallible>(Response::new(Body::from(body.to_vec())))
@@ -222,7 +223,7 @@ async fn a_source_whose_task_breaks_begins_anew_after_longer_and_longer_pauses_a
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60], "twice as long each time, up to the longest");
     assert_eq!(others, 1, "the other one began once");
-    // It does not break any more. Both hear what is said to all from here on.
+    // It does not break any more. Both get what is sent to all from here on.
     assert_eq!(scene.told_within(2 * LAST_ANEW).await, [""; 0]);
     scene.loads.send(Load::NoConfigMap).unwrap();
     assert_eq!(scene.told_within(FIRST_ANEW).await, ["breaks: ConfigMissing", "calm: ConfigMissing"]);
@@ -237,11 +238,11 @@ async fn a_crash_is_an_event_and_a_number_and_says_nothing_of_what_the_panic_sai
         scene.next("breaks").await;
     }
     assert_eq!(scene.counted(), [r#"{source="breaks"} 2"#, r#"{source="calm"} 0"#], "from nothing, so that it grows");
-    let told: Vec<_> = scene.crashes.iter().map(|told| told.about.as_str()).collect();
-    assert_eq!(told, ["breaks", "breaks"]);
-    for told in &scene.crashes {
-        assert!(told.note.contains("defect of topoloom") && told.note.contains("the log"), "{}", told.note);
-        assert!(!told.note.contains("as the test wants it"), "{}", told.note);
+    let events: Vec<_> = scene.crashes.iter().map(|event| event.about.as_str()).collect();
+    assert_eq!(events, ["breaks", "breaks"]);
+    for event in &scene.crashes {
+        assert!(event.note.contains("defect of topoloom") && event.note.contains("the log"), "{}", event.note);
+        assert!(!event.note.contains("as the test wants it"), "{}", event.note);
     }
     // It is gone, and its number with it.
     scene.configure(&[("calm", "x")]);
