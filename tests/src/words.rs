@@ -129,9 +129,8 @@ fn prose(text: &str, is_help: bool) -> String {
             (string(rest), true)
         } else if rest.starts_with("r\"") || rest.starts_with("r#") {
             (raw(rest), true)
-        } else if rest.starts_with("'\"'") {
-            (3, false)
-        } else if rest.starts_with("'\\") {
+        } else if rest.starts_with("'\"'") || rest.starts_with("'\\") {
+            // A character, which may be a quotation mark.
             (3, false)
         } else {
             (first.len_utf8(), false)

@@ -27,6 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "there is no other way to an Instant, and any will do")]
     fn the_first_line_is_written_at_once_and_the_next_one_counts_those_that_were_left_out() {
         let (line, begin) = (Seldom::default(), Instant::now());
         let at = |seconds: u64| line.due(begin + Duration::from_secs(seconds));

@@ -390,7 +390,7 @@ impl Leases {
 /// What is learnt without asking.
 enum Watched {
     /// The lease as it is now, or why it cannot be watched.
-    Lease(Result<Option<Lease>, Refusal>),
+    Lease(Box<Result<Option<Lease>, Refusal>>),
     /// The API server went back: what is known of the lease is of a past that it has left.
     Restored,
 }
@@ -416,8 +416,8 @@ impl Runner {
 
     async fn run(mut self, leases: Leases) {
         let asks = leases.asks.clone();
-        let states =
-            single::watch_every(asks, &self.name, &self.restores, self.timing.retry_period).map(Watched::Lease);
+        let states = single::watch_every(asks, &self.name, &self.restores, self.timing.retry_period)
+            .map(|lease| Watched::Lease(Box::new(lease)));
         let restored = restored(&self.restores).map(|()| Watched::Restored);
         let mut watched = std::pin::pin!(stream::select(states, restored));
         loop {
@@ -560,22 +560,26 @@ impl Runner {
                 self.history.add("the API server went back to an earlier version".to_owned());
                 self.candidate.restored(boot_time());
             }
-            Watched::Lease(Ok(lease)) => {
-                self.unwatched = None;
-                self.saw(Seen::Watch, lease);
-            }
-            Watched::Lease(Err(refusal)) => {
-                // No failure of the check: the lease is read instead, and only where that fails something is missing.
-                if self.unwatched.as_ref() != Some(&refusal) {
-                    tracing::warn!(
-                        check = self.group.check(), reason = refusal.reason.as_str(), error = %refusal,
-                        "the lease cannot be watched; it is read instead"
-                    );
+            Watched::Lease(lease) => match *lease {
+                Ok(lease) => {
+                    self.unwatched = None;
+                    self.saw(Seen::Watch, lease);
                 }
-                self.unwatched = Some(refusal);
-                self.candidate.unwatched(boot_time());
-            }
+                Err(refusal) => self.unwatched(refusal),
+            },
         }
+    }
+
+    /// No failure of the check: the lease is read instead, and only where that fails something is missing.
+    fn unwatched(&mut self, refusal: Refusal) {
+        if self.unwatched.as_ref() != Some(&refusal) {
+            tracing::warn!(
+                check = self.group.check(), reason = refusal.reason.as_str(), error = %refusal,
+                "the lease cannot be watched; it is read instead"
+            );
+        }
+        self.unwatched = Some(refusal);
+        self.candidate.unwatched(boot_time());
     }
 
     fn saw(&mut self, seen: Seen, lease: Option<Lease>) {

@@ -63,7 +63,7 @@ async fn a_module_that_the_api_server_refuses_is_reported_and_stored_as_soon_as_
     assert!(message.contains("2.0.0") && message.contains("is stored nowhere"), "{message}");
     assert!(message.contains("forbidden"), "it says what the API server said: {message}");
     until_metric(&host, "topoloom_plugin_modules_not_stored{source=\"fabric\"} 1").await;
-    assert_eq!(kept(&scene).await?, [first.clone()]);
+    assert_eq!(kept(&scene).await?, std::slice::from_ref(&first));
     // What serves goes on.
     scene.until_condition("fabric", "Ready", "True", "Ok").await;
 
