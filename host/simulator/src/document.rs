@@ -62,7 +62,8 @@ pub struct FabricDocument {
 }
 
 impl FabricDocument {
-    /// A simulator of a fabric-document server over this fabric. It speaks TLS and lets nobody in until told otherwise.
+    /// A simulator of a fabric-document server over this fabric. It speaks TLS, and without
+    /// credentials it refuses every client.
     pub fn builder(fabric: impl Into<SharedFabric>) -> Builder<DocumentSettings> {
         let make = |settings| Api::Document(Self { settings, started: Timestamp::now() });
         Builder::new(DocumentSettings::default(), make, fabric.into())
@@ -167,7 +168,7 @@ impl Place {
     }
 }
 
-/// The cursor for a place; it looks like nothing, so that nobody counts on what is in it.
+/// The cursor for a place; it is opaque, so that no client depends on what is in it.
 fn cursor(offset: usize) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(format!("at {offset}"))
 }

@@ -109,7 +109,7 @@ pub enum Naming {
 pub struct Switch {
     /// Identity.
     pub guid: Guid,
-    /// As somebody called it; two switches may share a name.
+    /// The name that an operator gave it; two switches may share a name.
     pub name: String,
     /// What the vendor calls it.
     pub model: &'static str,

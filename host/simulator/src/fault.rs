@@ -62,7 +62,7 @@ pub enum Fault {
     ChangedBetweenPages,
     /// The server shows a certificate of the past.
     ExpiredCertificate,
-    /// The server shows a certificate of an authority that nobody knows.
+    /// The server shows a certificate of an authority that no client knows.
     UntrustedCertificate,
     /// The server shows a certificate for another name.
     WrongNameCertificate,
@@ -70,7 +70,7 @@ pub enum Fault {
     StallHandshake,
     /// Connections are accepted and closed.
     Closed,
-    /// Nobody listens.
+    /// The address has no listener.
     Refused,
 }
 

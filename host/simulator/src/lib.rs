@@ -16,7 +16,7 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let fabric = Fabric::generate(&"units=4,rails=8,seed=7".parse::<Shape>()?)?;
-//! let ufm = Ufm::builder(fabric).credentials(Credentials::nobody().token("t0ken")).start().await?;
+//! let ufm = Ufm::builder(fabric).credentials(Credentials::none().token("t0ken")).start().await?;
 //! println!("{} trusts\n{}", ufm.url(), ufm.ca_pem().unwrap_or_default());
 //! ufm.fabric().edit(|fabric| fabric.cut_host("gpu-00003", LinkState::Unplugged))?;
 //! ufm.faults().set("status:429:30 times=2".parse::<topoloom_simulator::Rule>()?).await?;

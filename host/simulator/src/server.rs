@@ -1,7 +1,7 @@
 //! A running simulator: one listener, one API, its faults and its record.
 //!
 //! Everything that runs belongs to the [`Simulator`]; when it is dropped, the listener, every connection and every body
-//! that somebody still waits for are gone. A fault is carried out here, so that every API has all of them.
+//! that a client still waits for are gone. A fault is carried out here, so that every API has all of them.
 
 mod answer;
 mod body;

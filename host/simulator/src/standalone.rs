@@ -26,7 +26,7 @@ pub struct Options {
     pub document: Option<SocketAddr>,
     /// Which chassis id the document shows.
     pub chassis: Chassis,
-    /// Where faults and edits are taken, if they are wanted. Only a loopback address: nobody is asked who he is.
+    /// Where faults and edits are taken, if they are wanted. Only a loopback address: there is no authentication.
     pub admin: Option<SocketAddr>,
     /// Whether TLS is spoken.
     pub transport: Transport,
@@ -81,7 +81,7 @@ impl Default for Options {
     }
 }
 
-/// What runs: everything that somebody must know to use it.
+/// What runs: everything that a user must know to use it.
 #[derive(Debug)]
 pub struct Running<'a> {
     /// The UFM.
@@ -149,9 +149,9 @@ pub async fn run(
 impl Options {
     fn credentials(&self) -> Credentials {
         if self.users.is_empty() && self.tokens.is_empty() && self.clients.is_empty() {
-            return Credentials::nobody().user("admin", "123456");
+            return Credentials::none().user("admin", "123456");
         }
-        let users = self.users.iter().fold(Credentials::nobody(), |all, (user, password)| all.user(user, password));
+        let users = self.users.iter().fold(Credentials::none(), |all, (user, password)| all.user(user, password));
         let tokens = self.tokens.iter().fold(users, |all, token| all.token(token));
         self.clients.iter().fold(tokens, |all, name| all.certificate(name))
     }

@@ -82,7 +82,7 @@ pub struct Ufm {
 }
 
 impl Ufm {
-    /// A simulator of UFM over this fabric. It speaks TLS and lets nobody in until told otherwise.
+    /// A simulator of UFM over this fabric. It speaks TLS, and without credentials it refuses every client.
     pub fn builder(fabric: impl Into<SharedFabric>) -> Builder<UfmSettings> {
         Builder::new(UfmSettings::default(), |settings| Api::Ufm(Self::new(settings)), fabric.into())
     }

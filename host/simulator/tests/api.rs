@@ -44,7 +44,7 @@ async fn each_prefix_takes_its_own_credential_and_no_other() {
 #[tokio::test]
 async fn a_client_certificate_of_the_authority_opens_the_first_prefix_only() {
     let authority = Authority::generate().unwrap();
-    let credentials = Credentials::nobody().certificate("fabric-reader.example");
+    let credentials = Credentials::none().certificate("fabric-reader.example");
     let site = Site::start(ufm(SMALL).tls(&authority).credentials(credentials)).await;
     let known = authority.client("fabric-reader.example", Validity::Current).unwrap();
     let other = authority.client("someone.example", Validity::Current).unwrap();
@@ -69,7 +69,7 @@ async fn a_client_certificate_of_the_authority_opens_the_first_prefix_only() {
 async fn rotated_credentials_hold_from_the_next_request_on() {
     let site = Site::start(ufm(SMALL)).await;
     assert_eq!(site.status("app/versioning").await, 200);
-    site.simulator.set_credentials(Credentials::nobody().token("new"));
+    site.simulator.set_credentials(Credentials::none().token("new"));
     assert_eq!(site.status("app/versioning").await, 401);
 }
 
@@ -212,7 +212,7 @@ async fn single_ports_and_systems_come_as_lists() {
     assert_eq!(site.status("resources/ports/what").await, 400);
     let system = site.list("resources/systems/leaf-su0-r0").await;
     assert_eq!((system.len(), &system[0]["role"], &system[0]["type"]), (1, &"tor".into(), &"switch".into()));
-    assert_eq!(site.status("resources/systems/nobody").await, 404);
+    assert_eq!(site.status("resources/systems/absent").await, 404);
 }
 
 #[tokio::test]
@@ -306,7 +306,7 @@ async fn only_reading_is_allowed() {
 #[tokio::test]
 async fn two_members_of_a_pair_show_one_fabric() {
     let (authority, shared) = (Authority::generate().unwrap(), SharedFabric::new(crate::client::fabric(SMALL)));
-    let member = || Ufm::builder(shared.clone()).tls(&authority).credentials(Credentials::nobody().token(TOKEN));
+    let member = || Ufm::builder(shared.clone()).tls(&authority).credentials(Credentials::none().token(TOKEN));
     let (one, other) = (Site::start(member()).await, Site::start(member()).await);
     one.simulator.fabric().edit(|fabric| fabric.remove_host("gpu-00000")).unwrap();
     assert_eq!(one.list("resources/ports").await, other.list("resources/ports").await);

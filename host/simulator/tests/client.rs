@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) fn client(ca: Option<&str>, identity: Option<&ClientCertificate>) -> Client {
     PROVIDER.call_once(|| {
-        // Whoever was first has installed the same one.
+        // The test that came first has installed the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     let roots = ca.map(|pem| Certificate::from_pem(pem.as_bytes()).unwrap());
@@ -34,7 +34,7 @@ pub(crate) fn fabric(shape: &str) -> Fabric {
 
 /// A UFM over this fabric that knows `root`, the token and nothing else.
 pub(crate) fn ufm(shape: &str) -> Builder<UfmSettings> {
-    Ufm::builder(fabric(shape)).credentials(Credentials::nobody().user("root", "secret").token(TOKEN))
+    Ufm::builder(fabric(shape)).credentials(Credentials::none().user("root", "secret").token(TOKEN))
 }
 
 /// A simulator with a client that trusts it.

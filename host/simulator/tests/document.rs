@@ -8,7 +8,7 @@ const SMALL: &str =
     "units=2,hosts-per-unit=4,rails=2,planes=2,pods=1,spines=2,cores=1,storage-leaves=1,service-hosts=1";
 
 async fn start() -> Site {
-    let credentials = Credentials::nobody().token("t0ken").user("root", "secret");
+    let credentials = Credentials::none().token("t0ken").user("root", "secret");
     Site::start(FabricDocument::builder(fabric(SMALL)).credentials(credentials)).await
 }
 

@@ -49,7 +49,7 @@ async fn a_login_page_has_status_200_and_is_html() {
 }
 
 #[tokio::test]
-async fn a_redirect_goes_wherever_it_is_told() {
+async fn a_redirect_goes_to_the_given_address() {
     for (fault, target) in
         [("redirect", "/login"), ("redirect:http://169.254.169.254/latest", "http://169.254.169.254/latest")]
     {
@@ -201,7 +201,7 @@ async fn bad_certificates_end_the_handshake_even_of_a_client_that_was_connected(
 }
 
 #[tokio::test]
-async fn nobody_is_there_in_three_ways() {
+async fn no_server_answers_in_three_ways() {
     let site = Site::start(ufm(SMALL)).await;
     let address = site.simulator.address();
     for fault in [Fault::Refused, Fault::Closed] {

@@ -62,7 +62,7 @@ async fn faults_edits_and_credentials_are_switched_from_outside() {
         let edits = json!(["cut-host gpu-00000", "rename-switch core-0 c"]).to_string();
         let after = json(client.post(admin("edits")).body(edits)).await;
         assert_eq!(before["counts"]["links"].as_u64().unwrap() - 4, after["counts"]["links"].as_u64().unwrap());
-        let failed = client.post(admin("edits")).body("mend\ncut-host nobody").send().await.unwrap();
+        let failed = client.post(admin("edits")).body("mend\ncut-host absent").send().await.unwrap();
         assert_eq!((failed.status().as_u16(), json(client.get(admin("fabric"))).await), (400, after));
         json(client.put(admin("credentials")).body(r#"{"tokens": ["new"]}"#)).await;
         assert_eq!((status("t0ken").await, status("new").await), (401, 200));

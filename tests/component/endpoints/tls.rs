@@ -23,7 +23,7 @@ const NAME: &str = "fabric.example";
 async fn server(authority: &Authority) -> Simulator {
     let fabric =
         Fabric::generate(&"units=1,hosts-per-unit=2,rails=1,pods=1,spines=0,cores=0".parse::<Shape>().unwrap());
-    let builder = FabricDocument::builder(fabric.unwrap()).credentials(Credentials::nobody().token(TOKEN));
+    let builder = FabricDocument::builder(fabric.unwrap()).credentials(Credentials::none().token(TOKEN));
     let here = SocketAddr::from(([127, 0, 0, 2], 0));
     builder.tls(authority).name("127.0.0.2").name(NAME).listen(here).start().await.unwrap()
 }
@@ -64,7 +64,7 @@ async fn once(server: &Simulator, tls: Tls, keys: &[(&str, &str)]) -> Result<(),
 fn refused(answer: Result<(), Error>, words: &str, server: &Simulator, asked: u64) {
     let Err(Error::Connect(message)) = &answer else { panic!("{words}: {answer:?}") };
     assert!(message.contains(words), "{message}");
-    assert_eq!(server.counters().requests, asked, "the token was sent to somebody who is not trusted");
+    assert_eq!(server.counters().requests, asked, "the token was sent to a server that is not trusted");
 }
 
 const UNKNOWN: &str = "its certificate is not signed by a trusted authority";
@@ -95,7 +95,7 @@ async fn a_bundle_in_a_file_is_read_anew_when_it_changes() {
 async fn the_secret_may_bring_the_authority_along() {
     let (ours, others) = (authority(), authority());
     let server = server(&ours).await;
-    // Nobody else knows it: neither the system nor a bundle.
+    // Neither the system nor a bundle has its authority.
     refused(once(&server, Tls::default(), &[]).await, "`caBundle`", &server, 0);
     refused(once(&server, Tls::default(), &[("ca.crt", others.pem())]).await, UNKNOWN, &server, 0);
     once(&server, Tls::default(), &[("ca.crt", ours.pem())]).await.unwrap();
@@ -197,7 +197,7 @@ async fn a_certificate_that_another_one_signed_is_believed_where_it_is_given_its
 }
 
 #[tokio::test]
-async fn only_where_the_operator_says_so_nobody_looks_at_the_certificate() {
+async fn the_certificate_goes_unchecked_only_where_the_operator_says_so() {
     let ours = authority();
     let server = server(&ours).await;
     for fault in [Fault::UntrustedCertificate, Fault::ExpiredCertificate, Fault::WrongNameCertificate] {

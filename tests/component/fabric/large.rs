@@ -78,7 +78,7 @@ async fn round(revision: &Revision, server: &Simulator) -> (Result<Answer, CallE
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_larger_than_the_plugins_memory_is_read_or_refused_for_its_size() {
     let fabric = Fabric::generate(&SHAPE.parse::<Shape>().unwrap()).unwrap();
-    let credentials = Credentials::nobody().token(TOKEN);
+    let credentials = Credentials::none().token(TOKEN);
     let server = Ufm::builder(fabric).credentials(credentials).layout(Layout::Indented).start().await.unwrap();
     let secret = tempfile::tempdir().unwrap();
     std::fs::write(secret.path().join("token"), TOKEN).unwrap();

@@ -1,4 +1,4 @@
-//! The report for whoever goes to the racks.
+//! The report for the technician who goes to the racks.
 
 use serde_json::{Value, json};
 use topoloom_simulator::{
@@ -22,7 +22,7 @@ impl Hall {
     async fn new() -> Self {
         let shape = "units=2,hosts-per-unit=6,rails=4,pods=1,spines=2,cores=0,storage-leaves=1,seed=7";
         let fabric = SharedFabric::new(Fabric::generate(&shape.parse::<Shape>().unwrap()).unwrap());
-        let credentials = Credentials::nobody().token(TOKEN);
+        let credentials = Credentials::none().token(TOKEN);
         let ufm = Ufm::builder(fabric.clone()).credentials(credentials.clone()).start().await.unwrap();
         let document = FabricDocument::builder(fabric.clone()).credentials(credentials).start().await.unwrap();
         let desk = Desk::new();

@@ -16,7 +16,7 @@ const NAME: &str = "fabric-authorities";
 async fn authorities_from_a_config_map_count_as_they_are_now() -> Result<()> {
     let rig = Rig::new().await?;
     let (ours, others) = (Authority::generate()?, Authority::generate()?);
-    let credentials = Credentials::nobody().token(TOKEN);
+    let credentials = Credentials::none().token(TOKEN);
     // Its certificate knows nothing of the address at which it is asked.
     let ufm = Ufm::builder(rig.fabric.clone()).credentials(credentials).tls(&ours).fault(Fault::WrongNameCertificate);
     let ufm = ufm.start().await?;
@@ -48,12 +48,12 @@ async fn authorities_from_a_config_map_count_as_they_are_now() -> Result<()> {
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
     assert!(message.contains("not signed by a trusted authority"), "{message}");
     assert_eq!(ufm.counters().requests, 0, "a stranger was asked, with the token");
-    // Nobody asks for a round.
+    // No one asks for a round.
     write(&ours).await?;
     rig.until(&WHOLE).await;
     rig.scene.until_condition("ufm", "Discovered", "True", "Ok").await;
     let before = rig.versions().await?;
-    // Without authorities nobody is trusted, those of the system included.
+    // Without authorities no server is trusted, not even by those of the system.
     maps.delete(NAME, &DeleteParams::default()).await?;
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "Upstream").await;
     assert!(message.contains(&format!("the ConfigMap {NAMESPACE}/{NAME} does not exist")), "{message}");

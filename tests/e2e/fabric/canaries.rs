@@ -18,9 +18,9 @@ async fn no_secret_is_found_wherever_the_host_writes() -> Result<()> {
     let rig = Rig::new().await?;
     let authority = Authority::generate()?;
     let client = authority.client("topoloom", Validity::Current)?;
-    let all = Credentials::nobody().token(TOKEN).user("admin", PASSWORD).certificate("topoloom");
+    let all = Credentials::none().token(TOKEN).user("admin", PASSWORD).certificate("topoloom");
     let ufm = Ufm::builder(rig.fabric.clone()).tls(&authority).credentials(all).start().await?;
-    let bearer = Credentials::nobody().token(BEARER).token(LITERAL);
+    let bearer = Credentials::none().token(BEARER).token(LITERAL);
     let fabric = FabricDocument::builder(rig.fabric.clone()).tls(&authority).credentials(bearer).start().await?;
     rig.secret("token", &[("token", TOKEN)]).await?;
     rig.secret("basic", &[("username", "admin"), ("password", PASSWORD)]).await?;

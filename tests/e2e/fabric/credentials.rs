@@ -20,16 +20,16 @@ async fn a_credential_rotates_without_a_restart() -> Result<()> {
     let host = rig.scene.host().await?;
     rig.until(&WHOLE).await;
     // The manager forgets the token: rounds fail, and the topology stays.
-    ufm.set_credentials(Credentials::nobody().token(NEXT));
+    ufm.set_credentials(Credentials::none().token(NEXT));
     rig.run("ufm").await?;
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "Unauthorized").await;
     assert!(message.contains("at once when the Secret changes"), "{message}");
     rig.until(&WHOLE).await;
-    // Nobody asks for a round: the new Secret does.
+    // No one asks for a round: the new Secret starts it.
     rig.secret("ufm", &[("token", NEXT)]).await?;
     rig.scene.until_condition("ufm", "Discovered", "True", "Ok").await;
     // Other keys of the same Secret: user and password in place of the token.
-    ufm.set_credentials(Credentials::nobody().user("admin", "canary-password-31"));
+    ufm.set_credentials(Credentials::none().user("admin", "canary-password-31"));
     rig.scene.plane.kubectl(&["delete", "secret", "ufm", "-n", NAMESPACE]).await?;
     let message = rig.scene.until_condition("ufm", "Discovered", "False", "CredentialsMissing").await;
     assert!(message.contains(&format!("the Secret {NAMESPACE}/ufm does not exist")), "{message}");
@@ -63,7 +63,7 @@ async fn one_rule_for_one_secret_is_all_that_a_source_needs() -> Result<()> {
     })
     .await;
     // A rotation without a watch: the refusal leads to another look at the Secret in the same round.
-    ufm.set_credentials(Credentials::nobody().token(NEXT));
+    ufm.set_credentials(Credentials::none().token(NEXT));
     rig.secret("ufm", &[("token", NEXT)]).await?;
     let asked = ufm.counters().requests;
     rig.run("ufm").await?;

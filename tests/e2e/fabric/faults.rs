@@ -66,7 +66,7 @@ async fn insecure_verification_is_a_condition_and_a_metric() -> Result<()> {
         if is_left { Err(format!("{:#?}", source.status)) } else { Ok(()) }
     })
     .await;
-    let open = Ufm::builder(rig.fabric.clone()).credentials(Credentials::nobody().token(TOKEN)).plain().start().await?;
+    let open = Ufm::builder(rig.fabric.clone()).credentials(Credentials::none().token(TOKEN)).plain().start().await?;
     rig.scene.configure(&document(&[entry("ufm", &[&open], "").replace("    caBundle: |\n", "")])).await?;
     let message = rig.scene.until_condition("ufm", "InsecureTls", "True", "VerificationOff").await;
     assert!(message.contains("in the clear to: ufm"), "{message}");

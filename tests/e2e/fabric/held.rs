@@ -11,9 +11,9 @@ use super::rig::{Rig, TOKEN, WHOLE, document, entry};
 async fn an_empty_or_half_list_is_held_and_forgotten_when_it_was_a_mistake() -> Result<()> {
     // Hosts with one cable each, in a list without order: with half of it, half of them are gone.
     let rig = Rig::of("units=2,hosts-per-unit=16,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
-    let credentials = Credentials::nobody().token(TOKEN);
+    let credentials = Credentials::none().token(TOKEN);
     let ufm = Ufm::builder(rig.fabric.clone()).credentials(credentials).shuffle(3).start().await?;
-    // Nobody is kept for being without links: the guard alone stands between the list and the cluster.
+    // No host is kept for being without links: the guard alone stands between the list and the cluster.
     rig.scene.configure(&document(&[entry("ufm", &[&ufm], "    downGrace: 0s\n")])).await?;
     let host = rig.scene.host().await?;
     rig.until(&[(1, 16), (1, 16), (2, 32)]).await;

@@ -39,7 +39,7 @@ async fn two_fabrics_are_two_sources() -> Result<()> {
     let here = rig.ufm().await?;
     let shape = "units=1,hosts-per-unit=3,rails=2,pods=1,spines=0,cores=0,seed=8,host-names=east-{index:02}"
         .parse::<Shape>()?;
-    let there = Ufm::builder(Fabric::generate(&shape)?).credentials(Credentials::nobody().token(TOKEN)).start().await?;
+    let there = Ufm::builder(Fabric::generate(&shape)?).credentials(Credentials::none().token(TOKEN)).start().await?;
     let hosts: Vec<String> = there.fabric().now().hosts().map(|(_, host)| host.name.clone()).collect();
     rig.scene.plane.create_nodes(hosts.into_iter().map(|name| (name, Vec::<(String, String)>::new()))).await?;
     rig.scene.configure(&document(&[entry("ufm", &[&here], ""), entry("ufm-east", &[&there], "")])).await?;

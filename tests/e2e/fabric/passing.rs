@@ -62,7 +62,7 @@ pub(crate) struct Stand {
 /// Hosts of one such fabric.
 const HOSTS: i64 = 3;
 
-/// The fabric of the stand with this number: one unit, whose hosts are called like nobody else's.
+/// The fabric of the stand with this number: one unit, whose hosts have names of their own.
 pub(crate) fn fabric(number: usize) -> Result<SharedFabric> {
     let shape = format!(
         "units=1,hosts-per-unit={HOSTS},rails=2,pods=1,spines=0,cores=0,seed={number},host-names=f{number:02}-{{index:02}}"
@@ -85,7 +85,7 @@ impl Stand {
         })
     }
 
-    /// The fault comes, a round fails, the fault goes, and a later round works that nobody asked for.
+    /// The fault comes, a round fails, the fault goes, and a later round works without a request for it.
     async fn fails_and_comes_back(&self, rig: &Rig, before: &[String]) -> Result<()> {
         let Self { source, fault, server, .. } = self;
         // Its groups can be there before it is.
@@ -167,7 +167,7 @@ async fn every_fault_leaves_the_topology_says_why_and_passes_by_itself() -> Resu
     let mut stands = Vec::new();
     let patient = ("status:503:20", "Upstream", "");
     for (number, (fault, reason, words)) in FAULTS.into_iter().chain([patient]).enumerate() {
-        let credentials = Credentials::nobody().token(TOKEN);
+        let credentials = Credentials::none().token(TOKEN);
         let server = Ufm::builder(fabric(number)?).credentials(credentials).start().await?;
         let source = format!("ufm-{number:02}");
         let entry = entry(&source, &[&server], "");

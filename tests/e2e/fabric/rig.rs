@@ -44,7 +44,7 @@ impl Rig {
 
     /// A UFM over the fabric, which the token opens.
     pub(crate) async fn ufm(&self) -> Result<Simulator> {
-        let credentials = Credentials::nobody().token(TOKEN);
+        let credentials = Credentials::none().token(TOKEN);
         Ok(Ufm::builder(self.fabric.clone()).credentials(credentials).start().await?)
     }
 
@@ -64,7 +64,7 @@ impl Rig {
         Ok(())
     }
 
-    /// The fabric says that it changed, and is what it was: nobody is spared a list by counters that stand still.
+    /// The fabric says that it changed, and is what it was: unchanged counters spare no reader a list.
     pub(crate) fn stir(&self) -> Result<()> {
         Ok(self.fabric.edit(|fabric| fabric.rename_switch("spine-p0-0", "spine-p0-0"))?)
     }
@@ -97,7 +97,7 @@ impl Rig {
         Ok(counts)
     }
 
-    /// Name, resource version and UID of every HyperNode: whoever writes one changes this.
+    /// Name, resource version and UID of every HyperNode: every write to one changes this.
     pub(crate) async fn versions(&self) -> Result<Vec<String>> {
         let stored = self.scene.stored().await?;
         let version = |(name, object): (&String, &topoloom_api::HyperNode)| {

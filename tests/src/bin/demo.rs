@@ -116,7 +116,7 @@ async fn show() -> Result<()> {
     print!("{}", scene.plane.kubectl(&["get", "hypernodes"]).await?);
     print!("{}", scene.plane.kubectl(&["get", "discoverysources"]).await?);
 
-    step("somebody moves ten nodes from leaf r00 to leaf r01, and gives the spare nodes a leaf of their own");
+    step("an operator moves ten nodes from leaf r00 to leaf r01, and gives the spare nodes a leaf of their own");
     for i in 0..10 {
         scene.plane.relabel(&format!("gpu-{i:03}"), "example.com/leaf", "r01").await?;
     }
@@ -128,7 +128,7 @@ async fn show() -> Result<()> {
     until(&scene, groups + 1, "r01 (30)", 1).await;
     show_tree(&scene).await?;
 
-    step("somebody makes a mistake: a configuration under which no node has a place");
+    step("an operator makes a mistake: a configuration under which no node has a place");
     scene.configure(&CONFIG.replace("example.com/leaf", "example.com/typo")).await?;
     let why = scene.until_condition("label", "Held", "True", "EmptyResult").await;
     println!("   the topology stays, and the source says why:\n   {why}");
@@ -184,7 +184,7 @@ async fn fabric(scene: &Scene) -> Result<Simulator> {
     let fabric = Fabric::generate(&FABRIC.parse::<Shape>()?)?;
     let names: Vec<String> =
         fabric.hosts().filter(|(_, host)| host.kind == HostKind::Compute).map(|(_, host)| host.name.clone()).collect();
-    let ufm = Ufm::builder(fabric).credentials(Credentials::nobody().token(TOKEN)).start().await?;
+    let ufm = Ufm::builder(fabric).credentials(Credentials::none().token(TOKEN)).start().await?;
     scene.plane.create_nodes(names.into_iter().map(|name| (name, Vec::<(String, String)>::new()))).await?;
     let secret =
         ["create", "secret", "generic", "ufm-credentials", "-n", NAMESPACE, &format!("--from-literal=token={TOKEN}")];
@@ -227,7 +227,7 @@ async fn fabric(scene: &Scene) -> Result<Simulator> {
     Ok(ufm)
 }
 
-/// Waits until all hosts of the fabric are kept where they were although nobody lists them; gives the sentence.
+/// Waits until all hosts of the fabric are kept where they were although no list has them; gives the sentence.
 async fn until_kept(scene: &Scene) -> String {
     eventually("the hosts are reported as kept", PATIENCE, async || {
         let status = scene.source("ufm").await.map_err(|error| error.to_string())?.status;

@@ -21,7 +21,7 @@ pub(super) struct NewSwitch {
 impl Fabric {
     /// A fabric with nothing in it; the seed decides the GUIDs of what is added.
     pub fn empty(seed: u64) -> Self {
-        // Counters of a real manager have moved since it was installed: nobody may take zero for "never asked".
+        // Counters of a real manager have moved since it was installed: no client may take zero for "never asked".
         let versions = Versions { ports: 100, links: 100, switches: 100, servers: 100 };
         let (hosts, switches, links) = (Vec::new(), Vec::new(), Vec::new());
         Self { hosts, switches, links, versions, revision: 1, mint: Mint::new(seed) }

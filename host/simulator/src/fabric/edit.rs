@@ -55,7 +55,7 @@ impl Fabric {
         self.set_states(links, LinkState::Up)
     }
 
-    /// Exchanges the far ends of the cables at two ports: what happens when somebody plugs them back the wrong way round.
+    /// Exchanges the far ends of the cables at two ports, as a technician does who plugs them back the wrong way round.
     ///
     /// # Errors
     /// One of the ports is not there, or has no cable.

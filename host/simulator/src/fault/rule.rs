@@ -39,7 +39,7 @@ impl Rule {
         &self.fault
     }
 
-    /// What cannot be: counting requests that nobody receives, paths before there is a request.
+    /// What cannot be: counting requests that no server receives, paths before there is a request.
     pub(crate) fn check(&self) -> Result<(), BadValue> {
         match self {
             Self { fault: Fault::Refused, times: Some(times), .. } => {
@@ -49,7 +49,7 @@ impl Rule {
             Self { fault, at: Some(at), .. } if fault.is_of_connections() => {
                 Err(BadValue::new("at", at, format!("nothing with {fault}: a connection has no path")))
             }
-            // What no path begins with would never act, and nobody would notice.
+            // What no path begins with would never act, and no test would notice.
             Self { at: Some(at), .. } if !at.starts_with('/') || at.contains(['?', '#']) => {
                 Err(BadValue::new("at", at, PATH))
             }

@@ -126,7 +126,7 @@ impl Answer {
     /// Makes the response, with what the fault does to a good answer.
     pub(crate) fn respond(self, fault: Option<&Fault>, ticket: Ticket) -> Response<Body> {
         ticket.status(self.status.as_u16());
-        // A refusal stays a refusal: half of an error message helps nobody.
+        // A refusal stays a refusal: half of an error message helps no test.
         let fault = fault.filter(|_| self.status == StatusCode::OK);
         let spoil = match fault {
             Some(Fault::WrongTypes(percent)) => Some(Spoil { percent: *percent, how: Damage::Types }),

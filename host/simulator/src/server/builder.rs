@@ -38,7 +38,7 @@ impl<K> Builder<K> {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             transport: Transport::OwnAuthority,
             names: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec(),
-            credentials: Credentials::nobody(),
+            credentials: Credentials::none(),
             rules: Vec::new(),
         }
     }
@@ -74,7 +74,7 @@ impl<K> Builder<K> {
         self
     }
 
-    /// Accepts these credentials. Without it: nobody.
+    /// Accepts these credentials. Without it: none.
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         self.credentials = credentials;
         self

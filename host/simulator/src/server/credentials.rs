@@ -44,8 +44,8 @@ pub enum Presented {
 }
 
 impl Credentials {
-    /// Nothing and nobody.
-    pub fn nobody() -> Self {
+    /// No credential is accepted.
+    pub fn none() -> Self {
         Self::default()
     }
 
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn printing_shows_no_secret() {
-        let known = Credentials::nobody().user("root", "canary-1").token("canary-2");
+        let known = Credentials::none().user("root", "canary-1").token("canary-2");
         let (user, password) = ("root".to_owned(), "canary-1".to_owned());
         let came = [
             Presented::Basic { user, password },

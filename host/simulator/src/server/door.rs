@@ -78,7 +78,7 @@ impl Door {
         self.order(Order::Open).await
     }
 
-    /// When this returns nobody listens, and every connection is broken.
+    /// When this returns the address has no listener, and every connection is broken.
     pub(crate) async fn shut(&self) -> Result<(), Error> {
         self.order(Order::Shut).await?;
         self.evict().await
@@ -143,7 +143,7 @@ async fn stand(listener: TcpListener, address: SocketAddr, mut inbox: Inbox, hal
     }
 }
 
-/// The next connection; waits for ever while nobody listens.
+/// The next connection; waits for ever while there is no listener.
 async fn accept(listener: Option<&TcpListener>) -> TcpStream {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {

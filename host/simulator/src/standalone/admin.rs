@@ -1,6 +1,6 @@
 //! The switches of a running program: faults, edits, credentials, and what was asked so far.
 //!
-//! Plain HTTP on a loopback address, without a credential: whoever reaches it may start the simulator himself. A request
+//! Plain HTTP on a loopback address, without a credential: a user who reaches it may start a simulator, too. A request
 //! that a web page makes carries an `Origin` and is refused.
 //!
 //! | request | does |

@@ -89,7 +89,7 @@ impl State {
     }
 }
 
-/// The port list with the selection of the last request: whoever reads page by page asks for the same one again.
+/// The port list with the selection of the last request: a client that reads page by page asks for the same one again.
 #[derive(Debug)]
 pub(super) struct Ports {
     filters: Filters,

@@ -19,7 +19,7 @@ impl<'a> Side<'a> {
         Some(match end {
             End::Host { host: index, hca } => {
                 let host = fabric.host(index)?;
-                // Unicast lids end at 48 K; switches have the low ones. A very large fabric repeats them, nobody minds.
+                // Unicast lids end at 48 K; switches have the low ones. A very large fabric repeats them.
                 let lid = 12_000 + (index * 9 + hca) % 36_000;
                 Self::Host { host, hca: host.hcas.get(hca as usize)?, lid }
             }

@@ -20,11 +20,11 @@ pub(super) const ANNOTATION: &str = "topoloom.dev/fabric-links";
 
 /// A service over the rig's fabric, which the token opens.
 pub(super) async fn service(rig: &Rig, coverage: Coverage) -> Result<Simulator> {
-    let credentials = Credentials::nobody().token(TOKEN);
+    let credentials = Credentials::none().token(TOKEN);
     Ok(FabricDocument::builder(rig.fabric.clone()).coverage(coverage).credentials(credentials).start().await?)
 }
 
-/// The entry of a source at such a service, which lets it keep nobody waiting for long.
+/// The entry of a source at such a service, with a short limit on waiting.
 pub(super) fn entry(server: &Simulator, credentials: &str, config: &str) -> String {
     let pem: String = server.ca_pem().into_iter().flat_map(str::lines).map(|line| format!("      {line}\n")).collect();
     format!(

@@ -45,7 +45,7 @@ async fn every_fault_of_the_service_leaves_the_topology_says_why_and_passes_by_i
     let mut stands = Vec::new();
     let patient = ("status:503:20", "Upstream", "");
     for (number, (fault, reason, words)) in FAULTS.into_iter().chain([patient]).enumerate() {
-        let credentials = Credentials::nobody().token(TOKEN);
+        let credentials = Credentials::none().token(TOKEN);
         let server = FabricDocument::builder(fabric(number)?).credentials(credentials).start().await?;
         let source = format!("roce-{number:02}");
         let named = format!("- source: {source}\n  discoverer: roce\n");
@@ -108,7 +108,7 @@ async fn an_empty_or_half_document_is_held_and_forgotten_when_it_was_a_mistake()
     // Nodes come before switches in the document and the units one after the other, so half of it is one unit.
     let rig = Rig::of("units=2,hosts-per-unit=16,rails=1,pods=1,spines=2,cores=0,seed=7").await?;
     let server = service(&rig, Coverage::Complete).await?;
-    // Nobody is kept for being without links: the guard alone stands between the document and the cluster.
+    // No host is kept for being without links: the guard alone stands between the document and the cluster.
     rig.scene.configure(&document(&[entry(&server, SECRET, "    downGrace: 0s\n")])).await?;
     let host = rig.scene.host().await?;
     rig.until(&[(1, 16), (1, 16), (2, 32)]).await;
@@ -124,7 +124,7 @@ async fn what_a_partial_document_leaves_out_keeps_its_place() -> Result<()> {
     let rig = Rig::new().await?;
     let partial = service(&rig, Coverage::Partial).await?;
     let complete = service(&rig, Coverage::Complete).await?;
-    // Nobody is kept for being without links: the word of the document alone decides.
+    // No host is kept for being without links: the word of the document alone decides.
     let at = |server| document(&[entry(server, SECRET, "    downGrace: 0s\n")]);
     rig.fabric.edit(|fabric| fabric.rename_host("gpu-00006", "elsewhere"))?;
     rig.scene.configure(&at(&partial)).await?;
@@ -183,7 +183,7 @@ async fn a_large_document_is_read_page_by_page() -> Result<()> {
     server.faults().clear().await?;
     rig.run("roce").await?;
     rig.until(&[(1, 19), (1, 21), (2, 40)]).await;
-    // Hosts that are no Nodes are told, not placed.
+    // Hosts that are no Nodes are reported, not placed.
     let said = until_reported(&rig.scene, "unmatched-host").await;
     assert!(said.contains("gpu-00020: no Node matches"), "{said}");
     host.stop().await?;

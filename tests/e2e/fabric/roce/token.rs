@@ -23,7 +23,7 @@ async fn a_token_in_the_configuration_works_warns_and_is_seen_nowhere() -> Resul
     assert!(host.log().join("\n").contains("config.token"), "the log says nothing");
 
     // The service takes another one: a refusal, and with the next edit of the configuration it passes.
-    server.set_credentials(Credentials::nobody().token(NEXT));
+    server.set_credentials(Credentials::none().token(NEXT));
     rig.run("roce").await?;
     rig.scene.until_condition("roce", "Discovered", "False", "Unauthorized").await;
     rig.scene.configure(&at(NEXT)).await?;
