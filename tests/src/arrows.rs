@@ -106,7 +106,7 @@ fn first_words(group: &str) -> Vec<String> {
     words
 }
 
-/// The word at the beginning, if it is the name of a module: types and functions of the root are nobody's room.
+/// The word at the beginning, if it is the name of a module: types and functions of the root belong to no room.
 fn word(text: &str) -> Option<String> {
     let word: String = text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     word.starts_with(|c: char| c.is_lowercase()).then_some(word)

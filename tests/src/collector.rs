@@ -45,7 +45,7 @@ impl Request {
         scopes.flat_map(|scope| &scope.spans)
     }
 
-    /// An attribute of whoever sent it, as text.
+    /// An attribute of the sender, as text.
     #[must_use]
     pub fn sender(&self, key: &str) -> Option<String> {
         let resource = self.body.resource_spans.first()?.resource.as_ref()?;

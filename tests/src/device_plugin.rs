@@ -177,7 +177,7 @@ impl Kubelets {
     }
 }
 
-/// A panic of a task is one of whoever waits for it.
+/// A panic of a task is also a panic of the caller that waits for it.
 fn pass_on(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended
         && error.is_panic()

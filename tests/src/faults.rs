@@ -1,6 +1,6 @@
-//! An API server that misbehaves: a proxy in front of a real one, which refuses, delays or loses what it is told to.
+//! An API server that misbehaves: a proxy in front of a real one, which refuses, delays or loses requests.
 //!
-//! It speaks plain HTTP on 127.0.0.1 and hands every header on, so that whoever uses it is who it always is.
+//! It speaks plain HTTP on 127.0.0.1 and hands every header on, so that a client keeps its identity.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,7 +79,7 @@ impl Shared {
 }
 
 impl Faults {
-    /// A proxy for whoever has this kubeconfig file.
+    /// A proxy for the clients of this kubeconfig file.
     ///
     /// # Errors
     /// When it cannot listen, or the file is not understood.
@@ -110,7 +110,7 @@ impl Faults {
         Ok(Self { kubeconfig: path, shared, _server: server })
     }
 
-    /// The kubeconfig file of whoever goes through it.
+    /// The kubeconfig file of the clients that go through it.
     pub fn kubeconfig(&self) -> &std::path::Path {
         &self.kubeconfig
     }

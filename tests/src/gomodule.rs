@@ -25,7 +25,7 @@ const ERROR_LINES: usize = 20;
 pub(crate) struct GoModule {
     /// Its folder, and the name of its binary.
     pub(crate) name: &'static str,
-    /// What the linker is told.
+    /// The flags for the linker.
     pub(crate) ldflags: &'static str,
     /// What is in it, as people read it.
     pub(crate) holds: &'static str,
@@ -48,7 +48,7 @@ impl GoModule {
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let _lock = self.lock(&store.join("lock"))?;
         if !binary.is_file() {
-            // Built beside its place and then renamed: nobody ever sees half a binary.
+            // Built beside its place and then renamed: no reader ever sees half a binary.
             let unfinished = folder.join(format!("{}.unfinished", self.name));
             self.build(&module, &unfinished)?;
             fs::rename(&unfinished, &binary)

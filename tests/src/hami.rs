@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_names_a_pod_or_nobody() {
+    fn a_lock_names_a_pod_or_none() {
         let owned = Some(("default", "my-gpu-pod"));
         for (value, wanted) in [
             ("2024-01-15T10:30:00Z,default,my-gpu-pod", owned),

@@ -41,7 +41,7 @@ pub async fn helm<A: AsRef<OsStr>>(kubeconfig: Option<&Path>, args: &[A]) -> Res
     let home = tempfile::tempdir().context("no folder for Helm")?;
     let mut command = tokio::process::Command::new(binary);
     command.args(args).stdin(Stdio::null()).kill_on_drop(true);
-    // Nobody's repositories, plugins and settings.
+    // No repositories, plugins and settings of the user.
     for (variable, folder) in [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")]
     {
         command.env(variable, home.path().join(folder));

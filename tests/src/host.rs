@@ -269,7 +269,7 @@ impl Host {
     /// Whether it has ended.
     ///
     /// # Errors
-    /// When nobody can tell.
+    /// When the system does not say whether it has ended.
     pub fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }

@@ -265,7 +265,7 @@ impl Scene {
     /// The refusal.
     pub async fn put(&self, object: serde_json::Value) -> Result<HyperNode> {
         let name = object["metadata"]["name"].as_str().context("the object has a name")?.to_owned();
-        let parameters = PatchParams::apply("somebody").force();
+        let parameters = PatchParams::apply("another").force();
         Ok(self.hyper_nodes().patch(&name, &parameters, &Patch::Apply(&object)).await?)
     }
 
@@ -352,7 +352,7 @@ impl Scene {
     }
 }
 
-/// A HyperNode that somebody makes by hand.
+/// A HyperNode that a person makes by hand.
 pub fn by_hand(name: &str, tier: u32, kind: &str, members: &[&str]) -> serde_json::Value {
     let members: Vec<_> = members
         .iter()
@@ -365,7 +365,7 @@ pub fn by_hand(name: &str, tier: u32, kind: &str, members: &[&str]) -> serde_jso
 }
 
 /// What an object stands for: its labels without the source's; or source and identity, where it has no such label; or
-/// its name, where it is nobody's.
+/// its name, where it has no owner.
 pub fn title(object: &HyperNode) -> String {
     let metadata = &object.metadata;
     let labels = metadata.labels.clone().unwrap_or_default();

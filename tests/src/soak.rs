@@ -29,7 +29,7 @@ use replicas::Replicas;
 
 /// How long a soak may be.
 pub const MINUTES: RangeInclusive<u64> = 2..=600;
-/// How long it is unless somebody says otherwise.
+/// How long it is by default.
 pub const USUAL_MINUTES: u64 = 20;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -77,7 +77,7 @@ impl Plan {
     }
 }
 
-/// How often what happened, for the eyes of whoever waits.
+/// How often each thing happened, for the person who waits.
 #[derive(Debug, Default)]
 struct Counts {
     moves: AtomicU64,

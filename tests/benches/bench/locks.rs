@@ -58,7 +58,7 @@ async fn extender(scene: &Scene) -> Result<(Host, Caller)> {
     Ok((host, Caller { url, http: reqwest::Client::builder().no_proxy().build()? }))
 }
 
-/// Whoever asks for Binds.
+/// The client that asks for Binds.
 #[derive(Clone)]
 struct Caller {
     url: String,

@@ -35,7 +35,7 @@ fn runtime() -> Result<Runtime> {
     Ok(Runtime::start(Compiler::Child { exe: topoloom_tests::host::binary()? })?)
 }
 
-/// A small discoverer of somebody else.
+/// A small discoverer of another vendor.
 fn stranger() -> Result<Vec<u8>> {
     guest::version("good", "1.0.0")
 }

@@ -78,7 +78,7 @@ async fn image(wanted: &Wanted) -> Result<()> {
 
     match others_read(&folder.join("layout"), &about.version)? {
         Reader::Skopeo => println!("image: skopeo read all of it, and copied it elsewhere"),
-        Reader::Nobody => println!("image: no other tool has read the layout: skopeo is not installed"),
+        Reader::Missing => println!("image: no other tool has read the layout: skopeo is not installed"),
     }
 
     for (platform, _) in &platforms {
@@ -92,7 +92,7 @@ async fn image(wanted: &Wanted) -> Result<()> {
         };
         let started = start(&image, *platform, &emulator).await.with_context(|| format!("{platform} does not run"))?;
         let how = match &emulator {
-            Emulator::None => ", where a plugin that crashes is told as a trap".to_owned(),
+            Emulator::None => ", where a plugin that crashes is reported as a trap".to_owned(),
             Emulator::Qemu(qemu) => format!(", under {}", qemu.display()),
         };
         println!("image: {platform}: {} became ready in an empty root and wrote a topology{how}", started.version);
@@ -119,7 +119,7 @@ async fn image(wanted: &Wanted) -> Result<()> {
 /// Who else has read the layout.
 enum Reader {
     Skopeo,
-    Nobody,
+    Missing,
 }
 
 /// Lets a tool of others read every image of the layout, which compares all digests, and write it as it would into a
@@ -130,7 +130,7 @@ fn others_read(layout: &Path, version: &str) -> Result<Reader> {
     let to = format!("dir:{}", copy.path().display());
     let output = match Command::new("skopeo").args(["copy", "--all", "--quiet", &from, &to]).output() {
         Ok(output) => output,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Reader::Nobody),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Reader::Missing),
         Err(error) => return Err(error).context("skopeo does not start"),
     };
     let said = String::from_utf8_lossy(&output.stderr);

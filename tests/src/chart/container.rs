@@ -30,7 +30,7 @@ impl Container {
             let name = variable["name"].as_str().context("a variable has no name")?;
             let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
                 Some("metadata.namespace") => &deployment["metadata"]["namespace"],
-                Some(other) => anyhow::bail!("nobody here knows {other}"),
+                Some(other) => anyhow::bail!("the test does not know the field {other}"),
                 None => &variable["value"],
             };
             env.insert(name.to_owned(), value.as_str().context("a variable has no value")?.to_owned());
@@ -40,7 +40,7 @@ impl Container {
 
     /// The flags for a process on this machine, which has no file system of its own and shares its ports: files and volumes
     /// lie below `root`, where the folders are made, and listeners take free ports of 127.0.0.1. The verb and what is said
-    /// about the log are left to whoever starts the process.
+    /// about the log are left to the caller that starts the process.
     ///
     /// # Errors
     /// When a folder cannot be made.

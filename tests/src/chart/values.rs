@@ -231,7 +231,7 @@ pub fn each() -> Vec<Case> {
         case("a definition of the release", json!({"crds": {"hyperNode": "always"}}), &[]),
         case("a policy for HyperNodes", json!({"admission": {"hyperNodes": {"enabled": true}}}), &[]),
         case("protection", json!({"admission": {"protection": {"enabled": true, "groups": ["ops"]}}}), &[]),
-        case("another account", json!({"serviceAccount": {"create": false, "name": "somebody"}}), &[]),
+        case("another account", json!({"serviceAccount": {"create": false, "name": "another"}}), &[]),
         case("more flags", json!({"extraArgs": ["--concurrency=4"]}), &["--concurrency=4"]),
     ]
 }

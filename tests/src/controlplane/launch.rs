@@ -79,7 +79,7 @@ impl Builder {
                         Some(Servers { controllers: None, apiserver, etcd, launch, folder, baseline, spoiled });
                     return Ok(ControlPlane { servers, client, gateway, first_revision: 1, _turn: turn });
                 }
-                // Between the choice of a port and its use somebody else may take it.
+                // Between the choice of a port and its use another process may take it.
                 Err(error) if failures < STARTS && format!("{error:#}").contains(PORT_TAKEN) => failures += 1,
                 Err(error) => return Err(error),
             }
@@ -183,7 +183,7 @@ impl Launch {
             format!("--secure-port={}", self.apiserver_port),
             "--bind-address=127.0.0.1".to_owned(),
             "--advertise-address=127.0.0.1".to_owned(),
-            // Nobody reaches the apiserver through its Service, whose endpoint may not be a loopback address.
+            // No client reaches the apiserver through its Service, whose endpoint may not be a loopback address.
             "--endpoint-reconciler-type=none".to_owned(),
             format!("--cert-dir={}", certificates.display()),
             format!("--service-account-key-file={}", key.display()),
@@ -255,7 +255,7 @@ pub(super) async fn ready<T>(
     }
 }
 
-/// Different ports of 127.0.0.1 that nobody listens on.
+/// Different ports of 127.0.0.1 without a listener.
 pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     // All are held until the last is found, so that they differ.
     let mut held = Vec::with_capacity(N);

@@ -1,6 +1,6 @@
 //! One server of the control plane as a child process.
 //!
-//! The child's standard input is a pipe that nobody writes to. When this process ends, however it ends, the kernel closes
+//! The child's standard input is a pipe without data. When this process ends, however it ends, the kernel closes
 //! the pipe and the child ends too. A program that does not watch its input gets a guardian that does.
 
 use std::fs::{self, File};
@@ -67,7 +67,7 @@ impl Server {
     pub(super) async fn stop(mut self, deadline: Duration) -> Result<()> {
         let deadline = Instant::now() + deadline;
         if self.ended()?.is_none() {
-            // A process that ended just now and was not waited for still has its id: this reaches nobody else.
+            // A process that ended just now and was not waited for still has its id: no other process gets the signal.
             kill_process(Pid::from_child(&self.child), Signal::TERM).context("cannot signal a process")?;
         }
         while self.ended()?.is_none() && Instant::now() < deadline {
@@ -107,7 +107,7 @@ fn guard(id: u32) -> Result<Child> {
 
 /// A process that removes a folder after the pipe to it closed and the servers that write into it are gone.
 pub(super) fn sweep(folder: &Path, ids: &[u32]) -> Result<Child> {
-    // One that nobody waits for stays a zombie, with an id: there is an end to the patience.
+    // A process whose parent does not wait for it stays a zombie, with an id: the wait has a limit.
     let script = r#"folder=$1; shift; turns=100
 for id do while kill -0 "$id" 2>/dev/null && [ $turns -gt 0 ]; do turns=$((turns - 1)); sleep 0.1; done; done
 rm -rf -- "$folder""#;

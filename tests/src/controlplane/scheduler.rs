@@ -78,7 +78,7 @@ impl Scheduler {
             "--v=2".to_owned(),
         ];
         let mut server = Server::start(programs, "kube-scheduler", &args, folder)?;
-        // It has a certificate of its own making, which nobody has to trust to hear that it is well.
+        // It makes its own certificate, and the question whether it is healthy does not need trust.
         let http = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true).build()?;
         launch::ready("kube-scheduler", &mut server, READY, async || {
             let answer = http.get(format!("https://127.0.0.1:{port}/healthz")).send().await?;

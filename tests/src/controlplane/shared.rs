@@ -143,7 +143,7 @@ async fn clean(servers: &mut Servers, policies: &[String]) -> Result<(kube::Clie
             baseline.keys.insert(key, revision);
         }
     }
-    bail!("somebody writes to it without end")
+    bail!("another process writes to it without end")
 }
 
 fn files(folder: &Path) -> Result<BTreeSet<OsString>> {

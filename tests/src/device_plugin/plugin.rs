@@ -109,7 +109,7 @@ impl DevicePlugin {
         Ok(self.annotate(name, &json!({key: list.to_string()})).await?)
     }
 
-    /// Step 4: a pod that has everything is told so, and its lock is given back.
+    /// Step 4: a pod that has everything is marked as such, and its lock is released.
     async fn complete(&self, name: &PodName, fate: Fate) -> Outcome {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &name.namespace);
         // The reference says nothing of it either.
@@ -141,7 +141,7 @@ impl DevicePlugin {
     /// Step 5.
     async fn fail(&self, name: &PodName) {
         self.ends_as(name, "failed").await;
-        // Whoever watches the node sees whether it worked.
+        // The tests that watch the node see whether it worked.
         _ = release(&self.client, &self.node, self.vendor, name).await;
     }
 
@@ -150,7 +150,7 @@ impl DevicePlugin {
         _ = self.annotate(name, &json!({BIND_PHASE: phase})).await;
     }
 
-    /// As the reference does it: whoever has the name by now.
+    /// As the reference does it: to the pod that has the name by now, whichever its UID is.
     async fn annotate(&self, name: &PodName, annotations: &Value) -> Result<(), kube::Error> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &name.namespace);
         let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));

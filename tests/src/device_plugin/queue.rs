@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// One that is being admitted keeps its place until that has ended: nobody else is admitted before.
+    /// One that is being admitted keeps its place until that has ended: no other pod is admitted before.
     fn remove(&mut self, is_gone: impl Fn(&Place) -> bool) {
         self.0.iter().filter(|place| is_gone(place)).for_each(|place| place.gone.cancel());
         self.0.retain(|place| place.state == State::Admitting || !place.gone.is_cancelled());

@@ -186,7 +186,7 @@ fn entries(tar: &[u8]) -> Result<()> {
             matches!(header.entry_type(), EntryType::Regular | EntryType::Directory),
             "{path:?} is no file and no folder"
         );
-        ensure!(header.mode()? & 0o6000 == 0, "{path:?} gives somebody's rights");
+        ensure!(header.mode()? & 0o6000 == 0, "{path:?} has a setuid or setgid bit");
         ensure!(header.mode()? & 0o002 == 0 || header.mode()? == 0o1777, "anybody can change {path:?}");
         ensure!((header.uid()?, header.gid()?, header.mtime()?) == (0, 0, 0), "{path:?} has an owner or a time");
         ensure!(last.is_none_or(|last| last < path), "{path:?} is not in order");

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layer_does_not_depend_on_the_order_in_which_it_is_told() {
+    fn a_layer_does_not_depend_on_the_order_of_its_entries() {
         let entries = || vec![Entry::folder("a"), Entry::file("a/b", b"1"), Entry::file("c", b"2").with_mode(0o755)];
         let reversed = entries().into_iter().rev().collect();
         assert_eq!(layer(entries()).unwrap().blob, layer(reversed).unwrap().blob);

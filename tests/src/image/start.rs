@@ -74,12 +74,12 @@ impl Emulator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caller {
     Root,
-    Somebody,
+    User,
 }
 
 impl Caller {
     fn find() -> Result<Self> {
-        let caller = if rustix::process::geteuid().is_root() { Self::Root } else { Self::Somebody };
+        let caller = if rustix::process::geteuid().is_root() { Self::Root } else { Self::User };
         let probe = Command::new("unshare").args(caller.namespaces()).arg("true").stderr(Stdio::null()).status();
         ensure!(
             probe.is_ok_and(|status| status.success()),
@@ -91,7 +91,7 @@ impl Caller {
     fn namespaces(self) -> &'static [&'static str] {
         match self {
             Self::Root => &["--mount", "--propagation", "private"],
-            Self::Somebody => &["--user", "--map-root-user", "--mount", "--propagation", "private"],
+            Self::User => &["--user", "--map-root-user", "--mount", "--propagation", "private"],
         }
     }
 
@@ -99,7 +99,7 @@ impl Caller {
     fn leave(self, path: &str) -> String {
         let (program, arguments) = match self {
             Self::Root => ("chroot", format!(r#"--userspec={USER}:{USER} --groups= "$0" "$@""#)),
-            Self::Somebody => {
+            Self::User => {
                 ("unshare", format!(r#"--user --map-user={USER} --map-group={USER} --root="$0" --wd=/ "$@""#))
             }
         };
@@ -136,7 +136,7 @@ impl Root {
         let environment = environment.iter().filter_map(|line| line.split_once('='));
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let (path, environment): (Vec<_>, Vec<_>) = environment.partition(|(name, _)| name == "PATH");
-        let path = path.into_iter().next().context("the image has no PATH: nobody can run it by its name")?.1;
+        let path = path.into_iter().next().context("the image has no PATH: the kubelet cannot run it by its name")?.1;
         ensure!(!path.contains('\''), "the PATH of the image is {path}");
         let mut program = words("Entrypoint");
         let mut name = vec!["topoloom".to_owned()];

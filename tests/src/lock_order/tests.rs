@@ -84,7 +84,7 @@ fn two_pods_one_after_the_other_are_right() {
 }
 
 #[test]
-fn pods_that_ask_for_nothing_are_nobody() {
+fn pods_that_ask_for_nothing_do_not_count() {
     let cpu = json!({"metadata": {"uid": "c"}, "spec": {"nodeName": "n", "containers": [{}]}, "status": {}});
     let history = History::default().locked(LOCK).bound("a").writes("pods/default/c", cpu);
     assert_eq!(judge(&history.0), Judged { binds: 1, claims: 1, most_under_way: 1, ..Judged::default() });

@@ -88,7 +88,7 @@ impl Probe {
     /// One value of everything that can be measured now.
     ///
     /// # Errors
-    /// When a replica does not answer any more though nobody ended it.
+    /// When a replica does not answer any more though the soak did not end it.
     pub(super) async fn sample(&self, grown_up: Duration) -> Result<Vec<(Who, Measure, u64)>> {
         let sights = self.board.change(|places| places.clone());
         let mut found = Vec::new();

@@ -66,7 +66,7 @@ impl Native {
     }
 }
 
-/// A body on its way, for somebody who waits.
+/// A body on its way, for a caller that waits.
 struct Coming {
     handle: Handle,
     response: Response,

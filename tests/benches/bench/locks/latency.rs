@@ -1,4 +1,4 @@
-//! A Bind that waits for nobody, in turn with its two calls made by hand.
+//! A Bind that waits for no other, in turn with its two calls made by hand.
 
 use std::time::Instant;
 

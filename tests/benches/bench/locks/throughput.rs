@@ -115,7 +115,7 @@ struct Driver {
 
 #[derive(Default)]
 struct Seen {
-    /// The version of each node that nobody holds.
+    /// The version of each node without a holder.
     nodes: Mutex<HashMap<String, (String, bool)>>,
     /// Pods that were bound and have not started, by their node.
     busy: Mutex<HashMap<String, HashSet<String>>>,
@@ -167,7 +167,7 @@ impl Driver {
                     }
                     ended => {
                         let (events, event) = (Api::default_namespaced(self.client.clone()), bound(pod, node)?);
-                        // Nobody waits for it.
+                        // The Bind does not wait for it.
                         let told = async move { events.create(&PostParams::default(), &event).await.map(drop) };
                         self.events.lock().unwrap().spawn(told);
                         return ended;

@@ -2,8 +2,8 @@
 //! time, so that giving them registers takes time that grows with the square of its size. The other passes the scan, and
 //! takes what the compiler's process may take: loops in loops, all of which change all locals.
 //!
-//! Each bomb lies in a plugin that works, as a module that is never used: whoever gets past the compiler serves. It is
-//! loaded with the limits of the standard profile, the larger ones also with those of `large`.
+//! Each bomb lies in a plugin that works, as a module that is never used: a plugin that gets past the compiler serves.
+//! It is loaded with the limits of the standard profile, the larger ones also with those of `large`.
 //! Meanwhile a good plugin goes on with its rounds, a few hundred a second.
 //!
 //! Memory is that of this process, which holds the runtime: the peak since the load began, over what was held before it.
@@ -32,7 +32,7 @@ const SECONDS: f64 = 2.0;
 const GROWTH_MIB: f64 = 64.0;
 const DELAY_SECONDS: f64 = 0.02;
 
-/// Nodes of the good plugin's rounds, the pause between them, and how long they go on with nobody beside them.
+/// Nodes of the good plugin's rounds, the pause between them, and how long they continue alone.
 const NODES: u32 = 1_000;
 const PAUSE: Duration = Duration::from_millis(2);
 const ALONE: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! Whether there is a moment in a swap in which nobody serves.
+//! Whether there is a moment in a swap in which no plugin serves.
 //!
 //! To serve is to follow the nodes. So labels are edited all the time, one edit as soon as the one before it has arrived
 //! in both HyperNodes, and beside that plugins are pushed. Four things would show a gap: a round that fails; a state of
@@ -68,7 +68,7 @@ pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table)
         - metric(&host, "topoloom_rounds_total", &["outcome=\"ok\""]).await?;
     let bare = statuses.bare + looks.bare;
     let found = format!("{failed} failed rounds, {bare} states without a plugin in {} looks", looks.looks);
-    let row = Row::new(format!("{swaps_done} swaps while labels are edited: nobody serves"), found);
+    let row = Row::new(format!("{swaps_done} swaps while labels are edited: no plugin serves"), found);
     table.add(row.exactly(failed == 0.0 && bare == 0, "0 and 0".to_owned()));
 
     let pauses = pauses(&host, &swaps, quiet.first().map(|edit| edit.began))?;
