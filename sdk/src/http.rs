@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_body_is_read_and_names_become_rows() {
-        let shown = round(Ok(Reply::new(200, r#"{"nodes": ["m2", 7, "nobody", "m1"]}"#)));
+        let shown = round(Ok(Reply::new(200, r#"{"nodes": ["m2", 7, "absent", "m1"]}"#)));
         assert_eq!(shown.unwrap(), "tier 1 - | all |  | m1 m2\n");
     }
 

@@ -136,14 +136,14 @@ async fn a_turned_bit_anywhere_is_noticed_removed_and_compiled_anew() {
         assert!(try_load(&runtime, &VILLAIN).await.is_err(), "{length}");
     }
     assert_eq!(counts(&runtime)["Length"], turned + 7);
-    // With a compiler nobody notices anything, and the file is whole again.
+    // With a compiler the plugin loads as before, and the file is whole again.
     std::fs::write(path, &good[..100]).unwrap();
     works(&try_load(&first(place.options()), &VILLAIN).await.unwrap()).await;
     works(&try_load(&later(place.options()), &VILLAIN).await.unwrap()).await;
 }
 
 #[tokio::test]
-async fn an_image_of_somebody_with_another_key_is_not_run() {
+async fn an_image_sealed_with_another_key_is_not_run() {
     let place = Place::new();
     try_load(&first(place.options()), &VILLAIN).await.unwrap();
     let runtime = later(CacheOptions { key: CacheKey::random().unwrap(), ..place.options() });
@@ -164,7 +164,7 @@ async fn an_image_under_the_name_of_another_plugin_is_not_run() {
     let runtime = later(place.options());
     assert!(try_load(&runtime, &VILLAIN).await.is_err());
     assert_eq!(counts(&runtime)["Other"], 1);
-    // A compiled image is no plugin either, whoever sealed it.
+    // A compiled image is no plugin either, even if its seal is valid.
     let file = std::fs::read(&other).unwrap();
     let begins = file.windows(4).position(|bytes| bytes == b"\x7fELF").unwrap();
     let image: Arc<[u8]> = file[begins..].into();

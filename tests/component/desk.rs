@@ -137,7 +137,7 @@ fn a_plugin_is_shown_with_all_that_it_is() {
     desk.put("entry.yaml", "source: villain\nenabled: true\nlimits: {function: 64}\nconfig: {discover: good}\n");
     let end = desk.run(&["inspect", "villain.wasm", "--config", "entry.yaml"]);
     assert!(end.code == Some(1) && end.error.contains("and 64 is allowed"), "{}", end.error);
-    // Without a configuration nobody knows what it reads.
+    // Without a configuration the command cannot know what it reads.
     let end = desk.run(&["inspect", "villain.wasm"]);
     assert!(end.code == Some(0) && end.out.contains("give one with --config"), "{}", end.out);
 }

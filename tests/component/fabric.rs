@@ -152,7 +152,7 @@ impl Simulated {
 
 /// A client for the admin listener.
 fn client() -> reqwest::Client {
-    // Whoever was first is the one provider.
+    // The first test that installs it sets the one provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().build().unwrap()
 }

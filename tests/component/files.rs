@@ -212,7 +212,7 @@ fn files_that_are_no_such_thing_are_named() -> Result<()> {
         ("networkTopologyDiscovery: [", "--config"),
         ("networkTopologyDiscovery: 7", "networkTopologyDiscovery"),
         ("[]", "--config"),
-        ("networkTopologyDiscovery:\n- source: nobody\n  enabled: true\n", "there is no plugin \"nobody\""),
+        ("networkTopologyDiscovery:\n- source: absent\n  enabled: true\n", "there is no plugin \"absent\""),
         ("networkTopologyDiscovery: []", "no entry"),
         ("kind: ConfigMap\napiVersion: v1\n", "data[\"volcano-controller.conf\"] must be the document as a text"),
     ] {

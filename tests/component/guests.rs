@@ -95,7 +95,7 @@ pub(crate) fn grafted(inner: &str) -> Arc<[u8]> {
     bytes.into()
 }
 
-/// A stored object of tier 1 with these members, which nobody owns.
+/// A stored object of tier 1 with these members, without an owner.
 pub(crate) fn stored(name: &str, members: Vec<Member>) -> Object {
     Object {
         name: name.into(),
@@ -118,7 +118,7 @@ pub(crate) fn compiler() -> Child {
     Command::new(host()).args(["compile-plugin", "quick"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// The villain with one more core module, which nobody instantiates: bytes that no tool writes.
+/// The villain with one more core module, which no code instantiates: bytes that no tool writes.
 pub(crate) fn carrying(module: &[u8]) -> Arc<[u8]> {
     let mut bytes = VILLAIN.to_vec();
     section(&mut bytes, 1, module);

@@ -47,7 +47,7 @@ fn files(layout: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
 }
 
 #[test]
-fn one_binary_gives_one_digest_whoever_made_the_file_and_in_whatever_order() -> Result<()> {
+fn one_binary_gives_one_digest_for_any_file_metadata_and_order() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (here, there) = (host::binary()?, folder.path().join("there"));
     fs::copy(&here, &there)?;
@@ -72,7 +72,7 @@ fn one_binary_gives_one_digest_whoever_made_the_file_and_in_whatever_order() -> 
 }
 
 #[test]
-fn the_layout_is_read_as_it_was_written_and_starts_as_nobody_with_authorities() -> Result<()> {
+fn the_layout_is_read_as_it_was_written_and_starts_unprivileged_with_authorities() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let layout = folder.path().join("layout");
     let made = small(&layout)?;

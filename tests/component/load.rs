@@ -78,7 +78,7 @@ async fn only_components_are_read() {
     assert_eq!(refused(image, Limits::default()).await.reason(), "Precompiled");
 }
 
-/// What the compiler process makes of a plugin: native code, which nobody may bring along.
+/// What the compiler process makes of a plugin: native code, which no plugin may contain.
 fn compiled(bytes: &[u8]) -> Arc<[u8]> {
     use std::io::Write;
     let mut child = compiler();
@@ -107,7 +107,7 @@ async fn foreign_bytes_come_from_the_compiler_process_twice() {
 }
 
 #[tokio::test]
-async fn a_compile_that_does_not_end_is_ended_and_harms_nobody() {
+async fn a_compile_that_does_not_end_is_ended_and_harms_no_one() {
     let bomb = refused(bomb(), Limits::default());
     let honest = async {
         let plugin = villain().await;

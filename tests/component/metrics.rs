@@ -55,7 +55,7 @@ async fn calls_are_counted_by_name_and_digest_until_the_last_handle_goes() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_counted_as_that() {
+async fn an_abandoned_call_is_counted_as_cancelled() {
     let (registry, runtime) = start();
     let load = Load { bytes: Arc::clone(&VILLAIN), pinned: None, limits: Limits::default() };
     let plugin = runtime.load(load).await.unwrap();

@@ -38,7 +38,7 @@ async fn a_plugin_has_one_call_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_gives_its_turn_back() {
+async fn an_abandoned_call_gives_its_turn_back() {
     let plugin = load(&VILLAIN, Limits::default()).await;
     let source = source();
     let endless = plugin.discover(&source, round("loop", nodes(1)));

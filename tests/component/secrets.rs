@@ -27,7 +27,7 @@ const HIDDEN: &str = "example.com/hidden";
 const GRANTED: [&str; 4] = ["open-label-7c1d", "open-annotation-e2f0", "own-object-93ab", "own-configuration-51ce"];
 /// What it finds with the operator's word about names.
 const NAMES: [&str; 2] = ["node-name-b84e", "gone-node-name-06d7"];
-/// What lies beside it, and is nobody's business.
+/// What lies beside it, and must stay secret.
 const SECRETS: [&str; 6] = [
     "hidden-label-f3a9",
     "hidden-annotation-2b6c",
@@ -226,7 +226,7 @@ async fn nothing_is_left_in_memory_for_the_next_guest() {
             let call = hoarder.discover(&source(), foreign(&hoard)).await;
             assert!(call.usage.peak_memory > 24 << 20, "{:?}", call.usage);
             match (end, &call.end) {
-                // It stands there many times, and not only where the guest was told it.
+                // It stands there many times, and not only where the host gave it to the guest.
                 ("", Ok(_)) => assert!(Loot::of(call).count(SECRETS[5]) > 10_000),
                 ("crash", Err(CallError::Trap { kind: TrapKind::Unreachable, .. }))
                 | ("loop", Err(CallError::CpuDeadline { .. })) => {}

@@ -20,7 +20,7 @@ const HEADER: Duration = Duration::from_secs(1);
 /// Who is not done by then hangs.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// A kubeconfig with an API server where nobody listens.
+/// A kubeconfig with the address of an API server that does not listen.
 fn nowhere() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kubeconfig");

@@ -46,7 +46,7 @@ fn counted(metrics: &Metrics, result: &str) -> usize {
     text.lines().find_map(|line| line.strip_prefix(&series)).map_or(0, |count| count.parse().unwrap())
 }
 
-/// One round with a call in it, and what is nobody's business beside them. The targets are those of the host.
+/// One round with a call in it, and private data beside them. The targets are those of the host.
 fn speak() {
     let round =
         tracing::debug_span!(target: "topoloom::round", "round", source = "fabric", outcome = tracing::field::Empty);
@@ -108,7 +108,7 @@ async fn what_ended_reaches_the_collector_with_who_says_it() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_gets_no_spans_and_no_headers() {
+async fn an_untrusted_certificate_gets_no_spans_and_no_headers() {
     let (collector, pem) = Collector::start_tls([]).await.unwrap();
     let (ear, spans, metrics) = begin(collector.url());
     hear(ear, speak);
@@ -210,7 +210,7 @@ async fn an_answer_that_is_too_long_or_no_protobuf_is_not_read() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_collector_that_is_not_there() {
+async fn the_process_does_not_wait_for_a_collector_that_is_not_there() {
     let url = Collector::start([]).await.unwrap().url().to_owned();
     let (ear, spans, metrics) = begin(&url);
     hear(ear, || (0..QUEUE).for_each(|_| speak()));

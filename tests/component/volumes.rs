@@ -1,7 +1,7 @@
 //! Modules in folders, swapped by the kubelet and by people while they are read.
 //!
 //! Three promises: no swap is missed, whether events arrive or not; what is offered always belongs together; and while
-//! a volume holds a plugin, nobody is told that there is none. Random moments come from a seed, which a failed test
+//! a volume holds a plugin, no listener reads that there is none. Random moments come from a seed, which a failed test
 //! prints: `TOPOLOOM_TEST_SEED` repeats it, as far as two threads can be repeated.
 
 mod kubelet;
@@ -71,7 +71,7 @@ impl Listener {
                 tokio::select! {
                     biased;
                     () = subscription.changed() => {
-                        // Nobody listens to a test that failed.
+                        // A test that failed does not receive any more.
                         let _ = says.send(subscription.offer());
                     }
                     () = tokio::task::yield_now(), if manner == Manner::Restless => subscription.look(),

@@ -1,5 +1,5 @@
 //! Credentials of every kind, planted beside a guest that brings home everything it can read and servers that repeat all
-//! they are told. None is found in what the guest gets, in what is recorded, counted or printed.
+//! they receive. None is found in what the guest gets, in what is recorded, counted or printed.
 
 use std::sync::{Arc, LazyLock};
 
@@ -27,7 +27,7 @@ static THIEF: LazyLock<Arc<[u8]>> = LazyLock::new(|| {
 const TOKEN: &str = "canary-token-61d0c2f7a9";
 const PASSWORD: &str = "canary-password-8e42b7";
 
-/// Says everything back that it was told, in every place that there is.
+/// Repeats everything that it received, in every place that there is.
 async fn parrot() -> Wire {
     Wire::at("127.0.0.2", |head| {
         let told = head.lines().find(|line| line.starts_with("authorization")).unwrap_or("authorization: none");
@@ -115,7 +115,7 @@ async fn no_credential_comes_home_with_a_thief() {
                     assert!(!is_there, "{kind} {end}: {form} was found");
                 }
             }
-            // The thief looked, and the server was told.
+            // The guest looked for secrets, and the server received the credential.
             if end.is_empty() && matches!(kind, "token" | "basic") {
                 assert!(memchr::memmem::find(&found, b"nothing to say").is_some(), "{kind}");
                 assert!(memchr::memmem::find(&found, b"repeats the credential").is_some(), "{kind}");

@@ -1,4 +1,4 @@
-//! The same through a real guest: what it asks is what it gets, and what it is told.
+//! The same through a real guest: what it asks, what it gets, and what the errors say.
 
 use std::sync::{Arc, LazyLock};
 

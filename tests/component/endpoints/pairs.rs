@@ -5,8 +5,8 @@ use topoloom::endpoints::{Error, Outside};
 use super::wire::{Wire, ok};
 use super::{get, plan, session, text};
 
-/// A port where nobody listens: whoever had it is gone.
-async fn nobody() -> String {
+/// The URL of a port that was opened and closed again: no server listens there.
+async fn closed_port() -> String {
     let gone = tokio::net::TcpListener::bind("127.0.0.2:0").await.unwrap();
     format!("http://{}", gone.local_addr().unwrap())
 }
@@ -17,7 +17,7 @@ async fn the_first_that_answers_is_used() {
     let outside = Outside::offline();
     let body = async |urls: &[&str]| text(session(plan(urls), &outside).send(&get("/")).await.unwrap()).await.unwrap();
     assert_eq!(body(&[&first.url(), &second.url()]).await, "first");
-    assert_eq!(body(&[&nobody().await, &second.url()]).await, "second");
+    assert_eq!(body(&[&closed_port().await, &second.url()]).await, "second");
     assert_eq!(second.heads().len(), 1);
 }
 
@@ -30,7 +30,7 @@ async fn a_member_that_is_not_serving_is_passed_over() {
     let reply = session(plan(&[&passive.url(), &active.url()]), &outside).send(&get("/")).await.unwrap();
     assert_eq!(text(reply).await.unwrap(), "active");
     // The last one's word is the answer.
-    let reply = session(plan(&[&nobody().await, &passive.url()]), &outside).send(&get("/")).await.unwrap();
+    let reply = session(plan(&[&closed_port().await, &passive.url()]), &outside).send(&get("/")).await.unwrap();
     assert_eq!(reply.status(), 503);
 }
 
@@ -49,8 +49,8 @@ async fn two_members_are_never_mixed_in_one_call() {
 }
 
 #[tokio::test]
-async fn when_nobody_answers_all_are_named() {
-    let (one, two) = (nobody().await, nobody().await);
+async fn when_no_server_answers_all_are_named() {
+    let (one, two) = (closed_port().await, closed_port().await);
     let error = session(plan(&[&one, &two]), &Outside::offline()).send(&get("/")).await.err().unwrap();
     let Error::Connect(message) = &error else { panic!("{error:?}") };
     for url in [one, two] {

@@ -1,4 +1,4 @@
-//! Ways to make the host call somebody else, none of which works.
+//! Ways to make the host call another server, none of which works.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use topoloom_core::plugin::Method;
 use super::wire::{Wire, ok};
 use super::{denied, get, plan, session, text};
 
-/// URLs of places that no endpoint may reach without saying so; the port is that of somebody who listens.
+/// URLs of places that no endpoint may reach without saying so; the port is that of a server that listens.
 fn elsewhere(port: u16) -> Vec<String> {
     [
         "127.0.0.1",
@@ -73,7 +73,7 @@ async fn the_api_server_is_no_endpoint_by_accident() {
     let error = session(around, &outside).send(&get("/")).await.err().unwrap();
     denied(&error, Denial::Address, &outside, before);
     assert!(error.to_string().contains("the API server"), "{error}");
-    // Whoever writes down that very address means it.
+    // An operator who writes down that very address means it.
     assert!(session(plan(&[&server.url()]), &outside).send(&get("/")).await.is_ok());
 }
 

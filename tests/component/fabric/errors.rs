@@ -50,7 +50,7 @@ const WRONG: [(&str, i32, &[&str]); 25] = [
 ];
 
 #[tokio::test]
-async fn wrong_words_and_broken_files_are_told_from_each_other() {
+async fn wrong_words_and_broken_files_are_distinguished() {
     let desk = Desk::new();
     desk.configure("good.yaml", "ufm", "https://127.0.0.1:1", "", "");
     let good = desk.read("good.yaml").replace("    caBundle: |\n", "");

@@ -1,4 +1,4 @@
-//! Proxies of the environment: an endpoint is what the operator granted and nobody in between.
+//! Proxies of the environment: the host connects to the endpoint that the operator granted, without a proxy in between.
 
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};

@@ -91,7 +91,7 @@ pub(crate) fn branches(values: usize, targets: usize, functions: usize) -> Arc<[
     component(&function.repeat(functions))
 }
 
-/// A component with one core module of this content, which nobody instantiates.
+/// A component with one core module of this content, which no code instantiates.
 fn component(content: &str) -> Arc<[u8]> {
     parse(&format!("(core module {content}) {DISCOVERER}"))
 }

@@ -147,7 +147,7 @@ fn four_plugins_within_their_limits_fit_into_the_container_of_the_chart() {
 }
 
 #[tokio::test]
-async fn a_plugin_that_may_have_more_than_all_together_is_told_so_and_gets_no_strike() {
+async fn a_plugin_with_a_limit_above_that_of_all_gets_a_message_and_no_strike() {
     let options = Options { memory: 32 << 20, ..Options::default() };
     let runtime = Runtime::start_with(Compiler::Child { exe: host() }, options, Metrics::default(), None).unwrap();
     let limits = lowered(Limit::Memory, Amount::mib(256));

@@ -138,7 +138,7 @@ fn an_expression_is_read_and_everything_that_it_names_is_found() {
         "sum by (namespace, source) (rate(topoloom_a_total{outcome!=\"ok\", source=~\"$source\"}[20m])) > 2 unless \
          on (source) time() - topoloom_b{} offset 3h",
     );
-    // Braces with nothing inside are a mistake of whoever wrote them.
+    // Braces with nothing inside are a mistake of the author.
     assert!(read.unwrap_err().contains("topoloom_b"));
     let read = named("sum by (a, b) (rate(x_total{c!=\"ok\", d=~\"1|2\"}[5m])) / on (e) y > 0.1").unwrap();
     let matcher = |label: &str, operator: &str, value: &str| Matcher {

@@ -65,7 +65,7 @@ impl Written {
     pub(super) fn find(&self, module: &Module) -> Result<usize, String> {
         let found = self.revisions.get(&module.digest);
         let (number, bytes) =
-            found.ok_or_else(|| format!("nobody wrote {} bytes of {}", module.bytes.len(), module.digest))?;
+            found.ok_or_else(|| format!("no revision has {} bytes of {}", module.bytes.len(), module.digest))?;
         if *bytes != *module.bytes {
             return Err(format!("revision {number} is offered with other bytes"));
         }
@@ -143,7 +143,7 @@ fn link_files(folder: &Path) {
     }
 }
 
-/// Whoever looks into the folder of plugins, into its own folder, and at the file itself.
+/// The listeners: each looks into the folder of plugins, into its own folder, and at the file itself.
 fn listeners(plugins: &Path, poll: std::time::Duration, manner: Manner) -> Vec<Listener> {
     let own = plugins.join(NAME);
     let above = delivery(Some(plugins.to_owned()), poll);

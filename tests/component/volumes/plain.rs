@@ -60,7 +60,7 @@ async fn a_file_that_is_written_in_pieces_waits_for_its_last_one() {
 }
 
 #[tokio::test]
-async fn a_file_that_nobody_vouches_for_ends_as_what_was_written_last() {
+async fn a_file_without_a_digest_ends_as_what_was_written_last() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("acme.wasm");
     let mut listener = Listener::new("file", &delivery(None, NEVER), &file(&path), Manner::Quiet);

@@ -35,7 +35,7 @@ impl Discoverer for Glutton {
                 "annotations" => drop(input.nodes.annotation(RACK)),
                 "absent" => drop(input.nodes.label("example.com/nothing")),
                 "names" => drop(input.nodes.names()),
-                "rows" => drop(input.nodes.find(["nobody"; 100])),
+                "rows" => drop(input.nodes.find(["absent"; 100])),
                 "objects" => drop(input.applied.groups()),
                 "answers" => drop(input.http.send(&Request::get("nowhere", "/"))),
                 "credentials" => drop(input.http.credential_of("nowhere")),

@@ -58,7 +58,7 @@ impl Discoverer for Whole {
     fn discover(Word(end): &Word, input: &Input<'_>) -> Result<Answer, Failure> {
         match end.as_str() {
             "config" => return Err(Failure::Config("as told".into())),
-            "denied" => return Err(fetch(input).err().unwrap_or(Failure::Denied("by nobody".into()))),
+            "denied" => return Err(fetch(input).err().unwrap_or(Failure::Denied("by no one".into()))),
             "unauthorized" => return Err(Failure::Unauthorized("as told".into())),
             "upstream" => {
                 let failure = UpstreamFailure { message: "as told".into(), retry_after: Some(7_000) };
@@ -116,7 +116,7 @@ fn topology(input: &Input<'_>) -> topoloom_sdk::Topology {
             requirement(LabelOperator::DoesNotExist, &[]),
         ],
     });
-    let found: Vec<Row> = input.nodes.find(["node-000000", "nobody"]).into_iter().flatten().collect();
+    let found: Vec<Row> = input.nodes.find(["node-000000", "absent"]).into_iter().flatten().collect();
     topology.diagnose("rows", Subject::Rows(found), format!("{} rows", input.nodes.rows()));
     topology.diagnose("source", Subject::Source, "");
     topology.diagnose("group", Subject::Group(0), "");
