@@ -205,7 +205,7 @@ async fn a_missing_rule_is_named_where_an_operator_looks() -> Result<()> {
         "{said}"
     );
     assert!(said["hyper_node"].as_str().is_some_and(|name| name.starts_with("hypernode-")), "{said}");
-    // The operator adds the rule; nobody restarts anything.
+    // The operator adds the rule, and restarts nothing.
     chart::install(&scene, json!({})).await?;
     scene.until(&TREE).await;
     scene.until_condition("label", "Applied", "True", "Ok").await;
@@ -273,7 +273,7 @@ async fn an_api_server_that_sends_writes_away_is_asked_again_later() -> Result<(
         .await;
         scene.plane.kubectl(&["delete", "hypernode", "probe", "--ignore-not-found"]).await
     };
-    // Whoever sits on the seat is sent away after 30 s by the webhook's own time limit, and sits down again.
+    // The request that holds the seat ends after 30 s by the webhook's own time limit, and takes the seat again.
     let sits = async {
         loop {
             let _ = put("sits", json!({"slow": "yes"})).await;
@@ -295,7 +295,7 @@ async fn an_api_server_that_sends_writes_away_is_asked_again_later() -> Result<(
             scene.until(&[]).await;
         }
     }
-    // From here on nobody sits there.
+    // From here on the seat is free.
     scene.until(&TREE).await;
     scene.until_condition("label", "Applied", "True", "Ok").await;
     host.stop().await

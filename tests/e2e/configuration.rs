@@ -76,7 +76,7 @@ async fn every_mistake_of_an_entry_stands_in_its_condition() -> Result<()> {
   enabled: true
   interval: 600
   config: {}
-- source: nobody
+- source: absent
   enabled: true
 - source: file
   enabled: true
@@ -93,8 +93,8 @@ async fn every_mistake_of_an_entry_stands_in_its_condition() -> Result<()> {
     scene.until(&["tier 1 k1=x (1): a"]).await;
     let message = scene.until_condition("label", "Configured", "False", "InvalidConfig").await;
     assert!(message.contains("interval") && message.contains("600"), "{message}");
-    let message = scene.until_condition("nobody", "Loaded", "False", "PluginNotFound").await;
-    assert!(message.contains("nobody") && message.contains("label"), "{message}");
+    let message = scene.until_condition("absent", "Loaded", "False", "PluginNotFound").await;
+    assert!(message.contains("absent") && message.contains("label"), "{message}");
     let message = scene.until_condition("file", "Loaded", "False", "PluginNotFound").await;
     assert!(message.contains("/does/not/exist.wasm"), "{message}");
     let message = scene.until_condition("good", "Configured", "True", "Ok").await;
@@ -127,7 +127,7 @@ async fn a_source_that_observes_leaves_status_alone_and_a_refused_entry_does_not
     scene.configure(&observe).await?;
     let host = scene.host().await?;
     scene.until_state("label", "Observing").await;
-    // What somebody says about the status stands; an object of nobody is counted as ever.
+    // A status that another client wrote stays; an object without an owner is counted as before.
     let rack = scene.name_of("ex.io/rack=x").await?;
     let count = Patch::Merge(serde_json::json!({"status": {"nodeCount": 99}}));
     scene.hyper_nodes().patch_status(&rack, &PatchParams::default(), &count).await?;
@@ -242,7 +242,7 @@ async fn what_was_removed_while_the_host_was_down_goes_when_it_said_so() -> Resu
     // What is left is shown, and can be removed by hand.
     let tree = scene.cli(&["tree", "--source", "stays"]).await?;
     assert!(tree.contains("k2=y"), "{tree}");
-    // But not by somebody who looks for the configuration in the wrong place.
+    // But not by an operator who names the wrong namespace of the configuration.
     let lost = scene.cli(&["source", "delete", "stays", "--namespace", "default"]).await.unwrap_err().to_string();
     assert!(lost.contains("no ConfigMap") && lost.contains("--force"), "{lost}");
     scene.cli(&["source", "delete", "stays"]).await?;
@@ -277,7 +277,7 @@ async fn what_is_wrong_with_an_entry_stays_said_when_another_is_edited() -> Resu
     scene.configure(&two("k1", "k2")).await?;
     let host = scene.host().await?;
     scene.until(&["tier 1 k1=x (1): a", "tier 1 k2=y (1): a"]).await;
-    // The plugin refuses the first one; then somebody edits the second one.
+    // The plugin refuses the first one; then the operator edits the second one.
     scene.configure(&two("no label", "k2")).await?;
     scene.until_condition("one", "Configured", "False", "InvalidConfig").await;
     scene.configure(&two("no label", "k3")).await?;

@@ -1,4 +1,4 @@
-//! What somebody else does to our objects is repaired, and what is right is not written again.
+//! The host repairs what other clients do to its objects, and does not write again what is right.
 
 use anyhow::Result;
 use kube::api::{DeleteParams, Patch, PatchParams};

@@ -8,7 +8,7 @@ async fn the_host_follows_again_after_the_api_server_was_away_and_its_history_is
     let mut scene = Scene::new().await?;
     scene.nodes(&["a ex.io/rack=x", "b ex.io/rack=y"]).await?;
     scene.configure(RACKS).await?;
-    // Alone, so nobody waits for it: one that elects would end when it cannot renew.
+    // Without an election: a host that elects would end when it cannot renew.
     let host = scene.host_with(&["--leader-elect=false"]).await?;
     scene.until(&["tier 1 ex.io/rack=x (1): a", "tier 1 ex.io/rack=y (1): b"]).await;
     scene.plane.stop_apiserver().await?;

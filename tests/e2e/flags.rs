@@ -54,7 +54,7 @@ async fn m1_without_its_controller_the_host_is_ready_and_leads_nothing(scene: &S
     Ok(())
 }
 
-/// The kubeconfig of the host with another server: nobody listens there.
+/// The kubeconfig of the host with another server, which does not listen.
 async fn dead(scene: &Scene) -> Result<PathBuf> {
     let file = scene.plane.folder().join("dead");
     let (text, server) = (std::fs::read_to_string(scene.host_kubeconfig().await?)?, scene.plane.server_url());

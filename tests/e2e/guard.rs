@@ -392,9 +392,9 @@ async fn a_result_that_is_decided_about_again_while_rounds_fail_is_not_confirmed
     scene.until_condition("s", "Held", "True", "TooManyDeletions").await;
     // The round that would agree fails, and the wait is over.
     scene.until_condition("s", "Discovered", "False", "Upstream").await;
-    // Somebody touches an object, which makes the host decide again.
+    // Another client changes an object, which makes the host decide again.
     let name = scene.name_of("s a").await?;
-    scene.plane.kubectl(&["label", "hypernode", &name, "somebody=else"]).await?;
+    scene.plane.kubectl(&["label", "hypernode", &name, "touched=yes"]).await?;
     scene.until_condition("s", "SecondWriter", "True", "ForeignWriter").await;
     assert_eq!(scene.source("s").await?.status.held.expect("it is still held").confirmations, 1);
     assert_eq!(scene.topology().await?.len(), 5);
@@ -418,7 +418,7 @@ async fn nodes_that_a_selector_places_are_placed_and_can_be_lost() -> Result<()>
     let host = scene.host().await?;
     let by_zone = ["tier 1 s e (2): ?", "tier 1 s w (9): ?"];
     scene.until(&by_zone).await;
-    // From selectors to lists of the same nodes and back: nobody loses anything.
+    // From selectors to lists of the same nodes and back: no group loses a node.
     scene.cli(&["source", "run", "s"]).await?;
     scene.until(&["tier 1 s e (2): a b", &format!("tier 1 s w (9): {}", WEST.join(" "))]).await;
     scene.cli(&["source", "run", "s"]).await?;

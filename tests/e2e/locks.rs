@@ -34,7 +34,7 @@ struct Stage {
     extender: Caller,
 }
 
-/// Whoever calls an extender, as kube-scheduler does.
+/// A client that calls an extender, as kube-scheduler does.
 #[derive(Clone)]
 struct Caller {
     url: String,
@@ -142,7 +142,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Somebody else binds a pod, without looking at any lock.
+    /// Another client binds a pod, and does not look at any lock.
     async fn bind_by_hand(&self, pod: &str, node: &str) -> Result<()> {
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
@@ -172,7 +172,7 @@ impl Stage {
     async fn until_free(&self, node: &str) {
         eventually("no lock is left on the node", PATIENCE, async || {
             let annotations = self.annotations(node).await.map_err(|error| error.to_string())?;
-            // A note without its lock is void; whoever writes the next lock replaces it.
+            // A note without its lock is void; the writer of the next lock replaces it.
             if annotations.contains_key(LOCK) { Err(format!("{annotations:?}")) } else { Ok(()) }
         })
         .await;

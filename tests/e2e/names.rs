@@ -1,4 +1,4 @@
-//! Names that somebody else has, and objects of others above ours (decisions H8, H15).
+//! Names that objects of others have, and objects of others above ours (decisions H8, H15).
 
 use anyhow::Result;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -65,7 +65,7 @@ async fn a_generated_name_that_is_taken_becomes_longer() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_somebody_else_lists_is_not_claimed_a_second_time() -> Result<()> {
+async fn an_object_that_a_foreign_object_lists_is_not_claimed_a_second_time() -> Result<()> {
     let scene = Scene::new().await?;
     scene.nodes(&["n1 ex.io/rack=a", "n2 ex.io/rack=b"]).await?;
     scene.configure(RACKS).await?;
@@ -87,7 +87,7 @@ async fn an_object_that_somebody_else_lists_is_not_claimed_a_second_time() -> Re
         .await;
     let message = scene.until_condition("label", "Applied", "False", "NameTaken").await;
     assert!(message.contains("row-by-hand") && message.contains(&a), "{message}");
-    // A leaf that somebody lists is not deleted under him.
+    // A leaf that a foreign object lists is not deleted.
     scene.plane.relabel("n1", "ex.io/rack", "b").await?;
     scene.until_condition("label", "Applied", "False", "NameTaken").await;
     assert!(scene.stored().await?.contains_key(&a));

@@ -65,12 +65,12 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     fails_with(&installed, &["there is no ConfigMap volcano-system/volcano-controller-configmap"]).await;
     scene.configure(RACKS).await?;
     passes(&installed).await;
-    // Whoever may ask about others sees the same from elsewhere.
+    // An account that may ask about others sees the same from elsewhere.
     let admin = scene.plane.kubeconfig();
     let account = format!("{NAMESPACE}/{}", chart::NAME);
     let (passed, text) = said(&installed, &admin, &["preflight", "--service-account", &account]).await?;
     assert!(passed && !text.contains("[warn]"), "{text}");
-    let (passed, text) = said(&installed, &admin, &["preflight", "--service-account", "default/nobody"]).await?;
+    let (passed, text) = said(&installed, &admin, &["preflight", "--service-account", "default/stranger"]).await?;
     assert!(!passed && text.contains(r#"resources: ["nodes"], verbs: ["list", "watch"]"#), "{text}");
     // The same for programs.
     let checks = ["preflight", "-o", "json", "--service-account", "default/stranger"];
@@ -78,7 +78,7 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     let checks = schema::checked(&text)?;
     let failed = checks["checks"].as_array().into_iter().flatten().filter(|check| check["mark"] == "fail").count();
     assert!(!passed && failed > 0 && checks["fail"] == json!(failed), "{text}");
-    // A lease in a namespace that nobody made: no replica would ever lead.
+    // A lease in a namespace that does not exist: no replica would ever lead.
     let elsewhere = ["preflight", "--leader-elect-resource-namespace", "nowhere"];
     let (passed, text) = said(&installed, &admin, &elsewhere).await?;
     assert!(!passed && text.contains("it cannot be created: ") && text.contains("create the namespace"), "{text}");
@@ -104,7 +104,7 @@ async fn preflight_passes_on_a_fresh_install_and_names_whatever_is_missing() -> 
     chart::apply(&scene, &[volcanos_lease("vc-hypernode-controller-manager")]).await?;
     let leads = "volcano-1 holds the lease volcano-system/vc-hypernode-controller-manager";
     fails_with(&installed, &["second writer", leads]).await;
-    // Where HyperNodes are not written that is what a trial is for, and nobody asks for the right to write them.
+    // A trial does not write HyperNodes, and preflight does not ask for the right to write them.
     let trial = chart::install(&scene, json!({"observe": true})).await?;
     eventually("preflight of a trial passes", PATIENCE, async || {
         let found = said(&trial, &trial.kubeconfig, &["preflight"]).await.map_err(|error| error.to_string())?;
@@ -316,7 +316,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     ] {
         assert!(metrics.lines().any(|line| line.starts_with(series)), "{series}\n{metrics}");
     }
-    // It only hears of changes, so nobody waits for its next round.
+    // It only observes changes, so there is no next round to wait for.
     assert!(!metrics.contains("topoloom_source_interval_seconds{"), "{metrics}");
     let (good, text) = said(&installed, &installed.kubeconfig, &["status", "--admin", follower.admin()]).await?;
     assert!(good && text.contains("pods could not be listed"), "{text}");
@@ -387,7 +387,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
     assert_eq!(leader.get("/debug/log").await?.trim(), filter);
     said(&installed, &admin, &["debug", "log", "--admin", leader.admin(), "info"]).await?;
 
-    // Where the time goes is told by a host that was asked for it at its start.
+    // A host reports where its time goes only if its start switched that on.
     let (good, text) = said(&installed, &admin, &["debug", "profile", "--admin", follower.admin()]).await?;
     assert!(!good && text.contains("--profiling"), "{text}");
     let profile = ["debug", "profile", "--seconds", "1", "--admin", leader.admin()];

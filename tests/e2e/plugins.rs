@@ -1,4 +1,4 @@
-//! Plugins that come as a file: what they need to run, and that a bad one harms nobody.
+//! Plugins that come as a file: what they need to run, and that a bad one harms no other.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -19,10 +19,10 @@ const LEASE: &str = "topoloom-hypernode";
 const SLOW: [&str; 3] =
     ["--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s"];
 
-/// Somebody who only looked at the lease every now and then would not see for most of a minute that it changed.
+/// A replica that only read the lease from time to time would not see for most of a minute that it changed.
 const RARE: [&str; 3] =
     ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s", "--leader-elect-retry-period=40s"];
-/// How soon a lease is known to be somebody else's: the watch tells it in milliseconds.
+/// How soon a replica knows that another holds the lease: the watch reports it in milliseconds.
 const AT_ONCE: Duration = Duration::from_secs(3);
 /// What a drain takes whose writes are answered: requests under way, and no more. Its timeout is thirty seconds.
 const DRAINED: Duration = Duration::from_secs(10);
@@ -112,7 +112,7 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
     assert!(holder(&leads).starts_with("second_"), "{leads:?}");
     assert!(began.elapsed() < Duration::from_secs(15), "it waited for a lease that was free");
 
-    // M2: the lease is watched. Its next renewal is far away, and a word of somebody else in it ends its holder at once.
+    // M2: the lease is watched. Its next renewal is far away, and another name in it ends its holder at once.
     let leases: Api<Lease> = Api::namespaced(scene.plane.client(), NAMESPACE);
     let stolen = Patch::Merge(json!({"spec": {"holderIdentity": "thief"}}));
     leases.patch(LEASE, &PatchParams::default(), &stolen).await?;

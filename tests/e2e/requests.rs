@@ -177,7 +177,7 @@ async fn each_request_is_counted_as_the_api_server_answered_it_and_goes_by_a_flo
     scene.until(&both).await;
     scene.plane.relabel("b", "ex.io/rack", "x").await?;
     scene.until(&["tier 2 ex.io/spine=s (2): ex.io/rack=x", "tier 1 ex.io/rack=x (2): a b"]).await;
-    // Somebody else's word in the lease: the next renewal is over a version that is gone.
+    // Another client annotates the lease: the next renewal is over a version that is gone.
     scene.plane.kubectl(&["annotate", "lease", LEASE, "--namespace", NAMESPACE, "note=theirs"]).await?;
 
     eventually("each request is counted once, as it was answered", PATIENCE, async || {
@@ -189,7 +189,7 @@ async fn each_request_is_counted_as_the_api_server_answered_it_and_goes_by_a_flo
     })
     .await;
     let log = ours(&scene)?;
-    // Nobody serves Binds here, so there is no work that the other group could lead.
+    // No replica serves Binds here, so there is no work that the other group could lead.
     let others =
         |event: &&Value| event["requestURI"].as_str().is_some_and(|uri| uri.contains("topoloom-hypernode-nodelock"));
     assert_eq!(log.iter().find(others), None, "a lease that is left to others is not even looked at");

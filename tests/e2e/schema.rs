@@ -41,7 +41,7 @@ fn rows() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ("a pattern that repeats nothing", selecting(json!({"regexMatch": {"pattern": "x**"}})), None),
         ("an empty pattern", selecting(json!({"regexMatch": {"pattern": ""}})), Some("regexMatch.pattern")),
         ("an empty label selector", selecting(json!({"labelMatch": {}})), None),
-        ("a type nobody knows", members(json!([{"type": "Rack", "selector": node}])), Some("Unsupported value")),
+        ("an unknown type", members(json!([{"type": "Rack", "selector": node}])), Some("Unsupported value")),
         ("a member without a type", members(json!([{"selector": node}])), Some("spec.members[0].type")),
         ("no tier", json!({"members": [{"type": "Node", "selector": node}]}), Some("spec.tier")),
         ("a tier below zero", json!({"tier": -1}), Some("spec.tier")),
@@ -59,7 +59,7 @@ fn rows() -> Vec<(&'static str, Value, Option<&'static str>)> {
 async fn the_definition_accepts_and_refuses_what_volcanos_does() -> Result<()> {
     let scene = Scene::new().await?;
     let api = scene.hyper_nodes();
-    let parameters = PatchParams::apply("somebody").force();
+    let parameters = PatchParams::apply("another").force();
     for (what, spec, refused) in rows() {
         let object = json!({
             "apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode",

@@ -61,7 +61,7 @@ async fn serving() -> Result<(Scene, topoloom_tests::host::Host)> {
 pub(crate) async fn push(scene: &Scene, act: &str, version: &str) -> Result<Digest> {
     let bytes = guest::version(act, version)?;
     if matches!(act, "deaf") {
-        // The command line would not push it: nobody could serve with it.
+        // The command line would not push it: no host could serve with it.
         deliver(scene, &bytes, Some(&Digest::of(&bytes).to_string())).await?;
         return Ok(Digest::of(&bytes));
     }
@@ -86,7 +86,7 @@ async fn deliver_as(scene: &Scene, bytes: &[u8], declaration: Option<&str>) -> R
         "data": {"plugin.yaml": declaration},
         "binaryData": {"plugin.wasm": ByteString(bytes.to_vec())},
     });
-    let parameters = PatchParams { field_manager: Some("somebody".into()), ..PatchParams::default() };
+    let parameters = PatchParams { field_manager: Some("another".into()), ..PatchParams::default() };
     if maps.get_opt(MAP).await?.is_none() {
         maps.create(&Default::default(), &serde_json::from_value(json!({"metadata": {"name": MAP}}))?).await?;
     }

@@ -76,7 +76,7 @@ impl Volcano {
         Ok(())
     }
 
-    /// It is gone, and leaves its lease behind as it is. Nobody can know before the time that it gives.
+    /// It is gone, and leaves its lease behind as it is. No client can know it before the lease expires.
     async fn vanishes(mut self) -> Result<Timestamp> {
         self.renews.shutdown().await;
         let left = self.leases.get(VOLCANOS_LEASE).await?.spec.context("a lease says who holds it")?;
@@ -197,7 +197,7 @@ async fn h17_m6_beside_a_running_volcano_nothing_is_written_and_after_it_everyth
     Volcano::writes(&scene, rack_b, b, &["m3"]).await?;
     Volcano::writes(&scene, spine, s, &[rack_a, rack_b]).await?;
     let volcano = Volcano::start(&scene).await?;
-    // Somebody made this one, and counted it in their own way.
+    // A person made this one, and counted it in their own way.
     scene.put(by_hand("mine", 1, "Node", &["m1"])).await?;
     let counted = Patch::Merge(json!({"status": {"nodeCount": 99}}));
     scene.hyper_nodes().patch_status("mine", &PatchParams::default(), &counted).await?;
@@ -235,7 +235,7 @@ async fn h17_m6_beside_a_running_volcano_nothing_is_written_and_after_it_everyth
     assert_eq!(our_writes(&scene)?, Vec::<Value>::new(), "beside Volcano nothing is written");
     let before = scene.stored().await?;
 
-    // Volcano still runs when we are told to write: it goes first. Its lease ends by its time.
+    // Volcano still runs when the operator switches writes on: it goes first. Its lease ends by its time.
     let installed = chart::install(&scene, json!({"observe": false, "status": "own"})).await?;
     let host = started(&scene, &installed).await?;
     scene.until_state("label", "Stale").await;
@@ -247,7 +247,7 @@ async fn h17_m6_beside_a_running_volcano_nothing_is_written_and_after_it_everyth
         "tier 2 ex.io/spine=s (3): ex.io/rack=a ex.io/rack=b",
         "tier 1 ex.io/rack=a (1): m1",
         "tier 1 ex.io/rack=b (2): m2 m3",
-        // With `--status=own` what is nobody's is not counted.
+        // With `--status=own` an object without an owner is not counted.
         "tier 1 mine (99): m1",
     ];
     scene.until(&tree).await;

@@ -61,7 +61,7 @@ fn pairs(list: &Value, config: &str) -> Vec<(String, String)> {
     list.as_array().into_iter().flatten().filter_map(pair).collect()
 }
 
-/// What the host of an install with these values is told. Names are those that its container is started with, as the
+/// The settings of the host of an install with these values. Names are those that its container is started with, as the
 /// host reads them: a role with any other is for something that is not there.
 fn setting(values: &Value, container: &Container) -> Result<Setting> {
     let flag = |name: &str| container.args.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));

@@ -36,7 +36,7 @@ async fn the_host_creates_and_deletes_no_config_map_but_the_modules_that_it_keep
     for (name, words, namespace, fate) in rows {
         let words = in_namespace(words, namespace);
         check(&scene, name, &[&words[..], &[us]].concat(), fate).await;
-        // Nobody else is concerned.
+        // Others are not concerned.
         check(&scene, name, &words, Fate::Accepted).await;
     }
     let note = in_namespace(["annotate", "configmap", "topoloom-controller-configmap"], NAMESPACE);

@@ -87,7 +87,7 @@ async fn an_upgrade_and_an_uninstall_keep_the_hyper_nodes() -> Result<()> {
     for words in ["topoloom preflight", "topoloom status", "topoloom-controller-configmap"] {
         assert!(said.contains(words), "{said}");
     }
-    // Volcano's definition is made and owned by nobody; ours belongs to the release.
+    // Volcano's definition is made, and has no owner; ours belongs to the release.
     let theirs = cluster.get("crd", HYPER_NODES).await?;
     assert_eq!(theirs.pointer(OWNER), None, "{theirs}");
     let definition = cluster.uid("crd", HYPER_NODES).await?;
@@ -130,12 +130,12 @@ async fn an_upgrade_and_an_uninstall_keep_the_hyper_nodes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_somebody_brought_is_left_alone() -> Result<()> {
+async fn a_definition_that_another_installer_brought_is_left_alone() -> Result<()> {
     let cluster = Cluster::new().await?;
     for definition in topoloom_api::crds() {
         if definition["metadata"]["name"] == HYPER_NODES {
             let mut theirs = definition.clone();
-            theirs["metadata"]["annotations"] = json!({"brought-by": "somebody"});
+            theirs["metadata"]["annotations"] = json!({"brought-by": "another"});
             cluster.plane.apply_crd(theirs).await?;
         }
     }
@@ -197,7 +197,7 @@ async fn volcanos_chart_is_installed_after_ours_and_before_it() -> Result<()> {
     cluster.plane.stop().await
 }
 
-/// Only `always`: what a hook made is deleted and made anew by whoever renders without a cluster.
+/// Only `always`: what a hook made is deleted and made anew by a tool that renders without a cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_of_the_release_stays_the_same_over_upgrades_and_an_uninstall() -> Result<()> {
     let cluster = Cluster::new().await?;
@@ -210,7 +210,7 @@ async fn a_definition_of_the_release_stays_the_same_over_upgrades_and_an_uninsta
         cluster.helm("upgrade", "topoloom", &[&always[..], &["--set", replicas]].concat()).await?;
         assert_eq!(cluster.uid("crd", HYPER_NODES).await?, definition, "{replicas}");
     }
-    // Whoever goes back to `auto` lets go of it, and nothing else.
+    // A release that goes back to `auto` releases it, and nothing else.
     cluster.helm("upgrade", "topoloom", &[]).await?;
     assert_eq!(cluster.uid("crd", HYPER_NODES).await?, definition);
     cluster.helm("uninstall", "topoloom", &[]).await?;
@@ -240,7 +240,7 @@ async fn what_is_written_into_the_configuration_stays_through_everything_that_he
     cluster.helm("install", "topoloom", &[]).await?;
     same("another install").await?;
 
-    // A document of the values does not take over by accident what somebody has written.
+    // A document of the values does not take over by accident what an operator has written.
     let document = ["--set-json", r#"config.document={"networkTopologyDiscovery": []}"#];
     assert!(cluster.helm("upgrade", "topoloom", &document).await.is_err());
     same("a document that was refused").await?;
@@ -254,7 +254,7 @@ async fn what_is_written_into_the_configuration_stays_through_everything_that_he
     cluster.plane.stop().await
 }
 
-/// A chart that somebody may have installed can be upgraded to this one.
+/// A chart that an operator may have installed can be upgraded to this one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_from_the_first_chart_keeps_names_and_uids() -> Result<()> {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("kept/chart-0.1.0");

@@ -73,7 +73,7 @@ async fn hyper_nodes_are_judged_as_volcano_judges_them() -> Result<()> {
         ("HyperNode-type member with regexMatch", child(json!({"regexMatch": {"pattern": "a.*"}})), Fate::Accepted),
         ("HyperNode-type member with labelMatch", child(json!({"labelMatch": {}})), Fate::Accepted),
         ("self reference", child(json!({"exactMatch": {"name": "row"}})), Fate::Accepted),
-        ("dangling child", child(json!({"exactMatch": {"name": "nobody"}})), Fate::Accepted),
+        ("dangling child", child(json!({"exactMatch": {"name": "absent"}})), Fate::Accepted),
         (
             "overlap",
             json!({"tier": 1, "members": [

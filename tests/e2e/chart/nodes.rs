@@ -76,7 +76,7 @@ async fn the_host_changes_nothing_on_nodes_but_the_lock() -> Result<()> {
     for (name, patch, fate) in rows {
         let patch = patch.to_string();
         check(&scene, name, &[&PATCH[..], &["-p", &patch, us]].concat(), fate).await;
-        // Nobody else is concerned.
+        // Others are not concerned.
         check(&scene, name, &[&PATCH[..], &["-p", &patch]].concat(), Fate::Accepted).await;
     }
     let status = json!({"status": {"phase": "Running"}}).to_string();

@@ -100,7 +100,7 @@ async fn edits(scene: &Scene, us: &str, refused: Fate) {
     for (name, patch, fate) in rows {
         let patch = patch.to_string();
         check(scene, name, &[&PATCH[..], &["-p", &patch, us]].concat(), fate).await;
-        // Nobody else is concerned.
+        // Others are not concerned.
         check(scene, name, &[&PATCH[..], &["-p", &patch]].concat(), Fate::Accepted).await;
     }
 }

@@ -17,7 +17,7 @@ const TRY: &str = "--dry-run=server";
 const COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_belongs_to_a_source_is_changed_by_nobody_else() -> Result<()> {
+async fn what_belongs_to_a_source_is_changed_by_no_one_else() -> Result<()> {
     let values = json!({"admission": {"protection": {
         "enabled": true, "groups": ["ops"],
         "users": ["system:serviceaccount:kube-system:generic-garbage-collector"],
@@ -56,10 +56,10 @@ async fn what_belongs_to_a_source_is_changed_by_nobody_else() -> Result<()> {
         // The garbage collector, which may, would delete it.
         ("an owner that is gone", "own", ALICE, &owner, OWNERS),
         ("a finalizer", "own", ALICE, &json!({"metadata": {"finalizers": ["example.com/mine"]}}), OWNERS),
-        ("an owner of an object of nobody", "foreign", ALICE, &owner, Fate::Accepted),
+        ("an owner of an object without a source", "foreign", ALICE, &owner, Fate::Accepted),
         ("an annotation", "own", ALICE, &json!({"metadata": {"annotations": {"note": "x"}}}), Fate::Accepted),
         ("nothing", "own", ALICE, &json!({"spec": {"tier": 1}}), Fate::Accepted),
-        ("an object of nobody", "foreign", ALICE, &tier, Fate::Accepted),
+        ("an object without a source", "foreign", ALICE, &tier, Fate::Accepted),
         (
             "an object that is given to a source",
             "foreign",
@@ -85,7 +85,7 @@ async fn what_belongs_to_a_source_is_changed_by_nobody_else() -> Result<()> {
     // The group is one of those that may.
     let patch = tier.to_string();
     let words = ["patch", "hypernode", "own", TRY, "--as=bob", "--type=merge", "-p", &patch];
-    check(&scene, "nobody's group", &words, EDIT).await;
+    check(&scene, "a user without a group", &words, EDIT).await;
     check(&scene, "a group that may", &[&words[..], &["--as-group=ops"]].concat(), Fate::Accepted).await;
     let status = json!({"status": {"nodeCount": 7}}).to_string();
     let words = ["patch", "hypernode", "own", TRY, ALICE, "--subresource=status", "--type=merge", "-p", &status];
@@ -107,7 +107,7 @@ async fn what_belongs_to_a_source_is_changed_by_nobody_else() -> Result<()> {
     scene.plane.stop().await
 }
 
-/// What somebody was answered who deleted a HyperNode.
+/// The answers to a user's deletions of a HyperNode.
 fn deletions(scene: &Scene, name: &str, user: &str) -> Result<Vec<i64>> {
     let log = scene.plane.audit_log()?;
     let theirs = log.iter().filter(|event| {
@@ -119,9 +119,9 @@ fn deletions(scene: &Scene, name: &str, user: &str) -> Result<Vec<i64>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_real_garbage_collector_deletes_what_nobody_else_may_and_the_namespace_of_the_chart_can_go() -> Result<()> {
+async fn the_real_garbage_collector_deletes_what_no_one_else_may_and_the_namespace_of_the_chart_can_go() -> Result<()> {
     let mut scene = Scene::with(ControlPlane::builder().audit(true)).await?;
-    // Nobody but the host may, at first.
+    // At first only the host may.
     chart::install(&scene, json!({"admission": {"protection": {"enabled": true, "users": []}}})).await?;
     scene.configure(RACKS).await?;
     scene
@@ -134,7 +134,7 @@ async fn the_real_garbage_collector_deletes_what_nobody_else_may_and_the_namespa
     scene.put(own).await?;
     let delete = ["delete", "hypernode", "own", TRY, ALICE];
     enforced(&scene, &delete, DELETE).await;
-    // Through the glass it gets an owner, and then nobody opens it any more.
+    // Through the glass it gets an owner, and then no user needs to open it any more.
     let owned = json!({"metadata": {
         "annotations": {"topoloom.dev/break-glass": "it goes with its owner"},
         "ownerReferences": [{

@@ -65,7 +65,7 @@ fn is_about_the_configuration(rule: &Rule) -> bool {
 }
 
 /// Verbs that a host does not miss at its start: an object is read again after a write that came too late, is deleted, an
-/// Event happens again, a module is for the way back, the command line in the pod reads.
+/// Event happens again, a module is for the rollback, the command line in the pod reads.
 fn later(rule: &Rule) -> Vec<&str> {
     let later: &[&str] = match rule.rule["resources"][0].as_str() {
         Some("hypernodes") => &["get", "delete"],

@@ -15,8 +15,8 @@ use topoloom_tests::helm::helm;
 use topoloom_tests::host::{Host, Port};
 use topoloom_tests::scene::{CONFIG_MAP, NAMESPACE, PATIENCE, RACKS, Scene};
 
-/// From the signal to the old replica until another one has written. Whoever waited for a lease to run out, which takes fifteen
-/// seconds in both charts, would need more than twelve.
+/// From the signal to the old replica until another one has written. A replica that waits until a lease expires, which
+/// takes fifteen seconds in both charts, would need more than twelve.
 const AT_ONCE: Duration = Duration::from_secs(8);
 
 /// Lets Helm bring the release to a chart; what its Deployment would start from then on.
@@ -76,7 +76,7 @@ async fn a_rolling_update_has_one_leader_at_a_time_and_no_gap_in_its_writes() ->
         let stops = old.pop().context("there is an old one")?;
         let began = Instant::now();
         stops.stop().await?;
-        // Somebody leads right after that.
+        // A replica leads right after that.
         let rack = format!("turn{turn}");
         scene.plane.relabel("b", "ex.io/rack", rack.as_str()).await?;
         let line = format!("tier 1 ex.io/rack={rack} (1): b");
@@ -88,11 +88,11 @@ async fn a_rolling_update_has_one_leader_at_a_time_and_no_gap_in_its_writes() ->
             ])
             .await;
         let took = began.elapsed();
-        assert!(took < AT_ONCE, "turn {turn}: nobody wrote for {took:?}");
+        assert!(took < AT_ONCE, "turn {turn}: no replica wrote for {took:?}");
     }
     let after = uids(&scene).await?;
     let stayed: Vec<_> = before.keys().filter(|name| after.contains_key(*name)).collect();
-    assert!(stayed.len() >= 2, "the rack that nobody touched and its spine stay: {before:?}, {after:?}");
+    assert!(stayed.len() >= 2, "the rack that no edit touched and its spine stay: {before:?}, {after:?}");
     assert!(stayed.iter().all(|name| before[*name] == after[*name]), "made anew: {before:?}, {after:?}");
     for host in new {
         host.stop().await?;

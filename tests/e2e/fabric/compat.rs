@@ -9,7 +9,7 @@ use topoloom_tests::scene::{PATIENCE, by_hand};
 use super::rig::{Rig, WHOLE, document, entry};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_source_with_volcanos_objects_goes_on_as_volcano_until_somebody_decides() -> Result<()> {
+async fn a_source_with_volcanos_objects_continues_as_volcano_until_an_operator_decides() -> Result<()> {
     let rig = Rig::new().await?;
     let ufm = rig.ufm().await?;
     let objects = [

@@ -47,7 +47,7 @@ impl Churn {
         Ok(Self { seed, changes, nodes, task })
     }
 
-    /// A node gets a label of its own now; whoever writes the topology sees it as a rack that was never there.
+    /// A node gets a label of its own now; the leader sees it as a rack that was never there.
     pub(super) async fn mark(&self) -> Result<String> {
         // Unlike that of any other play, whose node is still there.
         let mark = format!("after{}-{}", self.seed, self.changes.load(Ordering::SeqCst));

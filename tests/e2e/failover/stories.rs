@@ -26,9 +26,9 @@ pub(super) enum Fault {
     ApiServer,
     /// etcd does not answer for longer than a lease lasts.
     Etcd,
-    /// Somebody deletes the lease.
+    /// Another client deletes the lease.
     LeaseDeleted,
-    /// Somebody writes another name into the lease.
+    /// Another client writes another name into the lease.
     LeaseStolen,
     /// The wall clock of one replica jumps by an hour, and then the leader is killed.
     Clock,
@@ -48,8 +48,8 @@ impl Jump {
 }
 
 impl Fault {
-    /// How soon after it the next leader's work has to be seen: where the lease is free nobody waits for its time, not even
-    /// on a machine that is slow.
+    /// How soon after it the next leader's work has to be seen: where the lease is free no replica waits for its time,
+    /// not even on a machine that is slow.
     pub(super) fn bound(self) -> Option<Duration> {
         matches!(self, Self::Term).then_some(Duration::from_secs(3))
     }
@@ -99,7 +99,7 @@ impl Fault {
             Self::ApiServer => {
                 stage.scene.plane.stop_apiserver().await?;
                 stage.scene.plane.start_apiserver().await?;
-                // Whoever could not renew in time has ended.
+                // A replica that could not renew in time has ended.
                 for place in 0..stage.replicas.len() {
                     lives(stage, place).await?;
                 }
@@ -131,7 +131,7 @@ impl Fault {
                 stage.replica(jumps).clock.shift(seconds)?;
                 let before = renewals(stage).await?;
                 renews_with(stage, old, if is_the_leaders { seconds } else { 0 }).await;
-                // Longer than a lease lasts, by the renewals of whoever holds it.
+                // Longer than a lease lasts, by the renewals of its holder.
                 let patience = Duration::from_secs(30);
                 eventually("the lease is renewed over the jump", patience, async || {
                     let now = renewals(stage).await.map_err(|error| error.to_string())?;
@@ -231,7 +231,7 @@ impl Loss {
         let Some(line) = log.iter().find(|line| line.contains("\"the lease is lost\"")) else { return Ok(None) };
         let said: serde_json::Value = serde_json::from_str(line).context("a line of the log is JSON")?;
         let why = said["why"].as_str().unwrap_or_default();
-        ensure!(why.contains("renew deadline"), "a replica lost its lease to somebody: {line}");
+        ensure!(why.contains("renew deadline"), "a replica lost its lease to another: {line}");
         let at: Timestamp = said["timestamp"].as_str().context("a line of the log has a time")?.parse()?;
         // Its clock may be wrong, by an hour.
         let off = [0, HOUR, -HOUR].map(SignedDuration::from_secs);

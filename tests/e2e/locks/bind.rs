@@ -95,7 +95,7 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
     let said = stage.extender.bind(&other, "gpu-1").await?;
     assert!(said.contains(&format!("a pod of that name has the UID {uid} now")), "{said}");
     let mut absent = pod.clone();
-    absent.metadata.name = Some("nobody".into());
+    absent.metadata.name = Some("absent".into());
     assert!(stage.extender.bind(&absent, "gpu-1").await?.contains("the pod is gone"));
     assert!(stage.extender.bind(&pod, "nowhere").await?.contains("failed to get node"));
 
@@ -122,7 +122,7 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
     // A host that stops has sent all its Events. There is none about a pod that is not there, nor about what changed nothing.
     let Stage { scene, host, .. } = stage;
     host.stop().await?;
-    assert_eq!(events(&scene, "Pod", "nobody").await?, []);
+    assert_eq!(events(&scene, "Pod", "absent").await?, []);
     let told = events(&scene, "Pod", "p1").await?;
     let about = |words: &str| told.iter().filter(|(_, note)| note.contains(words)).count();
     assert_eq!((about("failed to get node"), about("node [gpu-1]"), told.len()), (1, 1, 3), "{told:#?}");
@@ -130,7 +130,7 @@ async fn r6_a_pod_that_is_not_the_one_or_cannot_be_bound_changes_nothing() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ax_4_a_lock_whose_pod_is_gone_is_taken_over_once_nobody_can_be_served_under_it() -> Result<()> {
+async fn ax_4_a_lock_whose_pod_is_gone_is_taken_over_once_no_pod_can_be_served_under_it() -> Result<()> {
     // Without the sweeper, which would remove it as well.
     let stage = Stage::new(&["gpu-1"], &["--controllers=*,-nodelock-sweeper"]).await?;
     stage.annotate("gpu-1", json!({LOCK: format!("{},default,gone", jiff::Timestamp::now())})).await?;

@@ -165,7 +165,7 @@ async fn r15_an_api_server_that_says_nothing_is_given_up_and_asked_again() -> Re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r7_r8_what_is_refused_is_rolled_back_and_told() -> Result<()> {
+async fn r7_r8_what_is_refused_is_rolled_back_and_reported() -> Result<()> {
     let it = Faulty::new().await?;
     it.faults.on(Method::PATCH, NODE, 1, Fault::Refused(403, "Forbidden"));
     let said = it.bind().await?;
@@ -225,7 +225,7 @@ async fn a_lock_that_could_not_be_removed_is_reported_and_taken_by_the_next_pod(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r10_whoever_gives_up_is_not_bound_and_leaves_nothing() -> Result<()> {
+async fn r10_a_bind_that_its_caller_gives_up_binds_nothing_and_leaves_nothing() -> Result<()> {
     let it = Faulty::new().await?;
     it.faults.on(Method::PATCH, NODE, 1, Fault::Held);
     let binds = it.stage.begin(&it.pod, "gpu-1");
@@ -240,7 +240,7 @@ async fn r10_whoever_gives_up_is_not_bound_and_leaves_nothing() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r6_what_changes_in_the_middle_of_a_bind_is_told_and_leaves_nothing() -> Result<()> {
+async fn r6_what_changes_in_the_middle_of_a_bind_is_reported_and_leaves_nothing() -> Result<()> {
     let it = Faulty::with(&["--controllers=*,-nodelock-sweeper"]).await?;
     it.stage.scene.nodes(&["gpu-2"]).await?;
     let now = kube::api::DeleteParams::default().grace_period(0);
@@ -255,7 +255,7 @@ async fn r6_what_changes_in_the_middle_of_a_bind_is_told_and_leaves_nothing() ->
     let said = binds.ended().await?;
     assert!(said.contains(&format!("a pod of that name has the UID {uid} now")), "{said}");
     it.is_free().await?;
-    // Somebody else binds it.
+    // Another client binds it.
     it.faults.on(Method::POST, BINDING, 1, Fault::Held);
     let binds = it.stage.begin(&again, "gpu-1");
     it.until_held(2).await;

@@ -102,7 +102,7 @@ async fn r2_a2_values_of_earlier_generations_are_understood_and_upgraded() -> Re
         ("own", format!("{},default,own", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"))),
         // The same in the zone of its writer, long expired.
         ("zone", "2026-08-01T14:10:00+08:00,default,zone".to_owned()),
-        // Of Volcano, and of a pod that nobody gave; nobody's since long ago.
+        // Of Volcano, and of a pod that has no name; both expired long ago.
         ("bare", "2026-08-01T06:10:00Z".to_owned()),
         ("empty", "2026-08-01T06:10:00Z,,".to_owned()),
         // Of another pod, which is gone.

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() -> Result<()> {
-    // Nobody sweeps here.
+    // No sweeper runs here.
     let stage = Stage::new(&["gpu-1", "gpu-2", "gpu-3", "gpu-4"], &["--controllers=*,-nodelock-sweeper"]).await?;
     let scene = &stage.scene;
     assert_eq!(scene.cli(&["lock", "list"]).await?, "4 of 4 nodes are free\n");
@@ -88,7 +88,7 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
     release(&["gpu-2", "--expect", &expired, "--node-lock-timeout=10s"]).await?;
     let marked = stage.pods().get("late").await?.metadata.annotations.unwrap_or_default();
     assert_eq!(marked.get("topoloom.dev/lock-revoked"), Some(&expired));
-    // No pod can have such a name: nobody asks for it, and its lock goes as one that cannot be read.
+    // No pod can have such a name: the host does not look for it, and its lock goes as one that cannot be read.
     let odd = format!("{},default,my pod/log", jiff::Timestamp::now());
     stage.annotate("gpu-3", json!({LOCK: odd})).await?;
     let listed = scene.cli(&["lock", "list"]).await?;
@@ -100,7 +100,7 @@ async fn n9_locks_are_listed_explained_and_released_by_their_whole_value_only() 
     let said = scene.cli(&["lock", "explain", "gpu-3"]).await?;
     assert!(said.contains(r"--expect $'\033[31m\'lock\012'"), "{said}");
     release(&["gpu-3", "--expect", odd]).await?;
-    // A lock that names nobody may be that of a pod that waits there.
+    // An unnamed lock may be that of a pod that waits there.
     let waits = stage.gpu_pod("waits").await?;
     assert_eq!(stage.extender.bind(&waits, "gpu-3").await?, "");
     let bare = jiff::Timestamp::now().to_string();

@@ -53,9 +53,9 @@ async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -
         });
         Ok(pods.create(&Default::default(), &serde_json::from_value(pod)?).await?)
     };
-    let nobody = requests.whom("gpu-1", Key::Shared).await.unwrap_err();
+    let refused = requests.whom("gpu-1", Key::Shared).await.unwrap_err();
     assert_eq!(
-        nobody.to_string(),
+        refused.to_string(),
         "no lock hami.io/mutex.lock of node gpu-1 names a pod, and 0 pods wait there for devices, where one would do"
     );
     assert!(matches!(requests.whom("nowhere", Key::Shared).await, Err(NotServed::NoNode(_))));

@@ -210,7 +210,7 @@ async fn n8_over_tls_only_kube_schedulers_certificate_is_served_and_certificates
     assert_eq!(stage.extender.bind(&pod, "gpu-1").await?, "");
     assert_eq!(get("localhost", Some(&clients)).await?, StatusCode::OK);
     assert!(get("localhost", None).await.is_err(), "no certificate");
-    assert!(get("localhost", Some(&authority)).await.is_err(), "a certificate of somebody else");
+    assert!(get("localhost", Some(&authority)).await.is_err(), "a certificate of another authority");
     // Another certificate in the same files.
     serve("extender.test")?;
     eventually("the new certificate is shown", PATIENCE, async || {

@@ -18,7 +18,7 @@ const NODES: usize = 20;
 const PODS: usize = 500;
 const WORKERS: usize = 32;
 const HOSTS: usize = 3;
-/// Everybody waits for less than usual: a Bind 5 s, a lock that nobody answers for 10 s.
+/// All limits are shorter than usual: a Bind 5 s, an orphaned lock 10 s.
 const SHORT: [&str; 2] = ["--extender-http-timeout=7s", "--node-lock-timeout=10s"];
 
 /// One of the extenders, which ends and begins anew at the same address.
@@ -48,7 +48,7 @@ impl Replica {
     }
 }
 
-/// Kills, stops and continues, until it is told that it is enough.
+/// Kills, stops and continues replicas, until `enough` is set.
 async fn trouble(mut replicas: Vec<Replica>, enough: Arc<AtomicBool>, seed: u64) -> Result<(Vec<Replica>, [usize; 2])> {
     let mut dice = Dice::new(seed);
     let mut done = [0, 0];
@@ -63,7 +63,7 @@ async fn trouble(mut replicas: Vec<Replica>, enough: Arc<AtomicBool>, seed: u64)
             // One that held a lease and stands still for longer than that ends by itself when it goes on.
             let replica = &replicas[which];
             if replica.host.signal(Signal::STOP).is_ok() {
-                // Up to longer than a Bind, and than a lock that nobody answers for.
+                // Up to longer than a Bind, and than an orphaned lock.
                 tokio::time::sleep(Duration::from_millis(100 + dice.below(12_000) as u64)).await;
                 replica.host.signal(Signal::CONT)?;
                 done[1] += 1;
@@ -81,7 +81,7 @@ async fn trouble(mut replicas: Vec<Replica>, enough: Arc<AtomicBool>, seed: u64)
 
 #[allow(clippy::print_stdout, reason = "a storm that broke something is had again by its seed")]
 #[tokio::test(flavor = "multi_thread")]
-async fn r1_no_two_pods_are_on_their_way_to_a_node_whoever_is_killed_or_stands_still() -> Result<()> {
+async fn r1_no_two_pods_are_on_their_way_to_a_node_through_kills_and_stops() -> Result<()> {
     let names: Vec<String> = (0..NODES).map(|node| format!("gpu-{node}")).collect();
     let scene = Stage::scene(&names.iter().map(String::as_str).collect::<Vec<_>>()).await?;
     let kubeconfig = scene.host_kubeconfig().await?;

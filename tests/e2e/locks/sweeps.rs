@@ -1,4 +1,4 @@
-//! The sweeper: what it removes, what it only says, and whom it never robs (R5, R11, R12, A23, N9).
+//! The sweeper: what it removes, what it only reports, and which locks it never takes over (R5, R11, R12, A23, N9).
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn value(pod: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r11_what_nobody_holds_is_removed_and_told() -> Result<()> {
+async fn r11_orphaned_locks_are_removed_and_reported() -> Result<()> {
     let nodes =
         ["gone", "started", "elsewhere", "finished", "unbound", "garbage", "empty", "bare", "future", "mlu", "other"];
     let stage = swept(&nodes, "repair").await?;
@@ -32,7 +32,7 @@ async fn r11_what_nobody_holds_is_removed_and_told() -> Result<()> {
     stage.status("started", json!({"phase": "Pending", "startTime": "2026-08-01T06:10:00Z"})).await?;
     stage.status("finished", json!({"phase": "Failed"})).await?;
     let values = [
-        ("gone", LOCK, value("nobody")),
+        ("gone", LOCK, value("absent")),
         ("started", LOCK, value("started")),
         ("elsewhere", LOCK, value("elsewhere")),
         ("finished", LOCK, value("finished")),
@@ -72,7 +72,7 @@ async fn r11_what_nobody_holds_is_removed_and_told() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r5_n6_a_bound_pod_that_waits_for_its_device_plugin_is_never_robbed_for_age() -> Result<()> {
+async fn r5_n6_a_bound_pod_that_waits_for_its_device_plugin_never_loses_its_lock_for_age() -> Result<()> {
     let stage = swept(&["gpu-1"], "repair").await?;
     stage.gpu_pod("p1").await?;
     stage.bind_by_hand("p1", "gpu-1").await?;
@@ -94,9 +94,9 @@ async fn r5_n6_a_bound_pod_that_waits_for_its_device_plugin_is_never_robbed_for_
     stage.stop().await
 }
 
-/// A node without a lock would belong to the robbed pod again, so whoever robs writes its own at once.
+/// A node without a lock would belong again to the pod that lost it, so the next holder writes its own lock at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn n9_a_lock_that_only_age_robs_is_left_to_whoever_needs_the_node() -> Result<()> {
+async fn n9_a_lock_that_only_age_takes_over_is_left_to_the_next_bind() -> Result<()> {
     let age = ["--node-lock-takeover=age", "--nodelock-sweep=repair", "--extender-http-timeout=5s", SHORT];
     let stage = Stage::new(&["gpu-1"], &age).await?;
     stage.gpu_pod("p1").await?;
@@ -117,7 +117,7 @@ async fn n9_a_lock_that_only_age_robs_is_left_to_whoever_needs_the_node() -> Res
 #[tokio::test(flavor = "multi_thread")]
 async fn n9_a_sweeper_that_reports_changes_nothing() -> Result<()> {
     let stage = swept(&["gpu-1"], "report").await?;
-    let held = value("nobody");
+    let held = value("absent");
     stage.annotate("gpu-1", json!({LOCK: held})).await?;
     let before = stage.scene.plane.requests().await?;
     stage.until_event("Node", "gpu-1", "NodeLockLeaked", "topoloom lock release gpu-1").await;

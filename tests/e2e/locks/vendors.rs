@@ -74,7 +74,7 @@ async fn ax_11_n4_several_vendors_are_one_write_and_one_pod_has_both_keys() -> R
 
 /// Back end b3 fails where b1 and b2 would not: with one write for all there is nothing to roll back.
 #[tokio::test(flavor = "multi_thread")]
-async fn ax_12_ax_14_a_pod_that_gets_one_key_of_two_gets_none_and_is_told_that_it_is_contention() -> Result<()> {
+async fn ax_12_ax_14_a_pod_that_gets_one_key_of_two_gets_none_and_the_reason_is_contention() -> Result<()> {
     let patience = ["--extender-http-timeout=5s", "--controllers=*,-nodelock-sweeper"];
     let stage = Stage::new(&["gpu-1"], &patience).await?;
     let held = jiff::Timestamp::now().to_string();
@@ -99,7 +99,7 @@ async fn r17_every_key_of_a_failed_bind_is_given_back_and_no_other() -> Result<(
     assert!(stage.extender.bind(&both, "gpu-1").await?.contains("was refused"));
     let node = stage.annotations("gpu-1").await?;
     assert!([LOCK, CAMBRICON, NOTE].iter().all(|key| !node.contains_key(*key)), "{node:?}");
-    // The original removes Cambricon's lock for every pod whose Bind fails, whoever wrote it.
+    // The original removes Cambricon's lock for every pod whose Bind fails, also that of another pod.
     let theirs = jiff::Timestamp::now().to_string();
     stage.annotate("gpu-2", json!({CAMBRICON: theirs})).await?;
     let one = chosen(&stage, "one", &[&[Vendor::Nvidia]]).await?;
@@ -140,7 +140,7 @@ async fn ax_13_a_pod_keeps_its_lock_until_the_last_of_its_containers_was_served(
     stage.stop().await
 }
 
-/// Whether a plugin asks for the others' work or not, as the reference does not: nobody else gets the node before.
+/// Whether a plugin asks for the others' work or not, as the reference does not: no other pod gets the node before.
 #[tokio::test(flavor = "multi_thread")]
 async fn r18_a_shared_lock_that_one_vendor_gives_back_too_early_frees_nothing() -> Result<()> {
     let stage = Stage::new(&["gpu-1"], &[]).await?;

@@ -47,9 +47,9 @@ async fn other_words_beside_the_same_bytes_are_another_delivery() -> Result<()> 
     let bytes = guest::version("good", "2.0.0")?;
     let digest = Digest::of(&bytes);
     // A name that is not the plugin's own, and then its own.
-    deliver_as(&scene, &bytes, Some(&format!("name: somebody\ndigest: {digest}\n"))).await?;
+    deliver_as(&scene, &bytes, Some(&format!("name: other\ndigest: {digest}\n"))).await?;
     let message = scene.until_condition("fabric", "Loaded", "False", "PluginInvalid").await;
-    assert!(message.contains("\"versions\"") && message.contains("\"somebody\""), "{message}");
+    assert!(message.contains("\"versions\"") && message.contains("\"other\""), "{message}");
     deliver(&scene, &bytes, Some(&digest.to_string())).await?;
     until_serving(&scene, "2.0.0").await;
     until_quiet(&scene).await;
@@ -63,7 +63,7 @@ async fn what_is_kept_is_believed_by_its_bytes_alone() -> Result<()> {
     push(&scene, "good", "2.0.0").await?;
     until_serving(&scene, "2.0.0").await;
     host.stop().await?;
-    // Somebody puts other bytes where the first version was kept.
+    // An attacker puts other bytes where the first version was kept.
     let maps: Api<ConfigMap> = Api::namespaced(scene.plane.client(), NAMESPACE);
     let name = topoloom::delivery::modules::object_name(first);
     let mut map = maps.get(&name).await?;

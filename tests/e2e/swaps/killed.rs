@@ -86,7 +86,7 @@ async fn after_it_was_taken_back() -> Result<()> {
     host.stop().await
 }
 
-/// The host is killed between a swap and the third answer. The next one goes on watching, and knows the way back.
+/// The host is killed between a swap and the third answer. The next one continues to watch, and can roll back.
 #[tokio::test(flavor = "multi_thread")]
 async fn while_it_is_watched() -> Result<()> {
     let (scene, host) = serving().await?;

@@ -17,7 +17,7 @@ async fn a_new_version_takes_over_without_a_restart_and_without_a_write() -> Res
     assert_eq!(status.previous.iter().map(|kept| kept.digest.clone()).collect::<Vec<_>>(), [first.to_string()]);
     let comparison = status.last_comparison.unwrap_or_default();
     assert_eq!((comparison.placed, comparison.kept, comparison.moved), (20, 20, 0), "{comparison:?}");
-    // Both are kept for the way back, on whichever node.
+    // Both are kept for the rollback, on any node.
     let mut wanted = [first.to_string(), second.to_string()];
     wanted.sort();
     eventually("both modules are kept", PATIENCE, async || {
@@ -152,7 +152,7 @@ async fn the_operator_goes_back_and_forth_also_over_a_restart() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_way_back_there_is_quarantine_and_the_entry_says_what_becomes_of_the_topology() -> Result<()> {
+async fn without_a_rollback_there_is_quarantine_and_the_entry_says_what_becomes_of_the_topology() -> Result<()> {
     let scene = scene().await?;
     // Good twice, and then never again.
     push(&scene, "third", "1.0.0").await?;

@@ -33,7 +33,7 @@ async fn nodes_are_where_their_annotations_say() -> Result<()> {
     let host = scene.host().await?;
     until(&scene, &["tier 1 (3): a1 a2 a3", "tier 1 (3): b1 b2 b3"]).await;
 
-    // Carried to the other unit: nobody asks for a round, the annotation does.
+    // Carried to the other unit: no one asks for a round, the annotation starts it.
     annotate(&scene, "a3", Some(&rails("a3", [11, 12]))).await?;
     until(&scene, &["tier 1 (2): a1 a2", "tier 1 (4): a3 b1 b2 b3"]).await;
 
@@ -45,7 +45,7 @@ async fn nodes_are_where_their_annotations_say() -> Result<()> {
     scene.until_condition("roce", "Discovered", "True", "Ok").await;
     assert_eq!(scene.writes_since(&calm).await?, (0, 0));
 
-    // One wrong cable moves nobody, and is named.
+    // One wrong cable moves no host, and is named.
     annotate(&scene, "b2", Some(&heard("b2", &[("rdma0", 11), ("rdma1", 12), ("rdma2", 1)]))).await?;
     run(&scene).await?;
     let said = until_reported(&scene, "miscabled-host").await;

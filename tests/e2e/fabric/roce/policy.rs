@@ -223,7 +223,7 @@ async fn what_the_collector_hears_becomes_a_place() -> Result<()> {
     collectors.scene.plane.stop().await
 }
 
-/// One look of the script on a machine, which is told that it is this node.
+/// One look of the script on a machine, with the name of this node.
 async fn collect(folder: &Path, machine: &str, node: &str, server: &str) -> Result<()> {
     let path = std::env::var("PATH").context("there is a PATH")?;
     let machine = folder.join(machine);
