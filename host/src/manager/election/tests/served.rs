@@ -260,12 +260,12 @@ async fn an_api_server_that_does_not_answer_is_told_by_the_check() {
 #[test]
 fn that_there_is_no_lease_is_no_proof_that_there_can_be_one() {
     let Replica { mut runner, health, .. } = replica(SLOW);
-    runner.watched(Watched::Lease(Ok(Some(held_by("other")))));
+    runner.watched(Watched::Lease(Box::new(Ok(Some(held_by("other"))))));
     assert_eq!(health.report().1, "[+] lease-hypernode ok\n");
     runner.check.fail(&late());
-    runner.watched(Watched::Lease(Ok(None)));
+    runner.watched(Watched::Lease(Box::new(Ok(None))));
     assert!(health.report().1.starts_with("[!] lease-hypernode failing: "), "{:?}", health.report());
-    runner.watched(Watched::Lease(Ok(Some(held_by("other")))));
+    runner.watched(Watched::Lease(Box::new(Ok(Some(held_by("other"))))));
     assert_eq!(health.report().1, "[+] lease-hypernode ok\n");
 }
 
@@ -277,7 +277,7 @@ fn a_watch_that_is_refused_while_the_lease_can_be_read_is_one_line_per_change() 
     let refused = |what: &str| Refusal { reason: Reason::Forbidden, message: what.to_owned(), retry_after: None };
     for (what, said) in [("no watch", 1), ("no list", 2), ("no watch", 3)] {
         for _ in 0..30 {
-            runner.watched(Watched::Lease(Err(refused(what))));
+            runner.watched(Watched::Lease(Box::new(Err(refused(what)))));
             runner.saw(Seen::Read, Some(held_by("other")));
         }
         assert_eq!(lines.count("cannot be watched"), said, "{}", lines.text());
