@@ -11,7 +11,7 @@ const MEBI: u64 = 1 << 20;
 const GIBI: u64 = 1 << 30;
 
 /// Suffixes and what they multiply with, the two-letter ones first. The parts of one (`m`, `u`, `n`) are left out on
-/// purpose: nobody means a thousandth of a byte, but many write `m` and mean mega.
+/// purpose: no one means a thousandth of a byte, but many write `m` and mean mega.
 const SUFFIXES: [(&str, u64); 12] = [
     ("Ki", KIBI),
     ("Mi", MEBI),

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-/// Whether the value of an annotation that is a switch says yes. Whoever sets it in a hurry writes `True`, `yes` or `1`;
+/// Whether the value of an annotation that is a switch says yes. A person in a hurry writes `True`, `yes` or `1`;
 /// only nothing and `false` say no.
 #[must_use]
 pub fn says_yes(value: Option<&str>) -> bool {

@@ -9,6 +9,7 @@
 //! A broken watch is opened again with back-off, and readers keep the last contents meanwhile. A relist replaces them in one
 //! step and notifies everybody.
 
+mod index;
 mod waiters;
 
 use std::collections::BTreeMap;
@@ -24,15 +25,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use topoloom_core::nodelock::attempt::Node;
 use topoloom_core::nodelock::needs::{Backend, Key};
-use topoloom_core::nodelock::sightings::{Blocks, Effect, LiveReads, NodeRead, PodSighting, Wake};
+use topoloom_core::nodelock::sightings::{Blocks, Effect, LiveReads, PodSighting, Wake};
 use topoloom_core::nodelock::{Clock, GRACE, Held, LockValue, NodeName, Pod, PodId, PodKey, Sightings};
-use topoloom_core::version::ResourceVersion;
 
 use super::lock;
 use super::pods::{self, Slice};
 use super::wire;
+use index::{NodeList, Nodes, PodList, Pods, Step, read_of};
 use topoloom_cluster::node_watch::{Follow, NodeWatch};
-use topoloom_cluster::watched::{Earlier, Event, Index, Watched};
+use topoloom_cluster::watched::{Event, Watched};
 use topoloom_cluster::watches::{self, Config};
 use topoloom_cluster::{Refusal, Restores};
 use waiters::Waiters;
@@ -299,125 +300,6 @@ impl Follow for View {
             self.took(&inner, step, 0);
         }
     }
-}
-
-/// A list of nodes that is not whole yet, and what it does to what is known.
-type NodeList = (Earlier, Vec<(NodeName, NodeRead)>);
-
-/// The same of pods.
-type PodList = (Earlier, Vec<PodSighting>);
-
-/// What a watch has brought.
-struct Step {
-    effect: Effect,
-    /// Two versions of an object that cannot be of one history.
-    went_back: Option<(ResourceVersion, ResourceVersion)>,
-}
-
-impl From<Effect> for Step {
-    fn from(effect: Effect) -> Self {
-        Self { effect, went_back: None }
-    }
-}
-
-/// The nodes of the sightings, at a moment.
-struct Nodes<'a> {
-    sightings: &'a mut Sightings,
-    now: Duration,
-}
-
-impl Index<&NodeMeta> for Nodes<'_> {
-    type List = NodeList;
-    type Change = Step;
-
-    fn begin(&mut self, earlier: Earlier) -> NodeList {
-        (earlier, Vec::new())
-    }
-
-    fn list(&mut self, (_, all): &mut NodeList, node: &NodeMeta) {
-        all.push(read_of(node));
-    }
-
-    fn reset(&mut self, (earlier, all): NodeList, version: &ResourceVersion) -> Step {
-        if earlier == Earlier::Void {
-            self.sightings.forget_nodes();
-        }
-        let went_back = all.iter().find_map(|(name, read)| {
-            let known = self.sightings.known_as(name, read.uid.as_ref()?)?;
-            contradicted(known, &read.version, version)
-        });
-        Step { effect: self.sightings.relisted_nodes(all, self.now), went_back }
-    }
-
-    fn apply(&mut self, node: &NodeMeta) -> Step {
-        let (name, read) = read_of(node);
-        self.sightings.node(&name, read, self.now).into()
-    }
-
-    fn delete(&mut self, node: &NodeMeta) -> Step {
-        self.sightings.node_gone(node.metadata.name.as_deref().unwrap_or_default()).into()
-    }
-}
-
-/// The pods of the sightings.
-struct Pods<'a> {
-    sightings: &'a mut Sightings,
-    backends: &'a [Backend],
-}
-
-impl Pods<'_> {
-    fn keep(&self, slice: &Slice) -> Option<PodSighting> {
-        pods::of(slice, self.backends)
-    }
-}
-
-impl Index<Slice> for Pods<'_> {
-    type List = PodList;
-    type Change = Step;
-
-    fn begin(&mut self, earlier: Earlier) -> PodList {
-        (earlier, Vec::new())
-    }
-
-    // Of the many pods of a cluster only those that need a lock are kept.
-    fn list(&mut self, (_, all): &mut PodList, pod: Slice) {
-        all.extend(self.keep(&pod).filter(|seen| !seen.keys.is_empty()));
-    }
-
-    fn reset(&mut self, (_, all): PodList, version: &ResourceVersion) -> Step {
-        let went_back = all.iter().find_map(|listed| {
-            let known = &self.sightings.pod_of(&listed.pod.key)?.pod.version;
-            contradicted(known, &listed.pod.version, version)
-        });
-        Step { effect: self.sightings.relisted_pods(all), went_back }
-    }
-
-    fn apply(&mut self, pod: Slice) -> Step {
-        self.keep(&pod).map(|seen| self.sightings.pod(seen)).unwrap_or_default().into()
-    }
-
-    fn delete(&mut self, pod: Slice) -> Step {
-        self.keep(&pod).map(|seen| self.sightings.pod_gone(&seen.pod.key)).unwrap_or_default().into()
-    }
-}
-
-/// Two versions of one object that cannot be of one history: a list that is newer than the known one shows an older one.
-fn contradicted(
-    known: &ResourceVersion,
-    listed: &ResourceVersion,
-    list: &ResourceVersion,
-) -> Option<(ResourceVersion, ResourceVersion)> {
-    (listed.is_older_than(known) && !list.is_older_than(known)).then(|| (known.clone(), listed.clone()))
-}
-
-fn read_of(node: &NodeMeta) -> (NodeName, NodeRead) {
-    let meta = &node.metadata;
-    let read = NodeRead {
-        version: meta.resource_version.as_deref().into(),
-        uid: meta.uid.as_deref().map(Into::into),
-        locks: meta.annotations.as_ref().map(wire::locks).unwrap_or_default(),
-    };
-    (meta.name.as_deref().unwrap_or_default().into(), read)
 }
 
 #[cfg(test)]

@@ -115,8 +115,8 @@ mod tests {
             assert_eq!(error, format!("a profile takes 1 to 60 seconds, and not {seconds}"));
         }
         let ends = Arc::new(AtomicBool::new(false));
-        let (told, busy) = (Arc::clone(&ends), std::thread::Builder::new().name("busy".into()));
-        let busy = busy.spawn(move || what_keeps_the_processor_busy(&told)).unwrap();
+        let (end, busy) = (Arc::clone(&ends), std::thread::Builder::new().name("busy".into()));
+        let busy = busy.spawn(move || what_keeps_the_processor_busy(&end)).unwrap();
         // On a machine with other work a second may bring no sample.
         let (stack, samples) = loop {
             let first = take(1);

@@ -50,7 +50,7 @@ impl Faults {
                 self.door.evict().await?;
                 self.door.listen().await
             }
-            // A counted rule takes itself away, so what is listening now cannot be told from the old rules alone.
+            // A counted rule takes itself away, so the old rules alone do not show what is listening now.
             false => self.door.listen().await,
         }
     }
