@@ -83,7 +83,10 @@ impl PreflightArgs {
             kept: if self.modules_kept { Kept::InConfigMaps } else { Kept::Nowhere },
             rivals: self.rivals.leases(location),
             references,
-            locks: Locks::new(self.nodelock_sweep.map(SweepMode::from), self.extender_address.is_some()),
+            locks: match (self.nodelock_sweep.map(SweepMode::from), self.extender_address) {
+                (sweep, Some(_)) => Locks::with_extender(sweep),
+                (sweep, None) => Locks::without_extender(sweep),
+            },
         }
     }
 }

@@ -12,9 +12,19 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use topoloom_api::discovery_source::Held;
 use topoloom_core::plugin::rollout::{Cause, Rollout, Step};
 
 use self::swaps::SwapMetrics;
+
+/// Whether another program changes the same objects again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Others {
+    /// None does.
+    Quiet,
+    /// One does, so nothing is written.
+    Fighting,
+}
 
 /// One source. The set of sources is closed by the configuration; a source that is gone is removed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -146,8 +156,8 @@ impl RoundMetrics {
     }
 
     /// Whether a result waits.
-    pub fn held(&self, source: &str, held: bool) {
-        self.held.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(held));
+    pub fn held(&self, source: &str, held: Option<&Held>) {
+        self.held.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(held.is_some()));
     }
 
     /// Another program changed an object.
@@ -172,8 +182,9 @@ impl RoundMetrics {
     }
 
     /// Whether nothing is written, because another program writes.
-    pub fn second_writer(&self, source: &str, fight: bool) {
-        self.second_writer.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(fight));
+    pub fn second_writer(&self, source: &str, others: Others) {
+        let is_fight = others == Others::Fighting;
+        self.second_writer.get_or_create(&SourceLabels { source: source.to_owned() }).set(i64::from(is_fight));
     }
 
     /// The pause between two rounds, where time alone starts one.
@@ -204,11 +215,11 @@ impl RoundMetrics {
         self.round(any, any, 0.0);
         self.in_force(any, 0, 0);
         self.nodes(any, 0);
-        self.held(any, false);
+        self.held(any, None);
         self.drift(any);
         self.begins(any);
         self.name_conflicts(any, 0);
-        self.second_writer(any, false);
+        self.second_writer(any, Others::Quiet);
         self.interval(any, Some(Duration::ZERO));
         self.swaps.examples(any);
     }

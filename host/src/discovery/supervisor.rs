@@ -279,7 +279,8 @@ impl Supervisor {
         let source: Arc<str> = entry.source.as_str().into();
         let wake = Arc::new(Wake::default());
         let observes = shared.mode == Mode::Observe || entry.mode == Mode::Observe || shared.switch.is_read_only();
-        shared.hyper_nodes.own(&source, Arc::clone(&wake) as _, observes);
+        let mode = if observes { Mode::Observe } else { Mode::Apply };
+        shared.hyper_nodes.own(&source, Arc::clone(&wake) as _, mode);
         shared.tiers.enter(&source, order, &wake);
         let place = shared.supply.delivery.subscribe(&entry.plugin);
         shared.supply.modules.remember(&source, &memory.status);

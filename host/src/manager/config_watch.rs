@@ -39,11 +39,15 @@ pub async fn watch_switch(client: kube::Client, place: Place, check: Check) {
     tokio::join!(watch(client, place, loads, check), unread);
 }
 
+fn switched(is_off: bool) -> ReadOnly {
+    if is_off { ReadOnly::Yes } else { ReadOnly::No }
+}
+
 /// Reads the ConfigMap whenever it changes, until dropped. Equal contents in a row are sent once.
 pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Load>, check: Check) {
     let Place { location, switch, forced, metrics, restores } = place;
-    metrics.read_only(By::Flag, forced);
-    metrics.read_only(By::Unread, true);
+    metrics.read_only(By::Flag, switched(forced));
+    metrics.read_only(By::Unread, ReadOnly::Yes);
     let mut annotated = false;
     let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
     // An operator who switches writes off at night waits for this watch, so a silent one is soon opened anew.
@@ -65,9 +69,9 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
             // Without a ConfigMap the last word stands.
             annotated = says_yes(map.annotations().get(READ_ONLY_ANNOTATION).map(String::as_str));
         }
-        metrics.read_only(By::Annotation, annotated);
-        metrics.read_only(By::Unread, false);
-        let position = if forced || annotated { ReadOnly::Yes } else { ReadOnly::No };
+        metrics.read_only(By::Annotation, switched(annotated));
+        metrics.read_only(By::Unread, ReadOnly::No);
+        let position = switched(forced || annotated);
         if switch.set(position) && position == ReadOnly::Yes {
             tracing::warn!(annotation = READ_ONLY_ANNOTATION, "writes are switched off");
         }

@@ -88,10 +88,16 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// As `run` has it: where the extender is served, the sweeper repairs unless it is set to something else.
+    /// Where the extender is served: the sweeper repairs unless it is set to something else.
     #[must_use]
-    pub fn new(sweep: Option<SweepMode>, extender: bool) -> Self {
-        Self { sweep: sweep.or(extender.then_some(SweepMode::Repair)), extender }
+    pub fn with_extender(sweep: Option<SweepMode>) -> Self {
+        Self { sweep: sweep.or(Some(SweepMode::Repair)), extender: true }
+    }
+
+    /// Where it is not: the sweeper waits unless it is set to something.
+    #[must_use]
+    pub fn without_extender(sweep: Option<SweepMode>) -> Self {
+        Self { sweep, extender: false }
     }
 }
 
@@ -475,13 +481,16 @@ mod tests {
         let extender = only(&["extender"], waits);
         assert_eq!(printed(&Setting { leases: None, extent: Extent::LeasesOnly, ..extender }), [""; 0]);
         // What is configured and does not run needs nothing either.
-        let served = only(&["hyperNode-controller"], Locks::new(None, true));
+        let served = only(&["hyperNode-controller"], Locks::with_extender(None));
         assert_eq!(printed(&served), printed(&only(&["hyperNode-controller"], waits)));
     }
 
     #[test]
-    fn n9_where_the_extender_is_served_the_sweeper_repairs_unless_it_was_told_something_else() {
-        let settled = |sweep, extender| Locks::new(sweep, extender).sweep;
+    fn n9_where_the_extender_is_served_the_sweeper_repairs_unless_it_is_set_to_something_else() {
+        let settled = |sweep, extender: bool| match extender {
+            true => Locks::with_extender(sweep).sweep,
+            false => Locks::without_extender(sweep).sweep,
+        };
         assert_eq!(settled(None, false), None);
         assert_eq!(settled(None, true), Some(SweepMode::Repair));
         assert_eq!(settled(Some(SweepMode::Report), true), Some(SweepMode::Report));
@@ -503,7 +512,7 @@ mod tests {
 
     #[test]
     fn a_sweeper_that_reports_writes_events_and_one_that_repairs_marks_nodes_and_pods() {
-        let sweeper = |mode| only(&["nodelock-sweeper"], Locks::new(Some(mode), false));
+        let sweeper = |mode| only(&["nodelock-sweeper"], Locks::without_extender(Some(mode)));
         let events = ["create events", "patch events"];
         assert_eq!(writes(&sweeper(SweepMode::Report)), events);
         let repairs = [&events[..], &["patch nodes", "patch pods"]].concat();
@@ -518,7 +527,7 @@ mod tests {
     #[test]
     fn only_the_extender_binds() {
         let binds = |setting: &Setting| writes(setting).contains(&"create pods/binding".to_owned());
-        let locks = Locks::new(None, true);
+        let locks = Locks::with_extender(None);
         assert!(binds(&only(&["extender"], locks)) && binds(&only(&["*"], locks)));
         assert!(!binds(&only(&["nodelock-sweeper"], locks)) && !binds(&setting()));
         let extender = Setting { extent: Extent::LeasesOnly, ..only(&["extender"], locks) };
@@ -536,8 +545,11 @@ mod tests {
         };
         let within = |name: &str| Place::Namespace(name.to_owned());
         assert_eq!(places(&setting()), [within("default"), within("own")]);
-        assert_eq!(places(&only(&["*"], Locks::new(None, true))), [Place::Cluster]);
-        assert_eq!(places(&only(&["nodelock-sweeper"], Locks::new(Some(SweepMode::Report), false))), [Place::Cluster]);
+        assert_eq!(places(&only(&["*"], Locks::with_extender(None))), [Place::Cluster]);
+        assert_eq!(
+            places(&only(&["nodelock-sweeper"], Locks::without_extender(Some(SweepMode::Report)))),
+            [Place::Cluster]
+        );
     }
 
     #[test]
@@ -546,7 +558,7 @@ mod tests {
             let rights = setting.rights();
             rights.iter().filter(|right| right.names == ["map"]).flat_map(|right| right.verbs.clone()).collect()
         };
-        let locks = Locks::new(None, true);
+        let locks = Locks::with_extender(None);
         assert_eq!(verbs(&only(&["extender"], locks)), ["list", "watch", "get"]);
         assert_eq!(verbs(&only(&["*"], locks)), verbs(&setting()));
         assert_eq!(verbs(&only(&["extender"], Locks::default())), [""; 0]);

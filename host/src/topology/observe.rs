@@ -28,6 +28,7 @@ use crate::cluster::nodes::Listener;
 use crate::cluster::watched::{Earlier, Event, Index, Watched};
 use crate::cluster::watches::{self, Config};
 use crate::cluster::{Check, Reason, Restores};
+use crate::config::Mode;
 
 /// Objects per page of a list: members make HyperNodes larger than Nodes' metadata.
 const PAGE: u32 = 250;
@@ -105,7 +106,7 @@ pub struct Counts {
 struct Owned {
     owner: Arc<dyn Owner>,
     /// Nothing of the source may be written, status included.
-    observes: bool,
+    mode: Mode,
 }
 
 impl Default for HyperNodes {
@@ -175,16 +176,16 @@ impl HyperNodes {
     }
 
     /// `owner` is notified of drift of this source's objects from now on.
-    pub fn own(&self, source: &str, owner: Arc<dyn Owner>, observes: bool) {
-        self.lock().owners.insert(source.into(), Owned { owner, observes });
+    pub fn own(&self, source: &str, owner: Arc<dyn Owner>, mode: Mode) {
+        self.lock().owners.insert(source.into(), Owned { owner, mode });
     }
 
     /// Sets whether the source only observes: then the host does not write its objects, not even their status.
-    pub fn observes(&self, source: &str, observes: bool) {
+    pub fn set_mode(&self, source: &str, mode: Mode) {
         let mut inner = self.lock();
-        let Some(owned) = inner.owners.get_mut(source).filter(|owned| owned.observes != observes) else { return };
-        owned.observes = observes;
-        if !observes {
+        let Some(owned) = inner.owners.get_mut(source).filter(|owned| owned.mode != mode) else { return };
+        owned.mode = mode;
+        if mode == Mode::Apply {
             let all: Vec<Arc<str>> = inner.objects.keys().cloned().collect();
             inner.status_due.extend(all);
         }
@@ -441,7 +442,7 @@ impl Inner {
     /// Whether the status of an object is ours to write. `own` leaves out what belongs to no source that runs here.
     pub(super) fn is_counted(&self, object: &Object, own: bool) -> bool {
         match object.source.as_ref().and_then(|source| self.owners.get(source)) {
-            Some(owned) => !owned.observes,
+            Some(owned) => owned.mode == Mode::Apply,
             None => !own,
         }
     }

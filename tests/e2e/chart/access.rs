@@ -104,7 +104,7 @@ fn setting(values: &Value, container: &Container) -> Result<Setting> {
             plugins: pairs(&values["plugins"]["watched"], &config.namespace),
         },
         config: (config.namespace, config.name),
-        locks: Locks::new(sweep, extender.is_some()),
+        locks: if extender.is_some() { Locks::with_extender(sweep) } else { Locks::without_extender(sweep) },
     })
 }
 

@@ -82,14 +82,14 @@ impl Guarded {
             Verdict::Held(held) => held.rule,
             Verdict::Pass => {
                 self.hold.clear();
-                self.losses.held(false);
+                self.losses.pass();
                 return Passage::ByItself;
             }
         };
         match self.hold.agree(result, rule, now, seen, operator.as_deref(), safety) {
             Standing::Confirmed(by) => Passage::Confirmed(by),
             Standing::Held { since, agreeing, needed, next_due } => {
-                self.losses.held(true);
+                self.losses.hold();
                 Passage::Held { since, agreeing, needed, next: next_due }
             }
         }

@@ -17,6 +17,7 @@ use super::guarded::Passage;
 use super::in_force::Answer;
 use crate::config::tuning::EmptyResult;
 use crate::discovery::decide::{Decision, Inputs, decide_again};
+use crate::discovery::metrics::Others;
 use crate::discovery::report::{Decided, fate};
 use crate::discovery::revision::Revision;
 use crate::topology::apply::Outcome;
@@ -32,13 +33,6 @@ struct Basis {
     /// Tier names of earlier entries.
     elsewhere: TierNames,
     safety: guard::Safety,
-}
-
-/// Whether another program changes the same objects again and again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Others {
-    Quiet,
-    Fighting,
 }
 
 /// Why a plan is not written now.
@@ -133,8 +127,9 @@ impl Supervisor {
         let rival = self.shared.rival.borrow().clone();
         let (is_fight, look_again) = self.report.second_writer(rival, Instant::now());
         self.writing.look(look_again);
-        self.shared.metrics.second_writer(&self.source, is_fight);
-        if is_fight { Others::Fighting } else { Others::Quiet }
+        let others = if is_fight { Others::Fighting } else { Others::Quiet };
+        self.shared.metrics.second_writer(&self.source, others);
+        others
     }
 
     /// Says how a decision stands with the guard, and when the next round is due for that.

@@ -5,13 +5,14 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
 
 use super::state::Report;
 use super::{Left, Removal, Supervisor, remove};
+use crate::config::Mode;
 use crate::discovery::ready::Runs;
 
 impl Supervisor {
     /// Publishes the status as it is now, and the Events on the way to it.
     pub(super) async fn publish(&mut self) {
         let observes = self.observes();
-        self.shared.hyper_nodes.observes(&self.source, observes);
+        self.shared.hyper_nodes.set_mode(&self.source, if observes { Mode::Observe } else { Mode::Apply });
         let revision = self.serving.rollout.revision();
         let is_asked_for = revision.is_some_and(|revision| self.entry.is(&revision.entry));
         let runs = match is_asked_for && self.in_force.is_of_present_revision() {
@@ -19,7 +20,7 @@ impl Supervisor {
             false => Runs::Otherwise,
         };
         let mut status = self.report.status(self.entry.is_paused(), observes, runs);
-        self.shared.metrics.held(&self.source, status.held.is_some());
+        self.shared.metrics.held(&self.source, status.held.as_ref());
         if observes || self.entry.config.verbs.pause {
             // What is remembered of a source that must not write: nothing of it is deleted when its entry goes.
             status.on_removal = Some(OnRemoval::Keep);

@@ -5,6 +5,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::cluster::gate::ReadOnly;
 use crate::config::Load;
 
 /// What switches all writes off.
@@ -79,9 +80,10 @@ impl SettingMetrics {
         metrics
     }
 
-    /// Whether this switches writes off.
-    pub fn read_only(&self, by: By, is_so: bool) {
-        self.read_only.get_or_create(&ReasonLabels { reason: by.as_str() }).set(i64::from(is_so));
+    /// What this says about writes.
+    pub fn read_only(&self, by: By, read_only: ReadOnly) {
+        let is_off = read_only == ReadOnly::Yes;
+        self.read_only.get_or_create(&ReasonLabels { reason: by.as_str() }).set(i64::from(is_off));
     }
 
     /// How the configuration is now.
@@ -94,7 +96,7 @@ impl SettingMetrics {
 
     /// One series of each kind there can be.
     pub(super) fn examples(&self) {
-        By::ALL.into_iter().for_each(|by| self.read_only(by, false));
+        By::ALL.into_iter().for_each(|by| self.read_only(by, ReadOnly::No));
         self.configuration(&Load::NoConfigMap);
     }
 }

@@ -95,9 +95,14 @@ impl Losses {
         }
     }
 
-    /// Notes whether the last result is held.
-    pub fn held(&mut self, is_held: bool) {
-        self.is_held = is_held;
+    /// The last result is held.
+    pub fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// The last result is not held.
+    pub fn pass(&mut self) {
+        self.is_held = false;
     }
 
     /// Notes the loss of a result that passed and is about to be written.
@@ -184,10 +189,10 @@ mod tests {
         let safety = Safety::default();
         let mut losses = Losses::default();
         losses.take_in(&loss(&["a"]), at(0));
-        losses.held(true);
+        losses.hold();
         losses.pass(at(6000), &safety);
         assert_eq!(names(&losses), ["a"]);
-        losses.held(false);
+        losses.pass();
         losses.pass(at(6000), &safety);
         assert_eq!(names(&losses), [""; 0]);
     }

@@ -248,7 +248,7 @@ fn recent_losses_count_together_with_new_ones() {
 #[test]
 fn while_a_result_is_held_any_lost_node_holds_the_next() {
     let mut world = World::new(10, 4);
-    world.losses.held(true);
+    world.losses.hold();
     let one_is_missing = world.judge(from_rack(1));
     assert_eq!(rule(&one_is_missing), Some(Rule::Loses { nodes: 4, of: 40, earlier: 0 }));
     assert!(
@@ -660,7 +660,9 @@ fn world() -> impl Strategy<Value = World> {
             };
             let lately: Vec<String> = lately.iter().map(|n| format!("n{n}")).collect();
             world.lost_recently(lately.iter().map(String::as_str));
-            world.losses.held(is_held);
+            if is_held {
+                world.losses.hold();
+            }
             world
         },
     )

@@ -156,7 +156,7 @@ impl Life {
                 match self.hold.agree(hash.as_str(), held.rule, self.now, Seen::Round, None, &self.safety) {
                     Standing::Held { .. } => {
                         println!("{}\n{}\nwanted: {:?}", held.sentence, self.cluster, named.objects.keys());
-                        self.losses.held(true);
+                        self.losses.hold();
                         return End::Held;
                     }
                     Standing::Confirmed(_) => End::Confirmed,
@@ -166,7 +166,7 @@ impl Life {
         match end {
             End::Confirmed => self.losses.forget(),
             _ => {
-                self.losses.held(false);
+                self.losses.pass();
                 self.losses.take_in(&judged.loss, self.now);
             }
         }
