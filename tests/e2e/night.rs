@@ -231,7 +231,7 @@ async fn beside_volcano_its_lease_is_seen_in_its_namespace_and_its_config_map_is
     scene.plane.kubectl(&["delete", "deployment", name, "-n", NAMESPACE]).await?;
     let ours = ["--namespace", APART, "--release", "topoloom"];
     let (good, text) = said_on_a_laptop(&admin, &[&["read-only", "on"], &ours[..]].concat()).await?;
-    assert!(good && text.contains("writes end"), "{text}");
+    assert!(good && text.contains("writes stop"), "{text}");
     assert!(annotations(APART, "topoloom-controller-configmap").await?.contains("read-only"));
     eventually("writes end", PATIENCE, async || {
         let metrics = host.get("/metrics").await.map_err(|error| error.to_string())?;
@@ -332,7 +332,7 @@ async fn status_and_debug_tell_what_is_and_read_only_ends_every_write() -> Resul
 
     // A host without writes goes on thinking, and writes nothing but its lease.
     let (good, text) = said(&installed, &admin, &["read-only", "on"]).await?;
-    assert!(good && text.contains("writes end"), "{text}");
+    assert!(good && text.contains("writes stop"), "{text}");
     for host in [&leader, &follower] {
         eventually("the host knows", PATIENCE, async || {
             let dump = dump(&installed, host).await.map_err(|error| error.to_string())?;

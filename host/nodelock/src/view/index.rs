@@ -95,8 +95,8 @@ impl Index<Slice> for Pods<'_> {
         all.extend(self.keep(&pod).filter(|seen| !seen.keys.is_empty()));
     }
 
-    fn reset(&mut self, (_, all): PodList, version: &ResourceVersion) -> Step {
-        let went_back = all.iter().find_map(|listed| {
+    fn reset(&mut self, (earlier, all): PodList, version: &ResourceVersion) -> Step {
+        let went_back = all.iter().filter(|_| earlier == Earlier::Valid).find_map(|listed| {
             let known = &self.sightings.pod_of(&listed.pod.key)?.pod.version;
             contradicted(known, &listed.pod.version, version)
         });

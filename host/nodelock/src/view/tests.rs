@@ -240,6 +240,24 @@ async fn after_a_restore_a_list_replaces_newer_versions_and_what_was_remembered_
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_restore_an_older_pod_is_no_second_restore() {
+    let restores = Restores::default();
+    let view = Arc::new(View::new(Backend::known().into(), Histogram::new([])).of(&restores));
+    let lists = |earlier, pod, version: u64| {
+        let list = [Event::Init(earlier), Event::InitApply(pod), Event::whole(version.to_string().into())];
+        list.into_iter().for_each(|event| view.pod_event(event));
+    };
+    lists(Earlier::Valid, pod("p1", "u1", 50, None), 60);
+    // The restored server has caught up meanwhile: the list is newer than the pod was.
+    lists(Earlier::Void, pod("p1", "u1", 30, None), 70);
+    assert_eq!(*restores.changes().borrow(), 0, "that was known");
+    assert_eq!(view.pod(&key("p1", "u1")).map(|seen| seen.pod.version.to_string()).as_deref(), Some("30"));
+    // A raised revision shows by a pod that is older than it was.
+    lists(Earlier::Valid, pod("p1", "u1", 20, None), 1_000_000);
+    assert_eq!(*restores.changes().borrow(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn n8_the_filter_leaves_out_nodes_that_are_stuck_or_all_that_are_held() {
     let view = view();
     let terms = lock::Options {
