@@ -82,7 +82,7 @@ impl Guarded {
             Verdict::Held(held) => held.rule,
             Verdict::Pass => {
                 self.hold.clear();
-                self.losses.pass();
+                self.losses.release();
                 return Passage::ByItself;
             }
         };

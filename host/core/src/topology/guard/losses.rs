@@ -101,7 +101,7 @@ impl Losses {
     }
 
     /// The last result is not held.
-    pub fn pass(&mut self) {
+    pub fn release(&mut self) {
         self.is_held = false;
     }
 
@@ -192,7 +192,7 @@ mod tests {
         losses.hold();
         losses.pass(at(6000), &safety);
         assert_eq!(names(&losses), ["a"]);
-        losses.pass();
+        losses.release();
         losses.pass(at(6000), &safety);
         assert_eq!(names(&losses), [""; 0]);
     }

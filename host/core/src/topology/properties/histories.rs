@@ -166,7 +166,7 @@ impl Life {
         match end {
             End::Confirmed => self.losses.forget(),
             _ => {
-                self.losses.pass();
+                self.losses.release();
                 self.losses.take_in(&judged.loss, self.now);
             }
         }
