@@ -3,6 +3,7 @@
 use futures::FutureExt;
 use prometheus_client::registry::Registry;
 
+use topoloom_cluster::watched::Earlier;
 use topoloom_core::nodelock::attempt::Sight;
 use topoloom_core::nodelock::{Holder, Why};
 
