@@ -8,8 +8,7 @@
 //! 1. Servers listen, so that a wrong address ends the process before anything else happens.
 //! 2. Controllers are initialised in the order of their names.
 //! 3. Elections begin, one per group that has a controller here, on a thread of their own; controllers run, and those
-//! that
-//!    write wait for their lease.
+//!    that write wait for their lease.
 //! 4. A signal, a lost lease or a task that ended begins the end: controllers stop in reverse order, each when the one
 //!    after it has finished its work, all of them within the drain timeout. Then leases are given back, so that the next
 //!    holder never meets a write of ours, and last of all the servers end.

@@ -28,7 +28,6 @@ use crate::cluster::nodes::Listener;
 use crate::cluster::watched::{Earlier, Event, Index, Watched};
 use crate::cluster::watches::{self, Config};
 use crate::cluster::{Check, Reason, Restores};
-use crate::config::Mode;
 
 /// Objects per page of a list: members make HyperNodes larger than Nodes' metadata.
 const PAGE: u32 = 250;
@@ -49,6 +48,15 @@ pub struct Stored {
     pub node_count: Option<i64>,
     /// `status.conditions`, ours and others'.
     pub conditions: Vec<Condition>,
+}
+
+/// Whether the host writes the objects of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upkeep {
+    /// It does.
+    Written,
+    /// It only observes them.
+    Observed,
 }
 
 /// Is notified of what happens to objects, for one source.
@@ -106,7 +114,7 @@ pub struct Counts {
 struct Owned {
     owner: Arc<dyn Owner>,
     /// Nothing of the source may be written, status included.
-    mode: Mode,
+    upkeep: Upkeep,
 }
 
 impl Default for HyperNodes {
@@ -176,16 +184,16 @@ impl HyperNodes {
     }
 
     /// `owner` is notified of drift of this source's objects from now on.
-    pub fn own(&self, source: &str, owner: Arc<dyn Owner>, mode: Mode) {
-        self.lock().owners.insert(source.into(), Owned { owner, mode });
+    pub fn own(&self, source: &str, owner: Arc<dyn Owner>, upkeep: Upkeep) {
+        self.lock().owners.insert(source.into(), Owned { owner, upkeep });
     }
 
     /// Sets whether the source only observes: then the host does not write its objects, not even their status.
-    pub fn set_mode(&self, source: &str, mode: Mode) {
+    pub fn set_upkeep(&self, source: &str, upkeep: Upkeep) {
         let mut inner = self.lock();
-        let Some(owned) = inner.owners.get_mut(source).filter(|owned| owned.mode != mode) else { return };
-        owned.mode = mode;
-        if mode == Mode::Apply {
+        let Some(owned) = inner.owners.get_mut(source).filter(|owned| owned.upkeep != upkeep) else { return };
+        owned.upkeep = upkeep;
+        if upkeep == Upkeep::Written {
             let all: Vec<Arc<str>> = inner.objects.keys().cloned().collect();
             inner.status_due.extend(all);
         }
@@ -442,7 +450,7 @@ impl Inner {
     /// Whether the status of an object is ours to write. `own` leaves out what belongs to no source that runs here.
     pub(super) fn is_counted(&self, object: &Object, own: bool) -> bool {
         match object.source.as_ref().and_then(|source| self.owners.get(source)) {
-            Some(owned) => owned.mode == Mode::Apply,
+            Some(owned) => owned.upkeep == Upkeep::Written,
             None => !own,
         }
     }

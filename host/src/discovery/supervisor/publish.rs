@@ -5,14 +5,15 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, OnRemoval};
 
 use super::state::Report;
 use super::{Left, Removal, Supervisor, remove};
-use crate::config::Mode;
 use crate::discovery::ready::Runs;
+use crate::topology::observe::Upkeep;
 
 impl Supervisor {
     /// Publishes the status as it is now, and the Events on the way to it.
     pub(super) async fn publish(&mut self) {
         let observes = self.observes();
-        self.shared.hyper_nodes.set_mode(&self.source, if observes { Mode::Observe } else { Mode::Apply });
+        let upkeep = if observes { Upkeep::Observed } else { Upkeep::Written };
+        self.shared.hyper_nodes.set_upkeep(&self.source, upkeep);
         let revision = self.serving.rollout.revision();
         let is_asked_for = revision.is_some_and(|revision| self.entry.is(&revision.entry));
         let runs = match is_asked_for && self.in_force.is_of_present_revision() {
