@@ -43,8 +43,7 @@ use axum::Router;
 use prometheus_client::registry::Registry as MetricRegistry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use topoloom_core::controllers::{EXTENDER, HYPER_NODE, NODELOCK_SWEEPER, OURS};
-use topoloom_core::queue::Requeue;
+use topoloom_core::controllers::OURS;
 
 use crate::cluster::events::Events;
 use crate::cluster::gate::{Gate, ReadOnly, Switch};
@@ -55,7 +54,7 @@ use crate::config::Mode;
 use crate::serving::{ListenError, Server, tls};
 use crate::traces::Spans;
 use crate::{log, work};
-use controller::{Context, Controller, Initialized, Registry};
+use controller::{Configuration, Context, Controller, Initialized, RateClass, Registry};
 use debug::Debug;
 use election::{Election, Group, Role};
 use health::Health;
@@ -183,8 +182,9 @@ pub async fn run(
     pages.push(admin::debug(debug, log, options.profiling));
     let serving = CancellationToken::new();
     // One task has to watch whether writes are switched off.
-    let runs = |runs: &Vec<Ready>| !runs.is_empty() && !runs.iter().any(|ready| ready.name == HYPER_NODE);
-    let switched = initialised.as_ref().is_ok_and(runs).then(|| {
+    let is_unread =
+        |runs: &Vec<Ready>| !runs.is_empty() && runs.iter().all(|ready| ready.configuration == Configuration::Unused);
+    let switched = initialised.as_ref().is_ok_and(is_unread).then(|| {
         let place = config_watch::Place {
             location: options.location.clone(),
             switch: switch.clone(),
@@ -240,8 +240,7 @@ fn by_need(elections: &[Election], runs: &[Ready]) -> (Vec<Election>, Vec<Electi
 
 /// How every queue of the process is worked on.
 fn queues(options: &Options, metrics: work::Metrics) -> work::Options {
-    let requeue = options.max_requeue.map_or(Requeue::UNLIMITED, Requeue::at_most);
-    work::Options { requeue, metrics, ..work::Options::default() }
+    work::Options { requeue: options.requeue, metrics, ..work::Options::default() }
 }
 
 /// Every controller that this program has.
@@ -342,7 +341,7 @@ fn initialise(parts: &mut Parts<'_>, registry: Registry) -> Result<Vec<Ready>, E
         parts.health.controller(name, stands);
     }
     for controller in registry.into_controllers() {
-        let (name, group) = (controller.name(), controller.group());
+        let (name, group, configuration) = (controller.name(), controller.group(), controller.configuration());
         if !parts.options.controllers.enables(name) {
             tracing::info!(controller = name, "disabled");
             parts.health.controller(name, health::Controller::Disabled);
@@ -350,7 +349,7 @@ fn initialise(parts: &mut Parts<'_>, registry: Registry) -> Result<Vec<Ready>, E
         }
         let stands = match start(parts, controller)? {
             Ok(Initialized::Runs(run)) => {
-                ready.push(Ready { name, group, run });
+                ready.push(Ready { name, group, configuration, run });
                 health::Controller::Running
             }
             Ok(Initialized::Waits(why)) => {
@@ -378,10 +377,11 @@ fn start(parts: &mut Parts<'_>, controller: Box<dyn Controller>) -> Result<Resul
         Some(group) => of_group(group).unwrap_or_else(|| Election::off(group, parts.switch)),
         None => Election::off(Group::NodeLock, parts.switch),
     };
-    // What the lock is waited for never waits in a bucket (decision M3).
-    let is_lock = [EXTENDER, NODELOCK_SWEEPER].contains(&controller.name());
     let unlimited = Limit::default();
-    let limit = if is_lock { &unlimited } else { parts.limit };
+    let limit = match controller.rate() {
+        RateClass::Limited => parts.limit,
+        RateClass::Unlimited => &unlimited,
+    };
     let writes = parts.connection.behind(election.gate(), parts.requests, limit)?;
     // A controller without a lease writes its Events regardless of leadership.
     let own = match controller.group() {

@@ -1,4 +1,5 @@
-//! The map of the house: every path that `host/ARCHITECTURE.md` names exists.
+//! The map of the house and the proofs of its promises: every path that `host/ARCHITECTURE.md` names exists, and so does
+//! every test and every file that `docs/security.md` cites.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,11 +11,58 @@ const PAGE: &str = "host/ARCHITECTURE.md";
 /// Where its paths lead: from the top, or from any folder below these.
 const HOUSES: [&str; 2] = ["host", "plugins"];
 
-/// Fails with every path of the page that leads nowhere.
+/// The page that cites a test for each promise.
+const PROMISES: &str = "docs/security.md";
+/// Where tests are.
+const TESTED: [&str; 4] = ["host", "plugins", "sdk", "tests"];
+
+/// Fails with everything that one of the pages names and that is not there.
 ///
 /// # Errors
-/// The paths, or a folder that cannot be read.
+/// The paths and the names, or a folder that cannot be read.
 pub fn check(root: &Path) -> Result<()> {
+    map(root)?;
+    promises(root)
+}
+
+fn promises(root: &Path) -> Result<()> {
+    let page = std::fs::read_to_string(root.join(PROMISES)).context(PROMISES)?;
+    let mut files = BTreeSet::new();
+    for folder in TESTED {
+        below(&root.join(folder), folder, &mut files)?;
+    }
+    let mut tests = BTreeSet::new();
+    for file in files.iter().filter(|file| file.ends_with(".rs")) {
+        let text = std::fs::read_to_string(root.join(file)).with_context(|| file.clone())?;
+        tests.extend(functions(&text));
+    }
+    let quoted = page.split('`').skip(1).step_by(2);
+    let lost: Vec<&str> = quoted
+        .filter(|text| match () {
+            () if is_test(text) => !tests.contains(*text),
+            () if text.ends_with(".rs") && text.contains('/') => !root.join(text).exists(),
+            () => false,
+        })
+        .collect();
+    if !lost.is_empty() {
+        bail!("{PROMISES} cites what is not there: {}", lost.join(", "));
+    }
+    Ok(())
+}
+
+/// Whether it is a sentence with underscores: a test, and no metric of ours.
+fn is_test(text: &str) -> bool {
+    let is_name = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    is_name && text.matches('_').count() >= 3 && !text.starts_with("topoloom_")
+}
+
+/// The names of all functions of a source.
+fn functions(text: &str) -> impl Iterator<Item = String> {
+    let named = text.split("fn ").skip(1);
+    named.map(|rest| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect())
+}
+
+fn map(root: &Path) -> Result<()> {
     let page = std::fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     let mut files = BTreeSet::new();
     for house in HOUSES {
@@ -88,5 +136,20 @@ mod tests {
         write("`core/src/topology`, `diff.rs`, `topology/walk`");
         let error = check(root.path()).unwrap_err().to_string();
         assert!(error.ends_with("diff.rs, topology/walk"), "{error}");
+    }
+
+    #[test]
+    fn a_promise_without_its_test_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["docs", "host/src", "plugins", "sdk", "tests"] {
+            std::fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        std::fs::write(root.path().join("host/src/lib.rs"), "#[test]\nasync fn it_is_as_it_should_be() {}\n").unwrap();
+        let write = |page: &str| std::fs::write(root.path().join(PROMISES), page).unwrap();
+        write("| `host/src/lib.rs` `it_is_as_it_should_be` | `topoloom_a_b_total`, `limits.rs`, `compile_cpu` |");
+        promises(root.path()).unwrap();
+        write("| `host/src/gone.rs` `it_was_as_it_should_be` |");
+        let error = promises(root.path()).unwrap_err().to_string();
+        assert!(error.ends_with("host/src/gone.rs, it_was_as_it_should_be"), "{error}");
     }
 }

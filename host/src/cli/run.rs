@@ -17,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::{OURS, Selection};
 use topoloom_core::plugin::{Amount, Limit, Setting};
+use topoloom_core::queue::Requeue;
 
 use super::host_args::RivalArgs;
 use super::options::{Given, VOLCANOS, values};
@@ -209,8 +210,7 @@ impl RunArgs {
                 StatusScope::Own => Scope::Own,
             },
             concurrency: usize::try_from(self.concurrency).unwrap_or(usize::MAX),
-            // Below zero there is no limit.
-            max_requeue: u32::try_from(self.max_requeue_num).ok(),
+            requeue: Requeue::of_flag(self.max_requeue_num),
             admin: listeners.admin,
             health: listeners.health,
             metrics: listeners.metrics,

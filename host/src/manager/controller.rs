@@ -66,11 +66,39 @@ pub trait Controller: Send {
     /// Under whose lease it writes; `None` where every replica does its work.
     fn group(&self) -> Option<Group>;
 
+    /// Whether its requests wait for the rate limit of the process.
+    fn rate(&self) -> RateClass {
+        RateClass::Limited
+    }
+
+    /// Whether it reads the configuration, and with it the switch of all writes.
+    fn configuration(&self) -> Configuration {
+        Configuration::Unused
+    }
+
     /// Makes what it runs with. Does not block and sends no request.
     ///
     /// # Errors
     /// Why it cannot run at all; something that may come later is [`Initialized::Waits`].
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError>;
+}
+
+/// Whether requests of a controller wait for `--kube-api-qps`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateClass {
+    /// They share the limit of the process.
+    Limited,
+    /// They never wait: kube-scheduler waits for them (decision M3).
+    Unlimited,
+}
+
+/// Whether a controller reads the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Configuration {
+    /// It does, and handles the switch of all writes that stands beside it.
+    Read,
+    /// It does not.
+    Unused,
 }
 
 /// What became of an initialisation.

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 use topoloom_core::controllers::HYPER_NODE;
 
-use super::controller::{Context, Controller, InitError, Initialized};
+use super::controller::{Configuration, Context, Controller, InitError, Initialized};
 use super::election::{Election, Group};
 use super::health::Health;
 use super::options::{Options, Writes};
@@ -55,6 +55,10 @@ impl Controller for HyperNodeController {
 
     fn group(&self) -> Option<Group> {
         Some(Group::HyperNode)
+    }
+
+    fn configuration(&self) -> Configuration {
+        Configuration::Read
     }
 
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {

@@ -16,7 +16,7 @@ use topoloom_core::nodelock::go_duration::Go;
 use topoloom_core::queue::Limiter;
 use topoloom_core::seldom::Seldom;
 
-use super::controller::{Context, Controller, InitError, Initialized};
+use super::controller::{Context, Controller, InitError, Initialized, RateClass};
 use super::debug::Debug;
 use super::election::{Election, Group};
 use super::health::Health;
@@ -91,6 +91,10 @@ impl Controller for ExtenderController {
 
     fn group(&self) -> Option<Group> {
         None
+    }
+
+    fn rate(&self) -> RateClass {
+        RateClass::Unlimited
     }
 
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {
@@ -205,6 +209,10 @@ impl Controller for SweeperController {
 
     fn group(&self) -> Option<Group> {
         Some(Group::NodeLock)
+    }
+
+    fn rate(&self) -> RateClass {
+        RateClass::Unlimited
     }
 
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use topoloom_core::controllers::Selection;
 use topoloom_core::nodelock::needs::Backend;
+use topoloom_core::queue::Requeue;
 
 use crate::config::{Location, Mode};
 use crate::extender::ExtenderOptions;
@@ -46,8 +47,8 @@ pub struct Options {
     pub status: Scope,
     /// HyperNode writes under way at most, for specs and for status each.
     pub concurrency: usize,
-    /// How often a failing work item is tried again before it is dropped; nothing: for ever.
-    pub max_requeue: Option<u32>,
+    /// How often a failing work item is tried again before it is dropped.
+    pub requeue: Requeue,
     /// Where the admin server listens: a loopback address.
     pub admin: SocketAddr,
     /// Where `/healthz` and `/readyz` are served, if anywhere.

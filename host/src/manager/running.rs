@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use topoloom_core::election::Lost;
 
 use super::Error;
-use super::controller::Run;
+use super::controller::{Configuration, Run};
 use super::election::{Election, Group};
 use super::options::{Election as Elects, Options};
 use super::tasks::Tasks;
@@ -18,6 +18,7 @@ use super::tasks::Tasks;
 pub(super) struct Ready {
     pub(super) name: &'static str,
     pub(super) group: Option<Group>,
+    pub(super) configuration: Configuration,
     pub(super) run: Run,
 }
 
@@ -30,7 +31,7 @@ type BoxedLoss<'a> = Pin<Box<dyn Future<Output = (Group, Lost)> + Send + 'a>>;
 
 impl Running {
     pub(super) fn start(ready: Vec<Ready>) -> Self {
-        let tasks = ready.into_iter().map(|Ready { name, group, run }| {
+        let tasks = ready.into_iter().map(|Ready { name, group, run, .. }| {
             let (stop, mut tasks) = (CancellationToken::new(), Tasks::default());
             tasks.spawn_fallible(name, run(stop.clone()));
             (name, (group, stop, tasks))

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use topoloom_core::controllers::Selection;
 use topoloom_core::nodelock::needs::Backend;
 use topoloom_core::nodelock::{Retry, Takeover};
+use topoloom_core::queue::Requeue;
 
 use super::controller::InitError;
 use super::options::{LockOptions, Profiling};
@@ -35,7 +36,7 @@ pub(super) fn options() -> Options {
         rivals: Vec::new(),
         status: Scope::All,
         concurrency: 8,
-        max_requeue: Some(15),
+        requeue: Requeue::default(),
         admin: (Ipv4Addr::LOCALHOST, 0).into(),
         health: None,
         metrics: None,

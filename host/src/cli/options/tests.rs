@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::FromArgMatches;
+use topoloom_core::queue::Requeue;
 
 use super::flags::{self, Flag};
 use super::*;
@@ -235,7 +236,10 @@ fn without_a_word_everything_has_its_default() {
     use crate::manager::options::{Election, LeaseOptions, OnInitFailure, Profiling, Writes};
     let options = words(&[]).options();
     assert_eq!(options.location.to_string(), "volcano-system/volcano-controller-configmap[volcano-controller.conf]");
-    assert_eq!((options.namespace.as_str(), options.max_requeue, options.concurrency), ("volcano-system", Some(15), 8));
+    assert_eq!(
+        (options.namespace.as_str(), options.requeue, options.concurrency),
+        ("volcano-system", Requeue::at_most(15), 8)
+    );
     assert_eq!((options.health, options.metrics, options.rate), (None, None, None));
     assert_eq!((options.on_init_failure, options.writes), (OnInitFailure::Exit, Writes::Allowed));
     assert_eq!((options.profiling, options.drain), (Profiling::Off, Duration::from_secs(30)));

@@ -58,7 +58,7 @@ fn ready(
     name: &'static str,
     run: impl FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), String>> + Send + 'static,
 ) -> Ready {
-    Ready { name, group: Some(Group::HyperNode), run: Box::new(run) }
+    Ready { name, group: Some(Group::HyperNode), configuration: Configuration::Unused, run: Box::new(run) }
 }
 
 /// Longer than anything here.

@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 
 use futures::FutureExt;
-use topoloom_core::queue::Decision;
+use topoloom_core::queue::{Decision, Requeue};
 
 use super::*;
 use crate::manager::election::staged::Staged;
@@ -100,10 +100,8 @@ fn b12_queues_try_again_as_often_as_the_flag_says() {
     for (flag, last, decision) in
         [(-1, u32::MAX, Decision::Again), (0, 0, Decision::Drop), (15, 14, Decision::Again), (15, 15, Decision::Drop)]
     {
-        // As the command line makes it of the flag.
-        let options = Options { max_requeue: u32::try_from(flag).ok(), ..options() };
+        let options = Options { requeue: Requeue::of_flag(flag.into()), ..options() };
         let queues = queues(&options, work::Metrics::default());
-        assert_eq!(queues.requeue, Requeue::of_flag(flag.into()), "{flag}");
         assert_eq!(queues.requeue.decide(last), decision, "{flag}");
     }
 }

@@ -1,5 +1,7 @@
 //! Grammars, ranges, and the rules across flags, one test per row of the specification.
 
+use topoloom_core::queue::Requeue;
+
 use super::*;
 use crate::manager::options::{Election, Rate};
 use crate::serving::tls::TlsFiles;
@@ -117,8 +119,9 @@ fn b5_one_of_rate_and_burst_brings_the_original_other() {
 
 #[test]
 fn b12_below_zero_there_is_no_end_of_tries() {
-    for (value, wanted) in [("-1", None), ("-99", None), ("0", Some(0)), ("15", Some(15))] {
-        assert_eq!(words(&["--max-requeue-num", value]).options().max_requeue, wanted, "{value}");
+    let most = Requeue::at_most;
+    for (value, wanted) in [("-1", Requeue::UNLIMITED), ("-99", Requeue::UNLIMITED), ("0", most(0)), ("15", most(15))] {
+        assert_eq!(words(&["--max-requeue-num", value]).options().requeue, wanted, "{value}");
     }
 }
 
