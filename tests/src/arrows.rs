@@ -1,8 +1,8 @@
 //! Which room of the host's library may use which: what the compiler keeps between crates, kept within one.
 //!
 //! Two rooms that use each other are one room with two names: neither can be read, tested or moved alone. So every arrow
-//! stands in [`ALLOWED`], and the list is in the order of the rooms, from those that use nothing to those that use most:
-//! an arrow that led back could not be written down. Crates of their own ([`BELOW`]) are below all rooms, and Cargo keeps
+//! stands in `ALLOWED`, and the list is in the order of the rooms, from those that use nothing to those that use most:
+//! an arrow that led back could not be written down. Crates of their own (`BELOW`) are below all rooms, and Cargo keeps
 //! that.
 
 use std::collections::BTreeSet;

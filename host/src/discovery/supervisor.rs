@@ -10,10 +10,10 @@
 //!                     └───────────────────────────────                  failed      └ drift: decide again, no plugin call
 //! ```
 //!
-//! What it remembers is five values, each with its invariants in a file of its own: [`Entry`] (the entry and how what serves
-//! stands to it), [`Serving`] (which bytes serve and which wait), [`InForce`] (the last answer and what of it the cluster
-//! holds), [`Guarded`] (what is held and who confirmed it) and [`Writing`] (when it is decided again, what is refused).
-//! What it does next is a pure function of them, [`turn::due`].
+//! What it remembers is five values, each with its invariants in a file of its own: `Entry` (the entry and how what serves
+//! stands to it), `Serving` (which bytes serve and which wait), `InForce` (the last answer and what of it the cluster
+//! holds), `Guarded` (what is held and who confirmed it) and `Writing` (when it is decided again, what is refused).
+//! What it does next is a pure function of them, `turn::due`.
 //!
 //! # Failure story
 //!
