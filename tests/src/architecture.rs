@@ -132,9 +132,9 @@ mod tests {
         write(
             "`core/src/topology`, `topology/plan`, `plan.rs`, `core/`, `Plan`, `rounds.rs`, `../wit`, `/readyz`, `a b/c`, `--flag`",
         );
-        check(root.path()).unwrap();
+        map(root.path()).unwrap();
         write("`core/src/topology`, `diff.rs`, `topology/walk`");
-        let error = check(root.path()).unwrap_err().to_string();
+        let error = map(root.path()).unwrap_err().to_string();
         assert!(error.ends_with("diff.rs, topology/walk"), "{error}");
     }
 
