@@ -270,7 +270,7 @@ fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode>
     }
     let (layer, spans) = settings.collect();
     let log = prepare(&log, layer)?;
-    given.warnings().iter().for_each(|warning| tracing::warn!(option = warning, "an option is worth a look"));
+    given.warnings().iter().for_each(|warning| tracing::warn!(option = warning, "an option may be a mistake"));
     let runtime = runtime()?;
     let ended = runtime.block_on(run::run(settings, log, spans));
     if ended.is_ok() {

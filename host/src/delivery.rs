@@ -310,7 +310,7 @@ impl Subscription {
         }
         if self.place.is_some() {
             // Why, it has said itself. Each listener has to break, and only one could receive the panic.
-            std::panic::resume_unwind(Box::new("the task that watches the place of the plugin broke"));
+            std::panic::resume_unwind(Box::new("the task that watches the source of the plugin crashed"));
         }
         std::future::pending::<()>().await;
     }
@@ -359,14 +359,14 @@ impl Supply {
     pub async fn pinned(&self, wanted: Digest, offer: &Offer) -> Result<Arc<Module>, Refused> {
         let (failed, why) = match self.modules.find(wanted).await {
             Ok(Some(module)) => return Ok(Arc::new(module)),
-            Ok(None) => (Failed::ForGood, "no module with that digest is kept".to_owned()),
+            Ok(None) => (Failed::ForGood, "no module with that digest is stored".to_owned()),
             Err(error) => (if error.may_pass { Failed::Circumstance } else { Failed::ForGood }, error.message),
         };
         Err(match offer {
             Offer::Module(module) => {
                 let message = format!(
-                    "the plugin that is delivered has digest {} and {wanted} is wanted (it served before, or is pinned): \
-                     {why}; what is delivered waits",
+                    "the delivered plugin has digest {}, but {wanted} is required (it was active before, or is \
+                        pinned): {why}; the delivered plugin waits",
                     module.digest
                 );
                 Refused::loading(Step::Trust, Reason::DigestMismatch, message, failed)
@@ -422,7 +422,7 @@ mod tests {
         }
         while let Some(ended) = listeners.join_next().await {
             let panic = ended.unwrap_err().into_panic();
-            assert_eq!(panic.downcast_ref(), Some(&"the task that watches the place of the plugin broke"));
+            assert_eq!(panic.downcast_ref(), Some(&"the task that watches the source of the plugin crashed"));
         }
         let mut again = delivery.subscribe(&plugin);
         assert!(!Arc::ptr_eq(&place, again.place.as_ref().unwrap()), "a watch that is gone has no listener");

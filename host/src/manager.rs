@@ -103,7 +103,7 @@ pub enum Error {
     #[error("{0}")]
     Task(String),
     /// A lease is not ours any more.
-    #[error("the lease of the group {group} is lost: {why}; this replica ends, and a new one begins as a follower")]
+    #[error("the lease of the group {group} is lost: {why}; this process ends, and the next one starts as a follower")]
     LeaseLost {
         /// Which group.
         group: &'static str,

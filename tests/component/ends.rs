@@ -69,7 +69,7 @@ async fn answers_that_lead_nowhere_are_invalid() {
         ("offsets", "the names of group 0: entry 1 ends at 1, before it begins at 3"),
         ("boundary", "the names of group 0: entry 0 ends at 1, which is no character boundary of 2 bytes"),
         ("rest", "the names of group 0: the last entry ends at 2 and the text has 4 bytes"),
-        ("unchanged", "it says unchanged, but was given no state of an earlier answer"),
+        ("unchanged", "it answers `unchanged`, but has no state of an earlier answer"),
     ] {
         // Names of Nodes are granted: who may not say them hears that first.
         let mut round = round(act, nodes(100));

@@ -283,6 +283,6 @@ async fn what_is_wrong_with_an_entry_stays_said_when_another_is_edited() -> Resu
     scene.configure(&two("no label", "k3")).await?;
     scene.until(&["tier 1 k1=x (1): a", "tier 1 k3=z (1): a"]).await;
     let message = scene.until_condition("one", "Configured", "False", "InvalidConfig").await;
-    assert!(message.contains("no label") && message.contains("the last good version goes on"), "{message}");
+    assert!(message.contains("no label") && message.contains("the last valid version continues"), "{message}");
     host.stop().await
 }

@@ -92,7 +92,7 @@ async fn a_host_that_is_asked_to_stop_in_the_middle_of_its_writes_loses_nothing(
     let stored = scene.stored().await?;
     assert!(stored.len() < 60, "it wrote {} objects of its plan before it stopped", stored.len());
     let said = scene.until_condition("label", "Applied", "False", "Pending").await;
-    assert!(said.contains("left to the replica that leads next"), "{said}");
+    assert!(said.contains("to the next leader"), "{said}");
     for object in stored.values() {
         for member in object.spec.members.iter().filter(|member| member.type_ == MemberType::HyperNode) {
             let child = member.selector.as_ref().and_then(|selector| selector.exact_match.as_ref());

@@ -28,9 +28,9 @@ pub struct Held {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// How its holder stands.
+    /// The state of its holder.
     pub standing: Standing,
-    /// Its holder, or its last one; empty: it has none.
+    /// Its holder, or its last holder; empty if it has none.
     pub holder: String,
     /// Since when, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,22 +38,22 @@ pub struct Held {
     /// How long ago it was renewed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renewed_seconds_ago: Option<i64>,
-    /// How long a renewal counts.
+    /// How long a renewal is valid.
     pub duration_seconds: i32,
-    /// How often it changed hands.
+    /// How often its holder changed.
     pub transitions: i32,
-    /// The holder that gave it back, while it has no other.
+    /// The holder that released it, until it has a new holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub released_by: Option<String>,
 }
 
-/// How the holder of a lease stands.
+/// The state of the holder of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
     /// Its holder renewed it in time.
     Fresh,
-    /// Its holder did not.
+    /// Its holder did not renew it in time.
     Expired,
     /// It names no holder.
     Free,

@@ -128,12 +128,15 @@ impl Restores {
         tracing::warn!(
             known = &**known,
             current = &**current,
-            "the API server went back to an earlier version: its etcd was restored. All caches are read again, and nothing is \
-             written before that"
+            "the API server went back to an earlier version: its etcd was restored. The host reads all caches again, \
+                and writes nothing before that"
         );
         shared.restores.inc();
         if let Some(switch) = &shared.switch {
-            switch.hold("the API server went back to an earlier version, and not every cache was read again");
+            switch.hold(
+                "the API server went back to an earlier version, and the host has not read all caches again \
+                yet",
+            );
         }
         shared.count.send_modify(|count| *count += 1);
         self.settle(&watches);

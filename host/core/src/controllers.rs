@@ -44,7 +44,7 @@ pub struct Selection {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
     /// No controller has this name.
-    #[error("`{name}` is no controller; known are {}{}", known.join(", "), Meant(meant.as_deref()))]
+    #[error("`{name}` is not a controller; the controllers are {}{}", known.join(", "), Meant(meant.as_deref()))]
     Unknown {
         /// The name.
         name: String,
@@ -54,7 +54,10 @@ pub enum Mistake {
         meant: Option<String>,
     },
     /// Only Volcano's binary has it.
-    #[error("`{name}` is a controller of Volcano's own binary and cannot run here; known are {}", known.join(", "))]
+    #[error(
+        "`{name}` is a controller of Volcano's own binary and cannot run here; the controllers are {}",
+        known.join(", ")
+    )]
     Volcanos {
         /// The name.
         name: String,
@@ -85,7 +88,7 @@ struct Meant<'a>(Option<&'a str>);
 
 impl fmt::Display for Meant<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |name| write!(f, "; did you mean `{name}`? Capitals count"))
+        self.0.map_or(Ok(()), |name| write!(f, "; did you mean `{name}`? Names are case-sensitive"))
     }
 }
 

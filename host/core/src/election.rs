@@ -53,7 +53,7 @@ pub struct Record {
     pub released_by: Option<Arc<str>>,
     /// How long its holder asks other replicas to wait.
     pub duration: Duration,
-    /// How often it changed hands.
+    /// How often its holder changed.
     pub transitions: u32,
 }
 

@@ -53,7 +53,7 @@ pub fn holder(text: &str) -> String {
 #[must_use]
 pub fn of_panic(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    line(text.unwrap_or("something that is no text"), 1000)
+    line(text.unwrap_or("a value that is not text"), 1000)
 }
 
 /// The whole text as one word of a shell: within quotes as it is, or with escapes where a terminal would act on it (`$'…'`, POSIX

@@ -63,7 +63,8 @@ pub enum NotServed {
         why: NotOnItsWay,
     },
     /// No lock says which, and there is not exactly one.
-    #[error("no lock {key} of node {node} names a pod, and {found} pods wait there for devices, where one would do", key = .key.annotation())]
+    #[error("no lock {key} of node {node} names a pod, and {found} pods wait there for devices: exactly one is \
+        expected", key = .key.annotation())]
     NotOne {
         /// The node.
         node: NodeName,

@@ -118,7 +118,7 @@ impl Sweeper {
                 let next = match self.terms.takeover {
                     Takeover::State => "No other pod gets the node until its device plugin answers, or the pod ends",
                     Takeover::Age => {
-                        "The next pod that needs the node takes it all the same (--node-lock-takeover=age)"
+                        "The next pod that needs the node takes over the lock anyway (--node-lock-takeover=age)"
                     }
                 };
                 let note = format!(
@@ -140,7 +140,8 @@ impl Sweeper {
             }
             Standing::Over(reason) => {
                 let note = format!(
-                    "the lock {key}{of} is orphaned: {reason}. It is left alone (--nodelock-sweep=report); `topoloom lock release {node}` removes it"
+                    "the lock {key}{of} is orphaned: {reason}. The sweeper does not remove it \
+                        (--nodelock-sweep=report); `topoloom lock release {node}` removes it"
                 );
                 ("NodeLockLeaked", note)
             }

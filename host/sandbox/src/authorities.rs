@@ -47,8 +47,8 @@ pub fn named<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result
     for (from, pem) in files {
         let before = all.given.len();
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|_| format!("{from} is no PEM"))?;
-            let none = |error| format!("{from} has a certificate that is none: {error}");
+            let certificate = certificate.map_err(|_| format!("{from} is not PEM"))?;
+            let none = |error| format!("{from} has an invalid certificate: {error}");
             all.roots.add(certificate.clone()).map_err(none)?;
             all.given.push(certificate);
         }

@@ -397,7 +397,7 @@ impl Session {
         Span::current().record("endpoint", &*plan.name);
         let most = Limit::Connections.fixed().size();
         if self.open.load(Ordering::Relaxed) >= most {
-            let message = format!("{most} answers are open already, which is as many as a plugin may have at one time");
+            let message = format!("{most} answers are open already, which is the limit");
             return Err(Error::denied(Denial::Connections, message));
         }
         let begun = Instant::now();

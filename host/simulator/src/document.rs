@@ -101,7 +101,7 @@ impl FabricDocument {
 
     fn page(&self, asked: &Asked<'_>, place: Place, fabric: &Arc<Fabric>, tweak: Tweak) -> Answer {
         let Place { offset, limit } = place;
-        // Every page after the first is of another moment.
+        // Every page after the first comes from a changed fabric.
         let moved = if tweak == Tweak::Moved && offset > 0 { "+1" } else { "" };
         let generation = format!("{}/{}{moved}", self.started, fabric.revision());
         let etag = format!("\"{generation}/{offset}/{limit}\"");

@@ -19,11 +19,11 @@ use std::time::Duration;
 pub enum Fault {
     /// The answer begins only after this time.
     SlowHeaders(Duration),
-    /// The body comes a byte at a time, with this pause after each.
+    /// The body arrives one byte at a time, with this pause after each.
     Drip(Duration),
-    /// Headers come, the body never.
+    /// The headers arrive, the body never does.
     StallAfterHeaders,
-    /// Half of the body comes, the rest never.
+    /// Half of the body arrives, the rest never does.
     StallInBody,
     /// This status instead of an answer.
     Status {
@@ -58,7 +58,7 @@ pub enum Fault {
     Endless,
     /// A small gzip body that unpacks to so many MiB, whatever the client accepts.
     Bomb(u32),
-    /// Every page after the first is of another moment.
+    /// Every page after the first comes from a changed fabric.
     ChangedBetweenPages,
     /// The server shows a certificate of the past.
     ExpiredCertificate,
@@ -66,7 +66,7 @@ pub enum Fault {
     UntrustedCertificate,
     /// The server shows a certificate for another name.
     WrongNameCertificate,
-    /// Connections are accepted, nothing is ever said on them.
+    /// Connections are accepted and never answered.
     StallHandshake,
     /// Connections are accepted and closed.
     Closed,

@@ -103,7 +103,7 @@ fn tape(args: &DeskArgs) -> anyhow::Result<Tape> {
         let is_there = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
         anyhow::ensure!(
             !is_there,
-            "--record {}: the file is there already; name another file, or remove this one",
+            "--record {}: the file exists already; name another file, or remove this one",
             path.display()
         );
         private::open(path).with_context(|| format!("--record {}", path.display()))?;

@@ -36,7 +36,7 @@ use crate::traces::{Settings, Spans, TraceLayer};
 pub(super) struct RunArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// A file with flags, one `NAME: VALUE` per line; flags and variables win over it
+    /// A file with flags, one `NAME: VALUE` per line; flags and variables take precedence
     #[arg(long, value_name = "FILE", value_parser = values::path)]
     options: Option<PathBuf>,
     /// Do everything except writing HyperNodes, for a trial beside another controller

@@ -39,11 +39,12 @@ pub struct Entry {
 pub enum Standing<'a> {
     /// It runs so.
     Enabled(&'a EntryConfig),
-    /// Its entry is wrong: the last good version goes on.
+    /// Its entry is wrong: the last valid version continues.
     Invalid(&'a [Problem]),
     /// It does not run.
     Disabled(&'a EntryConfig),
-    /// No entry names it. It was removed only if [`Document::names_all_sources`]; else the last good version goes on.
+    /// No entry names it. It was removed only if [`Document::names_all_sources`]; else the last valid version
+    /// continues.
     Absent,
 }
 
@@ -133,7 +134,7 @@ fn read(mut tree: Tree) -> Result<Document, Error> {
         report.warning(Place { path: "---".to_owned(), line }, message);
     }
     for repeated in &tree.repeated {
-        let message = "stands here again; the last one counts".to_owned();
+        let message = "is given again here; the last one is used".to_owned();
         report.warning(Place { path: repeated.key.clone(), line: repeated.line }, message);
     }
     for misread in &tree.misread {
@@ -224,7 +225,7 @@ fn choose(candidates: Vec<Candidate>, report: &mut Report) -> Vec<Entry> {
             Some((first, true)) if *claims => {
                 let path = format!("{LIST}[{}].source", entry.index);
                 let message = format!(
-                    "`{source}` already has the enabled entry {LIST}[{first}], which counts; this one does not"
+                    "`{source}` already has the enabled entry {LIST}[{first}], which is used; this one is ignored"
                 );
                 report.warning(Place { path, line: entry.line }, message);
             }

@@ -47,7 +47,7 @@ pub(super) fn read(fields: &mut Fields<'_>, report: &mut Report) -> Endpoint {
         && endpoint.credentials.is_some()
         && !urls.iter().all(BaseUrl::is_https)
     {
-        report.warning(credentials_place, "are sent in the clear, since a URL begins with http://".to_owned());
+        report.warning(credentials_place, "are sent unencrypted, since a URL begins with http://".to_owned());
     }
     endpoint
 }

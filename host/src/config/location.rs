@@ -139,7 +139,8 @@ impl Load {
             Self::Invalid(error) => lack(
                 format!("{location} cannot be read: {error}"),
                 format!(
-                    "correct it: kubectl edit configmap {name} --namespace {namespace}; what runs goes on as it is until then"
+                    "correct it: kubectl edit configmap {name} --namespace {namespace}; the running sources continue \
+                        unchanged until then"
                 ),
             ),
         }

@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<LockResources, Error> {
     for repeated in &tree.repeated {
         report.error(
             Place { path: repeated.key.clone(), line: repeated.line },
-            "stands here again; name it once".to_owned(),
+            "is given again here; name it once".to_owned(),
         );
     }
     let mut backends = Vec::new();

@@ -64,7 +64,7 @@ pub(super) fn read(tree: &Tree, known: &[Key]) -> Result<OptionsFile, Error> {
     }
     for repeated in &tree.repeated {
         let place = super::read::Place { path: repeated.key.clone(), line: repeated.line };
-        report.error(place, "stands here again; name it once".to_owned());
+        report.error(place, "is given again here; name it once".to_owned());
     }
     let mut settings = Vec::new();
     if let Some(root) = tree.root.as_deref().filter(|root| root.kind() != Kind::Null) {
@@ -159,7 +159,7 @@ mod tests {
                 "line 2: leader_elect: is no flag of `run`; did you mean `leader-elect`?",
                 "line 3: --log: is no flag of `run`; did you mean `log`?",
                 "line 4: concurrency: must be a text, not a list",
-                "line 6: log: stands here again; name it once",
+                "line 6: log: is given again here; name it once",
                 "line 7: other: is no flag of `run`",
                 "line 8: ---: begins a second document; an options file has one",
             ]

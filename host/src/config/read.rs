@@ -186,7 +186,7 @@ impl<'a> At<'a> {
                 Map::new()
             }
             Err(place) => {
-                report.error(place, "is no finite number, which JSON cannot carry".to_owned());
+                report.error(place, "is not a finite number; JSON has no other numbers".to_owned());
                 Map::new()
             }
         }

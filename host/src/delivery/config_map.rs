@@ -59,8 +59,7 @@ fn offer(map: Option<ConfigMap>, place: &str, key: &str) -> Offer {
     let mut words = map.data.unwrap_or_default();
     let Some(module) = binary.remove(key) else {
         if words.contains_key(key) {
-            let message =
-                format!("{place}: the module stands in `data`, where only text can be; put it into `binaryData`");
+            let message = format!("{place}: the module is in `data`, which is for text only; put it into `binaryData`");
             return Offer::Nothing(Reason::PluginInvalid, message);
         }
         let found: Vec<&str> = binary.keys().map(String::as_str).collect();

@@ -62,8 +62,8 @@ impl Parcel {
         };
         if let Some(declared) = declared.as_ref().filter(|declared| declared.digest != digest) {
             let message = format!(
-                "{place}: the module has digest {digest} and its declaration says {}; an update that is half written \
-                 waits for its other half",
+                "{place}: the module has digest {digest} and its declaration says {}; if an update is half written, \
+                    the host waits for the rest",
                 declared.digest
             );
             return Err(Offer::Nothing(Reason::DigestMismatch, message));

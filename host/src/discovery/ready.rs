@@ -25,7 +25,7 @@ pub(crate) fn set(status: &mut DiscoverySourceStatus, runs: Runs, now: Timestamp
     let (holds, reason) = of(status, runs);
     let message = match (status.state, runs) {
         (Some(State::Serving), Runs::Otherwise) if reason == Reason::Pending => {
-            "what runs is not what the entry asks for yet: its first round is on its way".to_owned()
+            "the entry is not in force yet: its first round is under way".to_owned()
         }
         _ => status.message.clone(),
     };

@@ -35,7 +35,7 @@ const CAPACITY: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
 /// What is said of every source when the host stops.
 const STOPPED: &str =
-    "no host runs: the one that led has stopped, and no other leads so far; the HyperNodes stay as they are";
+    "no host runs: the last leader has stopped, and no other replica leads yet; the HyperNodes stay as they are";
 
 /// What a status is written over.
 enum Base {

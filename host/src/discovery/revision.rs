@@ -201,7 +201,7 @@ fn vouched(entry: &EntryConfig, module: &Module, trust: Vouchers<'_>) -> Result<
             match known || entry.plugin.digest == Some(module.digest) {
                 true => Ok(None),
                 false => refused(format!(
-                    "it is not declared which bytes are meant: put a `.yaml` with `name` and `digest: {0}` beside the module \
+                    "the plugin has no declared digest: put a `.yaml` with `name` and `digest: {0}` beside the module \
                      (`topoloom plugin push` does), or pin it in the entry with `plugin: {{digest: \"{0}\"}}`",
                     module.digest
                 )),
@@ -263,7 +263,7 @@ fn granted(
             let wanted = grant::Refusal::yaml(&refusals);
             let what = refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             let message =
-                format!("the plugin asks for what is not granted: {what}. To grant it, add to the entry:\n{wanted}");
+                format!("the plugin requests what is not granted: {what}. To grant it, add to the entry:\n{wanted}");
             Err(Refused::loading(Step::Grant, Reason::PermissionDenied, message, Failed::ForGood))
         }
     }

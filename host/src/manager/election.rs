@@ -625,7 +625,7 @@ impl Runner {
                 Role::Lost(lost) => format!("lost: {lost}"),
                 Role::Follower(holder) if holder.is_empty() => "no replica leads".to_owned(),
                 Role::Follower(holder) => format!("follows {holder}"),
-                Role::Unknown => "not known who leads".to_owned(),
+                Role::Unknown => "the leader is not known".to_owned(),
             });
             match &role {
                 Role::Leader => tracing::info!(group, lease, identity = &**self.candidate.me(), "leads"),
@@ -657,10 +657,10 @@ impl Runner {
             }
         };
         match tokio::time::timeout(patience, tries).await {
-            Ok(Ok(true)) => tracing::info!(group = self.group.as_str(), "the lease is given back"),
+            Ok(Ok(true)) => tracing::info!(group = self.group.as_str(), "the lease is released"),
             Ok(Ok(false)) => {}
-            Ok(Err(refusal)) => tracing::warn!(error = %refusal, "the lease could not be given back"),
-            Err(_) => tracing::warn!(error = %refused, ?patience, "the lease could not be given back"),
+            Ok(Err(refusal)) => tracing::warn!(error = %refusal, "the lease could not be released"),
+            Err(_) => tracing::warn!(error = %refused, ?patience, "the lease could not be released"),
         }
         self.held.close();
         self.pulse.until.store(0, Ordering::SeqCst);

@@ -312,7 +312,7 @@ impl Parts {
         reports.close();
         if self.election.gate().check().is_ok() && tokio::time::timeout(LAST_REPORTS, reporting.finish()).await.is_err()
         {
-            tracing::warn!("what the sources said last could not be written");
+            tracing::warn!("the last reports of the sources could not be written");
         }
         reporting.cut_off().await;
         writers.cut_off().await;

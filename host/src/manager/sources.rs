@@ -243,7 +243,7 @@ impl Sources {
         }
         if document.is_doubtful() {
             let what = document.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            self.unreadable(Reason::InvalidDocument, &format!("it names no source and is doubtful: {what}"));
+            self.unreadable(Reason::InvalidDocument, &format!("it names no source and may be a mistake: {what}"));
         } else if document.names_all_sources() {
             let absent: Vec<String> =
                 self.running.keys().filter(|source| !named.contains(source.as_str())).cloned().collect();
@@ -475,7 +475,7 @@ impl Sources {
         let Some(running) = self.running.get_mut(&source) else { return };
         self.shared.metrics.crashed(&source);
         let (Some(entry), None) = (&running.entry, &running.stopping) else {
-            tracing::error!(source, %error, "the task of a source that stops broke");
+            tracing::error!(source, %error, "the task of a stopping source crashed");
             // Where it only deleted, that is tried again.
             let left = if running.entry.is_none() { Left::Behind } else { Left::AsWanted };
             if let Some(stopping) = &mut running.stopping {
@@ -489,7 +489,7 @@ impl Sources {
         let crashes = if last.elapsed() > CALM { 0 } else { crashes };
         self.crashes.insert(source.clone(), (crashes.saturating_add(1), Instant::now()));
         let pause = FIRST_ANEW.saturating_mul(1_u32.checked_shl(crashes).unwrap_or(u32::MAX)).min(LAST_ANEW);
-        tracing::error!(source, %error, ?pause, "a source's task broke; it is started again");
+        tracing::error!(source, %error, ?pause, "a task of a source crashed; the host starts it again");
         let (shared, stop, about) = (Arc::clone(&self.shared), self.stop.clone(), source.clone());
         self.spawn(source, async move {
             let until = Instant::now() + pause;

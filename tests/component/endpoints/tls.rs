@@ -139,7 +139,7 @@ async fn a_certificate_that_signed_itself_is_believed_where_this_very_one_is_giv
         once(&server, both, &[]).await.unwrap();
         // Another one of the same names is another one, whatever it calls itself.
         let unknown = match marked {
-            Marked::Authority => "give this very certificate with `caBundle`",
+            Marked::Authority => "give this certificate with `caBundle`",
             Marked::Server => UNKNOWN,
         };
         refused(once(&server, inline(&others), &[]).await, unknown, &server, 3);

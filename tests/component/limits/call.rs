@@ -40,11 +40,12 @@ pub(super) fn scenario(row: Limit) -> Scenario {
         }
         Limit::Stack => villain(Act::Discover("recurse-deep"), format!("the stack has {most} bytes")),
         Limit::Cpu => {
-            let words = "the plugin computed for longer than its limit of 300ms; in topoloom_guest_villain".to_owned();
+            let words =
+                "the plugin used more processor time than its limit of 300ms; in topoloom_guest_villain".to_owned();
             ends(&VILLAIN, Act::Discover("loop"), lowered(row, Amount::millis(300)), words)
         }
         Limit::CpuShort => {
-            let words = "the plugin computed for longer than its limit of 300ms".to_owned();
+            let words = "the plugin used more processor time than its limit of 300ms".to_owned();
             ends(&VILLAIN, Act::Describe, lowered(row, Amount::millis(300)), words)
         }
         Limit::Wall => {

@@ -69,7 +69,7 @@ async fn insecure_verification_is_a_condition_and_a_metric() -> Result<()> {
     let open = Ufm::builder(rig.fabric.clone()).credentials(Credentials::none().token(TOKEN)).plain().start().await?;
     rig.scene.configure(&document(&[entry("ufm", &[&open], "").replace("    caBundle: |\n", "")])).await?;
     let message = rig.scene.until_condition("ufm", "InsecureTls", "True", "VerificationOff").await;
-    assert!(message.contains("in the clear to: ufm"), "{message}");
+    assert!(message.contains("unencrypted to: ufm"), "{message}");
     host.stop().await?;
     ufm.stop().await;
     open.stop().await;

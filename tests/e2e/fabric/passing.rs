@@ -102,7 +102,7 @@ impl Stand {
         assert!(message.contains("tried again") && message.contains(self.words), "{fault}: {message}");
         assert!(!message.contains(TOKEN), "{fault}: {message}");
         let stale = rig.scene.until_condition(source, "Stale", "True", self.reason).await;
-        assert!(stale.contains("the last good topology stays in force"), "{fault}: {stale}");
+        assert!(stale.contains("the last valid topology stays in force"), "{fault}: {stale}");
         assert_eq!(rig.versions().await?, before, "{fault}");
         server.faults().clear().await?;
         rig.scene.until_condition(source, "Discovered", "True", "Ok").await;

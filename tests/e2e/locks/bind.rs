@@ -75,7 +75,7 @@ async fn the_second_pod_waits_until_the_device_plugin_has_answered_for_the_first
     for waits in waits {
         assert_eq!(
             waits.ended().await?.split(": ").nth(1),
-            Some("this replica of the extender stops; another one takes the next try")
+            Some("this replica of the extender stops; another replica takes the next try")
         );
     }
     assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());

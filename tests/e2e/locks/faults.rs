@@ -216,7 +216,7 @@ async fn a_lock_that_could_not_be_removed_is_reported_and_taken_by_the_next_pod(
     it.faults.on(Method::PATCH, NODE, 5, Fault::Refused(500, "InternalError"));
     let said = it.bind().await?;
     assert!(said.contains("its lock is left on the node"), "{said}");
-    it.stage.until_event("Node", "gpu-1", "NodeLockLeaked", "it was revoked from its pod").await;
+    it.stage.until_event("Node", "gpu-1", "NodeLockLeaked", "the lock was revoked").await;
     let other = it.stage.gpu_pod("p2").await?;
     assert_eq!(it.stage.extender.bind(&other, "gpu-1").await?, "");
     let metrics = it.stage.host.get("/metrics").await?;

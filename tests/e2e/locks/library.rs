@@ -56,7 +56,8 @@ async fn a_scheduler_binds_and_a_device_plugin_serves_with_the_library_alone() -
     let refused = requests.whom("gpu-1", Key::Shared).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "no lock hami.io/mutex.lock of node gpu-1 names a pod, and 0 pods wait there for devices, where one would do"
+        "no lock hami.io/mutex.lock of node gpu-1 names a pod, and 0 pods wait there for devices: exactly one is \
+            expected"
     );
     assert!(matches!(requests.whom("nowhere", Key::Shared).await, Err(NotServed::NoNode(_))));
 

@@ -91,7 +91,7 @@ async fn a20_ax_15_whatever_is_asked_is_answered_as_the_original_answers() -> Re
     eventually("the bound pod is known", PATIENCE, async || {
         let asked = json!({"Pod": gpu, "Nodes": null, "NodeNames": ["gpu-1", "gpu-2"]}).to_string();
         let (.., text) = caller.send("POST", "/filter", asked).await.map_err(|error| error.to_string())?;
-        let wanted = r#"{"Nodes":null,"NodeNames":["gpu-2"],"FailedNodes":{"gpu-1":"node gpu-1 is locked by default/p1: its pod is bound here and waits for its device plugin"},"FailedAndUnresolvableNodes":null,"Error":""}"#;
+        let wanted = r#"{"Nodes":null,"NodeNames":["gpu-2"],"FailedNodes":{"gpu-1":"node gpu-1 is locked by default/p1: its pod is bound to this node and waits for the device plugin"},"FailedAndUnresolvableNodes":null,"Error":""}"#;
         if text == wanted { Ok(()) } else { Err(text) }
     })
     .await;
@@ -221,7 +221,7 @@ async fn n8_over_tls_only_kube_schedulers_certificate_is_served_and_certificates
     std::fs::write(path("tls.key"), "no key")?;
     eventually("it says so", PATIENCE, async || {
         let log = stage.host.log();
-        if log.iter().any(|line| line.contains("the last one stays")) { Ok(()) } else { Err("it does not".to_owned()) }
+        if log.iter().any(|line| line.contains("stays in use")) { Ok(()) } else { Err("it does not".to_owned()) }
     })
     .await;
     assert_eq!(get("extender.test", Some(&clients)).await?, StatusCode::OK);

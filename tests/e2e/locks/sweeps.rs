@@ -55,9 +55,9 @@ async fn r11_orphaned_locks_are_removed_and_reported() -> Result<()> {
         ("started", "its pod has started"),
         ("elsewhere", "its pod is bound to another node"),
         ("finished", "its pod is gone"),
-        ("unbound", "its pod is not bound, and it has expired"),
-        ("garbage", "its value cannot be read, and it has expired"),
-        ("bare", "it names no pod, and has expired"),
+        ("unbound", "its pod is not bound, and the lock has expired"),
+        ("garbage", "the value of the lock cannot be read, and the lock has expired"),
+        ("bare", "the lock names no pod and has expired"),
         ("mlu", "cambricon.com/dsmlu.lock was removed"),
     ];
     for (node, why) in whys {
@@ -103,7 +103,7 @@ async fn n9_a_lock_that_only_age_takes_over_is_left_to_the_next_bind() -> Result
     stage.bind_by_hand("p1", "gpu-1").await?;
     let held = value("p1");
     stage.annotate("gpu-1", json!({LOCK: held})).await?;
-    stage.until_event("Node", "gpu-1", "NodeLockStuck", "takes it all the same").await;
+    stage.until_event("Node", "gpu-1", "NodeLockStuck", "takes over the lock anyway").await;
     assert_eq!(stage.annotations("gpu-1").await?[LOCK], held);
 
     let pod = stage.gpu_pod("p2").await?;

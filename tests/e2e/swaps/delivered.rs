@@ -77,7 +77,7 @@ async fn what_is_kept_is_believed_by_its_bytes_alone() -> Result<()> {
     scene.cli(&["plugin", "rollback", "fabric", "--to", &first.to_string()]).await?;
     let message = scene.until_condition("fabric", "Loaded", "False", "DigestMismatch").await;
     assert!(
-        message.contains("does not hold the module") && message.contains("the last good version goes on"),
+        message.contains("does not hold the module") && message.contains("the last valid version continues"),
         "{message}"
     );
     scene.until(&RACKS).await;

@@ -44,13 +44,13 @@ async fn while_the_candidate_is_prepared() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_it_is_in_the_shadow() -> Result<()> {
-    let (_scene, host) = killed_at("a plugin is tried in the shadow", "good", "2.0.0").await?;
+    let (_scene, host) = killed_at("a candidate plugin is compared with the active one", "good", "2.0.0").await?;
     host.stop().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_it_waits_for_a_person() -> Result<()> {
-    let (scene, host) = killed_at("a plugin answered in the shadow", "some", "1.0.0").await?;
+    let (scene, host) = killed_at("a candidate plugin answered", "some", "1.0.0").await?;
     scene.until_condition("fabric", "Loaded", "False", "CanaryHeld").await;
     host.stop().await
 }
@@ -64,7 +64,7 @@ async fn after_it_was_refused() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_the_moment_of_the_swap() -> Result<()> {
-    let (_scene, host) = killed_at("serves from now on in place of", "good", "2.0.0").await?;
+    let (_scene, host) = killed_at("is now active in place of", "good", "2.0.0").await?;
     host.stop().await
 }
 

@@ -17,7 +17,7 @@ async fn every_step_refuses_with_its_own_words_and_what_serves_goes_on() -> Resu
     ] {
         let digest = push(&scene, act, "2.0.0").await?;
         let message = scene.until_condition("fabric", type_, "False", reason).await;
-        assert!(message.contains(words) && message.contains("the last good version goes on"), "{act}: {message}");
+        assert!(message.contains(words) && message.contains("the last valid version continues"), "{act}: {message}");
         let status = until_status(&scene, act, |status| {
             status.last_refusal.as_ref().is_some_and(|refusal| refusal.digest == digest.to_string())
         })

@@ -245,7 +245,7 @@ async fn an_edit_reaches_what_serves_when_the_plugin_that_waits_is_refused() -> 
     })
     .await;
     let message = scene.until_condition("fabric", "Loaded", "False", "PermissionDenied").await;
-    assert!(message.contains("the last good version goes on"), "{message}");
+    assert!(message.contains("the last valid version continues"), "{message}");
     // The grant is all that it waited for.
     let granted = ENTRY.replace("[example.com/rack]", "[\"example.com/*\"]");
     scene.configure(&granted).await?;
@@ -264,7 +264,7 @@ async fn from_the_desk_one_sees_what_a_swap_would_do() -> Result<()> {
     };
     let before = scene.plane.requests().await?;
     let told = scene.cli(&["plugin", "diff", &write("good")?, "--source", "fabric"]).await?;
-    assert!(told.contains("20 of the 20 nodes") && told.contains("let it take over"), "{told}");
+    assert!(told.contains("20 of the 20 nodes") && told.contains("activate it"), "{told}");
     let told = scene.cli(&["plugin", "diff", &write("some")?, "--source", "fabric"]).await.unwrap_err().to_string();
     assert!(told.contains("exit status: 3") && told.contains("12 of the 20 nodes"), "{told}");
     let told = scene.cli(&["plugin", "diff", &write("crash")?, "--source", "fabric"]).await.unwrap_err().to_string();

@@ -65,9 +65,9 @@ fn status() -> Value {
         "type": "object",
         "properties": {
             "source": text("The source as the configuration names it."),
-            "observedGeneration": count("The metadata.generation of the object that this was written over."),
+            "observedGeneration": count("The metadata.generation of the object when this status was written."),
             "state": text("What it is doing: Waiting, Serving, Held, Stale, Failed, Paused, Disabled, Observing or Stopped."),
-            "message": text("Why, in one sentence."),
+            "message": text("The reason for the state, in one sentence."),
             "plugin": plugin(),
             "candidate": candidate(),
             "previous": list("Plugins that served before, newest first: what a rollback can return to.", "digest", json!({
@@ -76,7 +76,8 @@ fn status() -> Value {
                 "version": text("The plugin's own version."),
             })),
             "takenBack": json!({
-                "description": "Digests of plugins that failed while they served; they do not serve again unless a person says so.",
+                "description": "Digests of plugins that failed while they were active; the host does not activate \
+                    them again unless an operator asks for it.",
                 "type": "array",
                 "items": { "type": "string" },
             }),
@@ -94,7 +95,7 @@ fn status() -> Value {
                 "total": count("Existing Nodes."),
             })),
             "groups": count("HyperNodes of the applied result."),
-            "groupsByTier": list("The same per tier, lowest first.", "tier", json!({
+            "groupsByTier": list("The number of HyperNodes in each tier, lowest tier first.", "tier", json!({
                 "tier": count("The tier, from 1."),
                 "groups": count("HyperNodes in it."),
             })),
@@ -113,15 +114,15 @@ fn status() -> Value {
             })),
             "onRemoval": text("What happens to the HyperNodes when the source is removed: keep or delete."),
             "diagnostics": list("What the last round dropped or corrected, per code.", "code", json!({
-                "code": text("The plugin's word for it."),
-                "count": count("How often in the last round."),
+                "code": text("The code that the plugin uses for it."),
+                "count": count("How often it occurred in the last round."),
                 "example": text("One case."),
             })),
             "tierConflicts": list("Tier names left out because another source uses them for another tier.", "tierName", json!({
                 "tierName": text("The name."),
-                "tier": count("The tier that wanted it."),
-                "takenBy": text("The source that has it."),
-                "theirTier": count("The tier it stands for there."),
+                "tier": count("The tier of this source that is left without the name."),
+                "takenBy": text("The source that uses the name."),
+                "theirTier": count("The tier that has the name in that source."),
             })),
             "conditions": keyed(conditions_schema(), "type"),
         },
@@ -130,14 +131,15 @@ fn status() -> Value {
 
 fn plugin() -> Value {
     object(
-        "The plugin that serves.",
+        "The active plugin.",
         json!({
             "name": text("The plugin's own name."),
             "version": text("The plugin's own version."),
-            "vendor": text("Who made it, as it says itself."),
+            "vendor": text("The vendor that the plugin names."),
             "digest": text("sha256 of the bytes."),
             "origin": text("Where the bytes came from: Builtin, File, ConfigMap, or Kept (the modules stored for rollback)."),
-            "watched": { "description": "It replaced another plugin so recently that one fault rolls back to that one.", "type": "boolean" },
+            "watched": { "description": "Whether it replaced another plugin so recently that one fault makes the \
+                host roll back to that plugin.", "type": "boolean" },
         }),
     )
 }
@@ -149,7 +151,7 @@ fn candidate() -> Value {
             "digest": text("sha256 of the bytes."),
             "name": text("The plugin's own name."),
             "version": text("The plugin's own version."),
-            "stage": text("How far it is: Preparing, Shadow, Held or Refused."),
+            "stage": text("The stage: Preparing, Shadow, Held or Refused."),
             "step": text("The step that holds or refuses it; the condition Loaded says why."),
             "strikes": count("Failed tries in a row."),
             "comparison": comparison("How much its answer differs from that of the active plugin."),
@@ -175,11 +177,11 @@ fn held() -> Value {
         "The result that waits for confirmation.",
         json!({
             "rule": text("Which rule holds it: Deletions, LostNodes or Empty."),
-            "sentence": text("What would happen, with numbers."),
+            "sentence": text("What writing the result would change, with numbers."),
             "hash": text("The hash of the result; an operator confirms it with the annotation topoloom.dev/confirm."),
             "since": time("Since when."),
             "confirmations": count("Agreeing rounds so far, this one included."),
-            "nextRound": time("When the next one runs."),
+            "nextRound": time("When the next round runs."),
         }),
     )
 }

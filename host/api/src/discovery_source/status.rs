@@ -18,10 +18,10 @@ pub struct DiscoverySourceStatus {
     /// What it is doing, in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<State>,
-    /// Why, in one sentence.
+    /// The reason for the state, in one sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The plugin that serves.
+    /// The active plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<PluginStatus>,
     /// The plugin that wants to serve, if one does.
@@ -30,7 +30,8 @@ pub struct DiscoverySourceStatus {
     /// Plugins that served before, newest first: what a rollback can return to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous: Vec<KeptPlugin>,
-    /// Digests of plugins that failed while they served; they do not serve again unless a person says so.
+    /// Digests of plugins that failed while they were active; the host does not activate them again unless an operator
+    /// asks for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken_back: Vec<String>,
     /// Consecutive faults of the active plugin.
@@ -48,7 +49,7 @@ pub struct DiscoverySourceStatus {
     /// How many HyperNodes the applied result has.
     #[serde(deserialize_with = "lenient::optional_integer", skip_serializing_if = "Option::is_none")]
     pub groups: Option<i64>,
-    /// The same per tier, lowest first.
+    /// The number of HyperNodes in each tier, lowest tier first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups_by_tier: Vec<TierGroups>,
     /// How many Nodes are in two groups of one tier.
@@ -156,14 +157,14 @@ pub struct PluginStatus {
     pub name: String,
     /// The plugin's own version.
     pub version: String,
-    /// Who made it, as it says itself.
+    /// The vendor that the plugin names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
     /// `sha256:` and 64 hexadecimal digits: the identity of the bytes.
     pub digest: String,
     /// Where the bytes came from.
     pub origin: PluginOrigin,
-    /// It replaced another plugin so recently that one fault rolls back to that one.
+    /// Whether it replaced another plugin so recently that one fault makes the host roll back to that plugin.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub watched: bool,
 }
@@ -180,7 +181,7 @@ pub struct CandidateStatus {
     /// Its own version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// How far it is: `Preparing`, `Shadow`, `Held` or `Refused`.
+    /// The stage: `Preparing`, `Shadow`, `Held` or `Refused`.
     pub stage: String,
     /// The step that holds or refuses it; the condition `Loaded` says why.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -300,7 +301,7 @@ pub struct TierGroups {
 pub struct Held {
     /// Which rule holds it.
     pub rule: HeldRule,
-    /// What would happen, with numbers.
+    /// What writing the result would change, with numbers.
     pub sentence: String,
     /// The result; what an operator confirms.
     pub hash: String,
@@ -309,7 +310,7 @@ pub struct Held {
     /// How many agreeing rounds there were so far, this one included.
     #[serde(deserialize_with = "lenient::integer")]
     pub confirmations: i64,
-    /// When the next one runs, RFC 3339; absent where time alone never confirms.
+    /// When the next round runs, RFC 3339; absent where time alone never confirms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_round: Option<String>,
 }
@@ -356,9 +357,9 @@ pub enum OnRemoval {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Diagnostic {
-    /// The plugin's word for it.
+    /// The code that the plugin uses for it.
     pub code: String,
-    /// How often in the last round.
+    /// How often it occurred in the last round.
     #[serde(deserialize_with = "lenient::integer")]
     pub count: i64,
     /// One case.
@@ -372,12 +373,12 @@ pub struct Diagnostic {
 pub struct TierConflict {
     /// The name.
     pub tier_name: String,
-    /// The tier that wanted it.
+    /// The tier of this source that is left without the name.
     #[serde(deserialize_with = "lenient::integer")]
     pub tier: i64,
-    /// The source that has it.
+    /// The source that uses the name.
     pub taken_by: String,
-    /// The tier it stands for there.
+    /// The tier that has the name in that source.
     #[serde(deserialize_with = "lenient::integer")]
     pub their_tier: i64,
 }

@@ -142,8 +142,10 @@ const MEASURED: [Measured; 5] = [
     ("workqueue_depth", "Keys that wait for a worker", |counts, _| count(counts.waiting)),
     ("workqueue_delayed", "Keys that are added later, at a set time", |counts, _| count(counts.later)),
     ("workqueue_resting", "Dropped keys that wait for a resync", |counts, _| count(counts.dropped_now)),
-    ("workqueue_unfinished_work_seconds", "Time of all the work under way", |_, running| running.total.as_secs_f64()),
-    ("workqueue_longest_running_processor_seconds", "Time of the longest work under way", |_, running| {
+    ("workqueue_unfinished_work_seconds", "Elapsed time of all work under way", |_, running| {
+        running.total.as_secs_f64()
+    }),
+    ("workqueue_longest_running_processor_seconds", "Elapsed time of the longest work under way", |_, running| {
         running.longest.as_secs_f64()
     }),
 ];

@@ -163,9 +163,9 @@ impl<K: Key, W: Work<K>> Worker<K, W> {
             Verdict::AgainAfter(pause) => {
                 tracing::debug!(queue, %key, tries, pause = ?pause, error, "work failed; it is tried again");
             }
-            Verdict::Closed => tracing::debug!(queue, %key, tries, error, "work failed when everything ended"),
+            Verdict::Closed => tracing::debug!(queue, %key, tries, error, "work failed while the process stopped"),
             Verdict::Dropped => {
-                tracing::warn!(queue, %key, tries, error, "work failed too often; it rests until the next resync");
+                tracing::warn!(queue, %key, tries, error, "work failed too often; it is dropped until the next resync");
                 let said = std::panic::catch_unwind(AssertUnwindSafe(|| self.work.dropped(key, failure)));
                 if let Err(panic) = said {
                     tracing::error!(queue, %key, panic = text::of_panic(&*panic), "a dropped key could not be reported");

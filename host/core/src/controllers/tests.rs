@@ -62,7 +62,8 @@ fn r1_unknown_names_are_mistakes_that_list_the_known_ones() {
     let found = mistakes("*,-extendre");
     assert_eq!(
         found,
-        ["`extendre` is no controller; known are bottomup-syncer, extender, hyperNode-controller, nodelock-sweeper"]
+        ["`extendre` is not a controller; the controllers are bottomup-syncer, extender, hyperNode-controller, \
+            nodelock-sweeper"]
     );
 }
 

@@ -311,18 +311,18 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Binding => "its pod is being bound",
-            Self::Allocating => "its pod is bound here and waits for its device plugin",
+            Self::Allocating => "its pod is bound to this node and waits for the device plugin",
             Self::Stuck => {
-                "its pod is bound here and has waited for its device plugin for longer than the timeout of locks"
+                "its pod is bound to this node and has waited for the device plugin longer than the lock timeout"
             }
-            Self::Vanished => "its pod disappeared a moment ago, and a kubelet may still ask for its devices",
-            Self::Nameless => "it names no pod, and has not expired",
-            Self::Unparsable => "its value cannot be read, and it has not expired",
+            Self::Vanished => "its pod disappeared a moment ago, and the kubelet may still request devices for it",
+            Self::Nameless => "the lock names no pod and has not expired",
+            Self::Unparsable => "the value of the lock cannot be read, and the lock has not expired",
             Self::Unrecorded => {
-                "this pod is bound here and waits for its device plugin, although the lock does not name it"
+                "this pod is bound to this node and waits for the device plugin, but the lock does not name this pod"
             }
-            Self::Unconfirmed => "its pod has to be read first",
-            Self::Unlisted => "it names no pod, and the pods of this node have to be listed first",
+            Self::Unconfirmed => "topoloom has not read the state of its pod yet",
+            Self::Unlisted => "the lock names no pod, and topoloom has not listed the pods of this node yet",
         })
     }
 }
@@ -364,14 +364,14 @@ impl fmt::Display for Reason {
             Self::Gone => "its pod is gone",
             Self::Finished => "its pod has finished",
             Self::Elsewhere => "its pod is bound to another node",
-            Self::Started => "its pod has started, so its device plugin has answered",
+            Self::Started => "its pod has started, so the device plugin has answered",
             Self::Terminating => "its pod is being deleted and is not bound",
-            Self::Revoked => "it was revoked from its pod, which is not bound",
-            Self::Expired => "its pod is not bound, and it has expired",
-            Self::Abandoned => "its pod is not bound, and the attempt that wrote it should have ended",
-            Self::Nameless => "it names no pod, and has expired",
-            Self::Unparsable => "its value cannot be read, and it has expired",
-            Self::Age => "it has expired",
+            Self::Revoked => "the lock was revoked, and its pod is not bound",
+            Self::Expired => "its pod is not bound, and the lock has expired",
+            Self::Abandoned => "its pod is not bound, and the attempt that wrote the lock has passed its deadline",
+            Self::Nameless => "the lock names no pod and has expired",
+            Self::Unparsable => "the value of the lock cannot be read, and the lock has expired",
+            Self::Age => "the lock has expired",
         })
     }
 }

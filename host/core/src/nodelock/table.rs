@@ -101,12 +101,20 @@ fn rows() -> Vec<Row> {
         },
         Row {
             left: true,
-            ..row("nothing, after a lock of pod B", "not bound, as the cache has it", None, Holder::Unconfirmed)
+            ..row(
+                "nothing; the last lock was that of pod B",
+                "not bound, according to the cache",
+                None,
+                Holder::Unconfirmed,
+            )
         },
         row(b, "not bound", of_b(fresh), seen(|_| {})),
-        Row { late: true, ..row("the same, 5 s after its attempt had to end", "not bound", of_b(fresh), seen(|_| {})) },
+        Row {
+            late: true,
+            ..row("the same, 5 s after the deadline of its attempt", "not bound", of_b(fresh), seen(|_| {}))
+        },
         row("the same, expired", "not bound", of_b(old), seen(|_| {})),
-        row(b, "not bound, this lock was taken from it", of_b(fresh), seen(|pod| pod.revoked = value.clone())),
+        row(b, "not bound, this lock was revoked", of_b(fresh), seen(|pod| pod.revoked = value.clone())),
         row(b, "not bound, being deleted", of_b(fresh), seen(|pod| pod.deleting = true)),
         row(b, "bound here, not started", of_b(fresh), bound(|_| {})),
         row(b, "bound here, not started, being deleted", of_b(fresh), bound(|pod| pod.deleting = true)),
@@ -114,16 +122,16 @@ fn rows() -> Vec<Row> {
         row(b, "bound here, started", of_b(fresh), bound(|pod| pod.started = true)),
         row(b, "bound elsewhere", of_b(fresh), bound(|pod| pod.node = Some("gpu-2".into()))),
         row(b, "finished", of_b(fresh), bound(|pod| pod.finished = true)),
-        row(b, "gone since 2 s", of_b(fresh), gone(2)),
-        row(b, "gone since 5 s", of_b(fresh), gone(5)),
+        row(b, "gone for 2 s", of_b(fresh), gone(2)),
+        row(b, "gone for 5 s", of_b(fresh), gone(5)),
         row(b, "not in the cache", of_b(fresh), Holder::Unconfirmed),
         Row { waiting: waits(), ..row(b, "gone, but pod C is bound here and has not started", of_b(fresh), gone(60)) },
         Row {
             noted: false,
             confirmed: false,
             ..row(
-                "a lock of pod B without our note",
-                "started, as the cache has it",
+                "a lock of pod B without topoloom's note",
+                "started, according to the cache",
                 of_b(fresh),
                 bound(|pod| pod.started = true),
             )
@@ -135,7 +143,7 @@ fn rows() -> Vec<Row> {
         },
         row("a bare time, expired", "no pod of the node waits", legacy(old), Holder::Unconfirmed),
         row("a time in the future", "-", legacy(-600), Holder::Unconfirmed),
-        row("what cannot be read", "first seen now", Some("lock".to_owned()), Holder::Unconfirmed),
+        row("a value that cannot be read", "first seen now", Some("lock".to_owned()), Holder::Unconfirmed),
     ]
 }
 
@@ -168,15 +176,15 @@ fn decided(row: &Row, claimant: &Pod) -> Decision {
 
 fn words(decision: &Decision) -> String {
     match decision {
-        Decision::Acquire => "takes it".to_owned(),
-        Decision::AlreadyMine { noted: true } => "takes it with a value of its own".to_owned(),
+        Decision::Acquire => "takes the lock".to_owned(),
+        Decision::AlreadyMine { noted: true } => "takes the lock with a new value".to_owned(),
         Decision::AlreadyMine { noted: false } => {
-            "asks the API server for its own pod, then takes it with a value of its own".to_owned()
+            "reads its own pod from the API server, then takes the lock with a new value".to_owned()
         }
         Decision::HeldBy(held) => format!("waits: {} (`{}`)", held.why, held.why.word()),
-        Decision::TakeOver { reason, revoke: None } => format!("takes it: {reason} (`{}`)", reason.word()),
+        Decision::TakeOver { reason, revoke: None } => format!("takes over the lock: {reason} (`{}`)", reason.word()),
         Decision::TakeOver { reason, revoke: Some(_) } => {
-            format!("marks B, then takes it: {reason} (`{}`)", reason.word())
+            format!("revokes it from pod B, then takes over the lock: {reason} (`{}`)", reason.word())
         }
     }
 }
@@ -220,7 +228,7 @@ mod tests {
             assert!(table.contains(&format!("(`{word}`)")), "{word}: {table}");
         }
         for word in ["gone", "finished", "elsewhere", "started", "terminating", "revoked", "expired", "abandoned"] {
-            let taken = |line: &str| line.contains("takes it: ") && line.contains(&format!("(`{word}`)"));
+            let taken = |line: &str| line.contains("takes over the lock: ") && line.contains(&format!("(`{word}`)"));
             assert!(table.lines().any(taken), "{word}: {table}");
         }
         assert_eq!(table.lines().count(), 2 + rows().len());

@@ -43,10 +43,10 @@ pub enum ValueError {
         value: Box<str>,
     },
     /// The first part is no time.
-    #[error("{} is no time as RFC 3339 has it, with a zone, for instance 2026-08-01T06:10:00Z", Shown(.0))]
+    #[error("{} is not an RFC 3339 time with a zone, such as 2026-08-01T06:10:00Z", Shown(.0))]
     Time(Box<str>),
     /// No pod can have such a name, or no namespace.
-    #[error("no pod can be the one that {} names: its namespace has to be a DNS label and its name a DNS subdomain", Shown(.0))]
+    #[error("{} cannot name a pod: the namespace must be a DNS label and the name a DNS subdomain", Shown(.0))]
     Owner(Box<str>),
 }
 
@@ -186,7 +186,7 @@ mod tests {
         );
         assert!(why("2024-01-15T10:30:00Z,a,b,c,d").contains("found 5"));
         for text in ["lock", "", "T,a,b", " 2024-01-15T10:30:00Z"] {
-            assert!(why(text).contains("is no time as RFC 3339 has it"), "{text}");
+            assert!(why(text).contains("is not an RFC 3339 time"), "{text}");
         }
         let refused = [
             "2024-01-15T10:30:00",        // no zone
@@ -222,7 +222,7 @@ mod tests {
             (&long, "p"),
         ] {
             let why = Value::parse(&named(namespace, name)).unwrap_err().to_string();
-            assert!(why.starts_with("no pod can be the one that") && why.len() < 300, "{why}");
+            assert!(why.starts_with("cannot name a pod") && why.len() < 300, "{why}");
         }
         assert!(Value::parse(&named(&"a".repeat(63), &"b.c".repeat(84))).is_ok());
     }

@@ -24,7 +24,7 @@ pub enum CallError {
         report: Box<TrapReport>,
     },
     /// The guest computed for longer than it may.
-    #[error("the plugin computed for longer than its limit of {limit:?}{}{}", report.place(), advice(Some(*row)))]
+    #[error("the plugin used more processor time than its limit of {limit:?}{}{}", report.place(), advice(Some(*row)))]
     CpuDeadline {
         /// Which budget it was.
         row: Limit,
@@ -207,7 +207,7 @@ impl fmt::Display for Spent {
         let Self { cpu, cpu_limit, peak_memory, memory_limit } = self;
         write!(
             f,
-            "it had computed {} ms of {} and held {} KiB of {} at most",
+            "it had used {} ms of {} of processor time and at most {} KiB of {} of memory",
             cpu.as_millis(),
             cpu_limit.as_millis(),
             peak_memory >> 10,

@@ -38,7 +38,7 @@ impl Announcer {
 
     fn tell(&self, pod: &PodId, urgency: Urgency, reason: &'static str, note: String) {
         let Ok(seat) = Arc::clone(&self.seats).try_acquire_owned() else {
-            tracing::debug!(%pod, reason, "too many Events are under way; this one is left out");
+            tracing::debug!(%pod, reason, "too many Events are under way; this one is not sent");
             return;
         };
         let (events, pod) = (self.events.clone(), pod.clone());

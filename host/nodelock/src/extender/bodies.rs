@@ -73,7 +73,10 @@ impl Bodies {
         let pieces = u32::try_from(length / PIECE + 1).unwrap_or(u32::MAX);
         let room = Arc::clone(if length <= SMALL { &self.small } else { &self.large }).acquire_many_owned(pieces);
         let Ok(Ok(room)) = tokio::time::timeout(READ, room).await else {
-            return Err(format!("the body is {length} bytes long, and others took the room for it for {READ:?}"));
+            return Err(format!(
+                "the body is {length} bytes long, and other requests used all the memory for bodies \
+                for {READ:?}"
+            ));
         };
         Ok(Read { bytes: read(body, length.max(SMALL)).await?, room })
     }
@@ -90,7 +93,7 @@ impl Read {
         let pieces = u32::try_from(more).unwrap_or(u32::MAX);
         // It does not wait: it has room that others may wait for.
         let Ok(more) = Arc::clone(room.semaphore()).try_acquire_many_owned(pieces) else {
-            return Err(format!("the answer is {} bytes long, and other requests have the room for it", bytes.len()));
+            return Err(format!("the answer is {} bytes long, and other requests use the memory for it", bytes.len()));
         };
         room.merge(more);
         Ok(Bytes::from_owner(Answer { bytes, _room: room }))
@@ -144,7 +147,7 @@ mod tests {
         assert_eq!(second.bytes.len(), FILTER - PIECE);
         assert_eq!(read(of(100)).await.map(|read| read.bytes.len()), Ok(100));
         let why = read(of(1 << 20)).await.err().unwrap_or_default();
-        assert!(why.contains("1048576 bytes long, and others took the room"), "{why}");
+        assert!(why.contains("1048576 bytes long, and other requests used all the memory"), "{why}");
         // An answer keeps the room until it was sent.
         let answer = first.answered(vec![1, 2]).unwrap();
         assert!(read(of(1 << 20)).now_or_never().is_none());
@@ -166,7 +169,7 @@ mod tests {
         let (first, second, third) = (asked().await, asked().await, asked().await);
         let first = first.answered(vec![b' '; 20 << 20]).unwrap();
         let why = second.answered(vec![b' '; 20 << 20]).unwrap_err();
-        assert!(why.contains("20971520 bytes long, and other requests have the room"), "{why}");
+        assert!(why.contains("20971520 bytes long, and other requests use the memory"), "{why}");
         assert_eq!(third.answered(vec![b' '; 1 << 20]).map(|answer| answer.len()), Ok(1 << 20));
         drop(first);
         assert!(asked().await.answered(vec![b' '; 20 << 20]).is_ok());

@@ -101,7 +101,7 @@ async fn filter(State(extender): State<Arc<Extender>>, headers: HeaderMap, body:
         ..LONG => filtered(read),
         _ => match tokio::task::spawn_blocking(move || filtered(read)).await {
             Ok(filtered) => filtered,
-            Err(broke) => Err(format!("the filter broke, which is a defect of topoloom: {broke}")),
+            Err(broke) => Err(format!("internal error in the filter of topoloom (please report it): {broke}")),
         },
     };
     extender.metrics.answered("filter", began.elapsed());

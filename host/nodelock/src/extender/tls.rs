@@ -47,8 +47,8 @@ pub fn server(files: &ServingFiles, trust: &Trust) -> Result<Arc<ServerConfig>, 
                 tracing::warn!(
                     file = %path.display(),
                     "--extender-client-ca-file has the authority of this cluster, which signs kubelets, administrators and \
-                     every user who gets a certificate approved: only --extender-client-names keeps them from binding pods. An \
-                     authority of its own for kube-scheduler's certificate is better"
+                     every user who gets a certificate approved: only --extender-client-names keeps them \
+                     from binding pods. A separate authority for kube-scheduler's certificate is safer"
                 );
             }
             for certificate in authorities {
@@ -91,7 +91,7 @@ pub fn kept(files: ServingFiles, trust: Trust) -> Result<(Tls, impl Future<Outpu
                     if broken.as_ref() != Some(&why) {
                         tracing::warn!(
                             error = why,
-                            "the extender's new certificate cannot be used; the last one stays"
+                            "the extender's new certificate cannot be used; the previous one stays in use"
                         );
                         broken = Some(why);
                     }

@@ -31,10 +31,10 @@ pub enum DecodeError {
     #[error("the body ends in the middle of its JSON (unexpected EOF); at most {0} bytes are read")]
     Cut(usize),
     /// It is not JSON.
-    #[error("the body is no JSON: {0}")]
+    #[error("the body is not JSON: {0}")]
     Syntax(String),
     /// It is something else than an object.
-    #[error("the body is no JSON object")]
+    #[error("the body is not a JSON object")]
     NoObject,
     /// A field has another type.
     #[error("{field}: {why}")]
@@ -290,9 +290,9 @@ mod tests {
             (" \n", "empty"),
             ("{not-json", "no JSON"),
             (r#"{"PodName":"p""#, "unexpected EOF"),
-            ("[]", "no JSON object"),
-            ("7", "no JSON object"),
-            ("null", "no JSON object"),
+            ("[]", "not a JSON object"),
+            ("7", "not a JSON object"),
+            ("null", "not a JSON object"),
             (r#"{"PodName":7}"#, "PodName: "),
             (r#"{"podname":{}}"#, "PodName: "),
         ] {

@@ -186,8 +186,8 @@ fn tls_words(error: &io::Error) -> String {
         }
         // Recognised by its words: the type of this one belongs to a library below.
         Some(Tls::InvalidCertificate(Bad::Other(other))) if other.to_string() == "CaUsedAsEndEntity" => {
-            "its certificate is marked as that of an authority, as one that signed itself usually is, and is none of those that \
-             are trusted; give this very certificate with `caBundle`, or as `ca.crt` in the Secret"
+            "its certificate is that of an authority (as most self-signed ones are) and is not trusted; give this \
+                certificate with `caBundle`, or as `ca.crt` in the Secret"
         }
         Some(Tls::InvalidMessage(_)) => "the other side does not speak TLS; perhaps the URL should begin with http://",
         _ => return error.to_string(),

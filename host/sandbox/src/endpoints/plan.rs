@@ -126,7 +126,8 @@ pub fn plan(granted: &GrantedEndpoint, entry: &Entry<'_>) -> Result<Plan, String
     };
     match plan.credentials.is_some() && is_mixed(&plan.carrier) {
         true => Err(format!(
-            "the endpoint {}: some of its URLs begin with https:// and some with http://; an attacker who blocks the first would get the credential in the clear",
+            "the endpoint {}: some of its URLs begin with https:// and some with http://; an attacker who blocks the \
+                first would get the credential unencrypted",
             wish.name
         )),
         false => Ok(plan),

@@ -217,7 +217,7 @@ impl Collector for Example {
 }
 
 fn encode(mut encoder: DescriptorEncoder<'_>, counts: BTreeMap<&'static str, u64>) -> std::fmt::Result {
-    let help = "Compiled images of plugins: found, missed, stored, evicted, and what was wrong with one";
+    let help = "Compiled images of plugins by event: found, missed, stored, evicted, or why one was not used";
     let mut family = encoder.encode_descriptor("plugin_cache_events", help, None, MetricType::Counter)?;
     for (event, count) in counts {
         ConstCounter::new(count).encode(family.encode_family(&[("event", event)])?)?;

@@ -71,7 +71,7 @@ impl Limiter {
     pub(super) fn late(&self, waited: Duration) -> Exceeded {
         let total = Amount::Bytes(self.share.total() as u64);
         let what = format!(
-            "it waited for memory that other plugins hold for {} s; all of them together may hold {total}",
+            "it waited {} s for memory that other plugins hold; all plugins together may hold {total}",
             waited.as_secs()
         );
         Exceeded { row: Limit::ProcessMemory, what }

@@ -180,7 +180,7 @@ impl std::fmt::Display for CompileLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cpu(limit) => write!(f, "{limit:?} of processor time"),
-            Self::Wall(limit) => write!(f, "{limit:?} by the clock"),
+            Self::Wall(limit) => write!(f, "{limit:?} of elapsed time"),
             Self::Memory { limit } => write!(f, "{limit} bytes of memory, or half of what the container has left"),
             Self::Killed { signal } => write!(f, "the compiler ended by signal {signal}"),
             Self::Scan(limit) => write!(f, "{limit:?} of processor time for reading it"),

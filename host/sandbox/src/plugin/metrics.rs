@@ -130,10 +130,10 @@ impl Metrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register("plugin_calls", "Calls of plugins by outcome", metrics.calls.clone());
-        let seconds = "Time of a call by the clock, from its turn to its end";
+        let seconds = "Elapsed time of a call, without its time in the queue";
         registry.register_with_unit("plugin_call", seconds, Unit::Seconds, metrics.seconds.clone());
         registry.register_with_unit("plugin_cpu", "Processor time of plugin calls", Unit::Seconds, metrics.cpu.clone());
-        let memory = "The most memory that the last call held";
+        let memory = "Peak memory of the last call";
         registry.register_with_unit("plugin_peak_memory", memory, Unit::Bytes, metrics.peak_memory.clone());
         let received = "Bytes that the host passed to the plugin";
         registry.register_with_unit("plugin_received", received, Unit::Bytes, metrics.received.clone());
@@ -141,9 +141,9 @@ impl Metrics {
         registry.register_with_unit("plugin_sent", sent, Unit::Bytes, metrics.sent.clone());
         let dropped = "Log lines of the plugin dropped beyond its limit";
         registry.register("plugin_log_lines_dropped", dropped, metrics.log_dropped.clone());
-        let compiles = "Time of a compile by the clock, by kind (quick, optimised) and outcome";
+        let compiles = "Elapsed time of a compile, by kind (quick, optimised) and outcome";
         registry.register_with_unit("plugin_compile", compiles, Unit::Seconds, metrics.compiles.clone());
-        registry.register("plugin_limit_hits", "How often each limit acted", metrics.limits.clone());
+        registry.register("plugin_limit_hits", "How often each limit was reached", metrics.limits.clone());
         metrics
     }
 

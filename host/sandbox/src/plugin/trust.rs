@@ -99,7 +99,7 @@ pub enum TrustError {
     },
     /// The signature is about other bytes.
     #[error(
-        "the signature is for {signed} and the plugin is {found}; sign this file, or bring the one that was signed"
+        "the signature is for {signed} and the plugin is {found}; sign this file, or deliver the file that was signed"
     )]
     Digest {
         /// What was signed.
@@ -116,7 +116,7 @@ pub enum TrustError {
         trusted: String,
     },
     /// The signature does not hold.
-    #[error("the signature by the key {key} does not hold: name, version, digest or the signature itself was changed")]
+    #[error("the signature by the key {key} is not valid: name, version, digest or the signature itself was changed")]
     Signature {
         /// The key.
         key: KeyId,
@@ -237,7 +237,7 @@ impl TrustKeys {
     fn unknown(&self, key: String) -> TrustError {
         let ids = self.ids().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let trusted = match ids.is_empty() {
-            true => "no key is: name one with --plugin-trust-key".to_owned(),
+            true => "no key is trusted: name one with --plugin-trust-key".to_owned(),
             false => format!("trusted are {ids}"),
         };
         TrustError::UnknownKey { key, trusted }

@@ -80,7 +80,7 @@ const HELP: &[EditHelp] = &[
     EditHelp { usage: "plug <port> <switch>", help: "Plugs the cable of a host's port into another switch." },
     EditHelp {
         usage: "stray <host> <switch>",
-        help: "Adds a cable that has no business there; in the document its role is mgmt.",
+        help: "Adds a cable that is not part of the fabric; in the document its role is mgmt.",
     },
     EditHelp { usage: "move-host <host> <unit>", help: "Carries a host to another unit, rail by rail." },
     EditHelp { usage: "remove-host <host>", help: "Takes a host away." },

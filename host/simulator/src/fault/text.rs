@@ -19,9 +19,9 @@ pub struct FaultHelp {
 /// Every fault, in the order of help texts.
 pub(super) const HELP: &[FaultHelp] = &[
     FaultHelp { usage: "slow-headers[:45s]", help: "The answer begins only after this time." },
-    FaultHelp { usage: "drip[:1s]", help: "The body comes a byte at a time, with this pause after each." },
-    FaultHelp { usage: "stall-after-headers", help: "Headers come, the body never." },
-    FaultHelp { usage: "stall-in-body", help: "Half of the body comes, the rest never." },
+    FaultHelp { usage: "drip[:1s]", help: "The body arrives one byte at a time, with this pause after each." },
+    FaultHelp { usage: "stall-after-headers", help: "The headers arrive, the body never does." },
+    FaultHelp { usage: "stall-in-body", help: "Half of the body arrives, the rest never does." },
     FaultHelp { usage: "status:<code>[:<retry-after>]", help: "This status, with a Retry-After of so many seconds." },
     FaultHelp { usage: "html", help: "A login page with status 200." },
     FaultHelp { usage: "redirect[:/login]", help: "A redirect (302) to this path or address." },
@@ -32,23 +32,23 @@ pub(super) const HELP: &[FaultHelp] = &[
         help: "This share of the records (percent) has wrong types in needed fields.",
     },
     FaultHelp { usage: "not-numbers[:100]", help: "This share of the records (percent) has NaN and Infinity in it." },
-    FaultHelp { usage: "twice[:100]", help: "This share of the records (percent) stands there twice." },
+    FaultHelp { usage: "twice[:100]", help: "This share of the records (percent) is in the list twice." },
     FaultHelp { usage: "empty-list", help: "A well-formed list of nothing." },
     FaultHelp { usage: "half-list", help: "A well-formed list of the first half." },
     FaultHelp { usage: "empty-object", help: "The body {} where a list belongs." },
     FaultHelp { usage: "wrong-content-type", help: "The right body, called text/plain." },
     FaultHelp { usage: "endless", help: "A list that never ends." },
     FaultHelp { usage: "bomb[:4096]", help: "A small gzip body that unpacks to so many MiB, asked for or not." },
-    FaultHelp { usage: "changed-between-pages", help: "Every page after the first is of another moment." },
-    FaultHelp { usage: "expired-certificate", help: "The certificate of the server is of the past." },
+    FaultHelp { usage: "changed-between-pages", help: "Every page after the first comes from a changed fabric." },
+    FaultHelp { usage: "expired-certificate", help: "The certificate of the server has expired." },
     FaultHelp {
         usage: "untrusted-certificate",
         help: "The certificate of the server comes from an unknown authority.",
     },
     FaultHelp { usage: "wrong-name-certificate", help: "The certificate of the server is for another name." },
-    FaultHelp { usage: "stall-handshake", help: "Connections are accepted, nothing is ever said on them." },
+    FaultHelp { usage: "stall-handshake", help: "Connections are accepted and never answered." },
     FaultHelp { usage: "closed", help: "Connections are accepted and closed at once." },
-    FaultHelp { usage: "refused", help: "Connections are refused: the member of a pair that is down." },
+    FaultHelp { usage: "refused", help: "Connections are refused, as by a member of a pair that is down." },
 ];
 
 /// A client gives up long before; the constant is the usual deadline to the first byte and a half of it more.

@@ -105,7 +105,7 @@ fn explain(stands: &Stands, about: &About<'_>, terms: &Options) -> Explained {
         written: lock.map(written),
         pod: match (&stands.pod, pod) {
             (Some(named), Some(pod)) => describe(named, lock, pod, node),
-            (Some(named), None) => format!("{named}{}, which is not there", uid(named.uid.as_deref())),
+            (Some(named), None) => format!("{named}{}, which does not exist", uid(named.uid.as_deref())),
             (None, _) => "none is named".to_owned(),
         },
         waits: waits
@@ -181,7 +181,7 @@ fn describe(named: &PodKey, lock: Option<&Lock>, pod: &Pod, node: &str) -> Strin
     // A value without a note cannot name a pod that was created after it.
     let time = lock.and_then(Lock::time).unwrap_or(Timestamp::MAX);
     let owns = is_owner(named, time, pod);
-    let other = if owns { "" } else { "; the lock means an earlier pod of that name" };
+    let other = if owns { "" } else { "; the lock names an earlier pod of that name" };
     format!("{key}{}: {}{other}", uid(Some(&key.uid)), words.join(", "))
 }
 
@@ -199,7 +199,7 @@ fn next(standing: &Standing, terms: &Options) -> String {
             Why::Vanished => "it becomes orphaned in a few seconds".to_owned(),
             Why::Nameless | Why::Unparsable => format!("it expires {ttl} after a running topoloom first saw it"),
             Why::Unrecorded => "other pods wait; the next of them restores the lock of this pod after five seconds".to_owned(),
-            Why::Unconfirmed | Why::Unlisted => "it changed meanwhile: run the command again".to_owned(),
+            Why::Unconfirmed | Why::Unlisted => "the lock changed meanwhile: run the command again".to_owned(),
         },
     }
 }
@@ -258,7 +258,7 @@ mod tests {
             "  hami.io/mutex.lock  2026-08-01T06:10:00.000000007Z,default,p1\n",
             "by topoloom-0, attempt 7, which gives up at 2026-08-01T06:10:28Z",
             "pod      default/p1 (UID b3f0): bound here, not started\n",
-            "verdict  stuck: its pod is bound here",
+            "verdict  stuck: its pod is bound to this node",
             "the log of the device plugin",
             "by hand  topoloom lock release gpu-1 --expect '2026-08-01T06:10:00.000000007Z,default,p1' --even-if-live\n",
         ] {
@@ -282,7 +282,7 @@ mod tests {
         let lock = Lock::read(VALUE, None);
         let said = |created| describe(&named, Some(&lock), &pod(created), "gpu-1");
         assert_eq!(said("2026-08-01T06:09:59Z"), "default/p1 (UID b3f0): bound here, not started");
-        let words = "default/p1 (UID b3f0): bound here, not started; the lock means an earlier pod of that name";
+        let words = "default/p1 (UID b3f0): bound here, not started; the lock names an earlier pod of that name";
         assert_eq!(said("2026-08-01T08:10:00Z"), words);
     }
 
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_lock_of_a_pod_that_is_gone_needs_no_force() {
         let said = said(Standing::Over(Reason::Gone), None, None);
-        assert!(said.contains("pod      default/p1 (UID b3f0), which is not there\n"), "{said}");
+        assert!(said.contains("pod      default/p1 (UID b3f0), which does not exist\n"), "{said}");
         assert!(said.contains("verdict  leaked: its pod is gone\n") && !said.contains("--even-if-live"), "{said}");
     }
 }

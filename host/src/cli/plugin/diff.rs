@@ -53,7 +53,7 @@ pub(super) async fn run(args: DiffArgs) -> anyhow::Result<ExitCode> {
     let held = Rails::default().hold(comparison);
     let verdict = match held {
         true => "a host would hold it until `topoloom plugin continue`",
-        false => "a host would let it take over",
+        false => "a host would activate it",
     };
     push_line!(text, "{verdict}");
     print::out(&text);

@@ -51,7 +51,7 @@ struct Served {
     /// What the source is doing, in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
-    /// The plugin that serves.
+    /// The active plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin: Option<Plugin>,
     /// Where its bytes came from: `Builtin`, `File`, `ConfigMap` or `Kept`.
@@ -73,7 +73,7 @@ struct Served {
 struct Candidate {
     /// Its own name; empty until it is known.
     plugin: Plugin,
-    /// How far it is: `Preparing`, `Shadow`, `Held` or `Refused`.
+    /// The stage: `Preparing`, `Shadow`, `Held` or `Refused`.
     stage: String,
     /// The step that holds or refuses it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,7 +183,7 @@ pub(super) async fn rollback(args: RollbackArgs) -> anyhow::Result<ExitCode> {
     };
     annotate(&api, &args.source, SERVE_ANNOTATION, Some(&digest)).await?;
     print::out(&format!(
-        "source {0} is asked to serve with {digest}; other deliveries wait until `topoloom plugin continue {0}`\n",
+        "source {0} will use plugin {digest}; other deliveries wait until `topoloom plugin continue {0}`\n",
         args.source
     ));
     Ok(ExitCode::SUCCESS)

@@ -61,7 +61,7 @@ pub(super) async fn ask(client: &kube::Client, subject: &Subject, setting: &Sett
                 "run it without --service-account, or in the pod: kubectl exec deploy/topoloom -- topoloom preflight"
             }
         };
-        return vec![Line::fail("rights", format!("they could not be asked for: {refusal}"), todo)];
+        return vec![Line::fail("rights", format!("they could not be checked: {refusal}"), todo)];
     }
     let has = |question: &Question| matches!(answers.get(question), Some(Ok(true)));
     let lines: Vec<Line> = rights.iter().map(|right| judged(right, has)).collect();

@@ -41,7 +41,7 @@ pub(super) struct AcceptedArgs {
     /// Workers of the garbage collector (1 to 10000)
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = values::whole::<1, 10_000>)]
     worker_threads_for_gc: u32,
-    /// Whose pods the podgroup controller handles; may be repeated
+    /// The scheduler whose pods the podgroup controller handles; may be repeated
     #[arg(long, value_name = "NAME", default_value = "volcano", action = ArgAction::Append)]
     scheduler_name: Vec<String>,
     /// Whether podgroups inherit annotations
@@ -50,22 +50,22 @@ pub(super) struct AcceptedArgs {
     /// Feature gates of Volcano's controllers, NAME=BOOL with commas between; may be repeated
     #[arg(long, value_name = "GATES", value_parser = values::gates, action = ArgAction::Append)]
     feature_gates: Vec<String>,
-    /// How often the log is flushed: it always is
+    /// How often the log is flushed; topoloom writes every line at once
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = values::any_duration)]
     log_flush_frequency: String,
-    /// Log to standard error: it always does
+    /// Log to standard error, as topoloom always does
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
     logtostderr: bool,
     /// Log to standard error as well as to files, of which there are none
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     alsologtostderr: bool,
-    /// From which severity on lines go to standard error as well: all of them do
+    /// The lowest severity that goes to standard error as well; all lines do
     #[arg(long, value_name = "SEVERITY", default_value = "2")]
     stderrthreshold: String,
     /// Levels per source file, FILE=LEVEL with commas between: --log has levels per room
     #[arg(long, value_name = "LEVELS")]
     vmodule: Option<String>,
-    /// Where a line of the source is reached that logs a stack, FILE:LINE
+    /// The place in the source that logs a stack when it is reached, FILE:LINE
     #[arg(long, alias = "log_backtrace_at", value_name = "PLACE", default_value = ":0")]
     log_backtrace_at: String,
     /// A folder for log files, of which there are none

@@ -46,7 +46,7 @@ struct Source {
     state: Option<&'static str>,
     /// Why.
     message: String,
-    /// The plugin that serves.
+    /// The active plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin: Option<Plugin>,
     #[serde(skip_serializing_if = "Option::is_none")]

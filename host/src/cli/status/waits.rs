@@ -39,7 +39,7 @@ pub(super) fn of(status: &DiscoverySourceStatus, configuration: &Configuration<'
         let how =
             candidate.comparison.as_ref().map_or(String::new(), |comparison| format!(": {}", comparison.sentence));
         waits.push(Waiting {
-            what: format!("{name} {version} waits to serve{how}"),
+            what: format!("{name} {version} waits for activation{how}"),
             command: format!("topoloom plugin continue {source}"),
         });
     }

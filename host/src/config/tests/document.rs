@@ -221,8 +221,8 @@ networkTopologyDiscovery:
     let warnings = document.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     for words in [
         "line 2: networktopologydiscovery: is not known here and has no effect; did you mean `networkTopologyDiscovery`?",
-        "line 4: networkTopologyDiscovery: stands here again",
-        "line 6: source: stands here again",
+        "line 4: networkTopologyDiscovery: is given again here",
+        "line 6: source: is given again here",
         "networkTopologyDiscovery[0].Interval: is not known here and has no effect; did you mean `interval`?",
         "networkTopologyDiscovery[0].intervall: is not known here and has no effect; did you mean `interval`?",
         "line 10: networkTopologyDiscovery[0].zzz: is not known here and has no effect",

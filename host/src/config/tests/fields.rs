@@ -119,7 +119,7 @@ fn config_is_a_mapping_that_becomes_json() {
     for written in ["[]", "text", "5", "yes"] {
         refused(&format!("config: {written}"), &["config: must be a mapping"]);
     }
-    refused("config: {a: [0, {b: .inf}]}", &["config.a[1].b: is no finite number"]);
+    refused("config: {a: [0, {b: .inf}]}", &["config.a[1].b: is not a finite number"]);
 }
 
 #[test]

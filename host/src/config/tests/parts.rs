@@ -172,7 +172,7 @@ fn endpoint_fields_have_safe_defaults_and_ranges() {
 #[test]
 fn credentials_over_plain_http_are_pointed_out() {
     let lines = "permissions: {endpoints: {e: {url: 'http://h', credentials: {secretRef: {name: s}}}}}";
-    assert!(warnings(lines)[0].contains("sent in the clear"));
+    assert!(warnings(lines)[0].contains("sent unencrypted"));
 }
 
 #[test]

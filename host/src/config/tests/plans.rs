@@ -112,7 +112,7 @@ fn a_credential_of_the_entry_goes_to_one_endpoint_only() {
 fn no_pair_offers_the_credential_in_the_clear_as_a_second_choice() {
     let mixed = Location::Urls(vec!["https://a".into(), "http://b".into()]);
     let error = planned(Origin::Embedded, &wish(mixed), None).unwrap_err();
-    assert!(error.contains("in the clear"), "{error}");
+    assert!(error.contains("the credential unencrypted"), "{error}");
     assert!(planned(Origin::Embedded, &wish(urls("http://b")), None).unwrap().is_cleartext());
     assert!(!planned(Origin::Embedded, &wish(urls("https://b")), None).unwrap().is_cleartext());
 }

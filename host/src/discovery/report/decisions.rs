@@ -90,7 +90,7 @@ pub(crate) fn fate(outcome: &Outcome) -> String {
             refusal.reason.as_str()
         ));
     } else if outcome.is_cut_short {
-        fate.push_str(&format!(", {} left to the replica that leads next", outcome.left_out));
+        fate.push_str(&format!(", {} left to the next leader", outcome.left_out));
     } else if outcome.left_out > 0 {
         fate.push_str(&format!(", {} left out", outcome.left_out));
     }

@@ -135,7 +135,7 @@ impl Supervisor {
         let rounds = if self.in_force.answer().is_some() { Rounds::Some } else { Rounds::NoneYet };
         match self.guarded.confirm(hash, rounds) {
             Word::Confirms => {
-                tracing::info!(source = &*self.source, hash, "the operator confirms what is held");
+                tracing::info!(source = &*self.source, hash, "the operator confirms the held result");
                 self.writing.decide(Instant::now());
             }
             Word::Kept => {
@@ -152,7 +152,7 @@ impl Supervisor {
     pub(super) fn go_on(&mut self, digest: Digest) {
         match self.serving.go_on(digest) {
             GoOn::Now => {
-                tracing::info!(source = &*self.source, %digest, "the operator lets a plugin go on");
+                tracing::info!(source = &*self.source, %digest, "the operator lets the candidate plugin continue");
                 self.happens(Event::Continue(digest));
             }
             GoOn::Later => {}

@@ -37,7 +37,8 @@ impl Report {
         }
         let nodes = if overlaps == 1 { "1 Node is" } else { &format!("{overlaps} Nodes are") };
         let message = format!(
-            "{nodes} in two groups of one tier, of this source or of it and another one; a scheduler picks one of them"
+            "{nodes} in two groups of one tier, both of this source or one of another source; a scheduler picks one \
+                of them"
         );
         self.set(ConditionType::Overlap, true, Reason::SharedNodes, message);
     }
@@ -55,7 +56,7 @@ impl Report {
             return self.clear(ConditionType::TierNameConflict);
         };
         let message = format!(
-            "tier name {:?} stands for tier {} in source {}; tier {} of this source is written without it",
+            "tier name {:?} means tier {} in source {}; tier {} of this source is written without a name",
             first.tier_name,
             first.elsewhere.tier.get(),
             first.elsewhere.source,
@@ -69,7 +70,8 @@ impl Report {
         let owner = first.owner.as_ref();
         let owner = owner.map_or("made by hand or being deleted".to_owned(), |owner| format!("of source {owner}"));
         let message = format!(
-            "the name {} is taken by an object {owner}; it is not written and {} of its ancestors are held back until the name is free",
+            "the name {} is taken by an object {owner}; the HyperNode is not written, and {} of its ancestors wait \
+                until the name is free",
             first.name,
             first.held.len()
         );

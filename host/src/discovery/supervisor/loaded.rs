@@ -47,15 +47,15 @@ enum Says {
 
 impl Loaded<'_> {
     fn says(&self) -> Says {
-        let tail = if self.serving.is_some() { "; the last good version goes on" } else { "" };
+        let tail = if self.serving.is_some() { "; the last valid version continues" } else { "" };
         let bad = |reason, message: String| Says::Bad(ConditionType::Loaded, reason, message);
         if let Some(pause) = self.rollout.quarantine_pause() {
             // The length of the pause and not what is left of it: a status must not change by itself.
             let wait = pause.as_secs() / 60;
             let why = self.fault.unwrap_or("its calls fail");
             let message = format!(
-                "the plugin failed {} times in a row and there is none to go back to; it is asked again after {wait} minutes, \
-                 or by `topoloom source run {}`: {why}",
+                "the plugin failed {} times in a row, and there is no other plugin to roll back to; the host calls \
+                    it again after {wait} minutes, or after `topoloom source run {}`: {why}",
                 self.rollout.serving().map_or(0, |serving| serving.strikes),
                 self.source
             );
@@ -69,7 +69,7 @@ impl Loaded<'_> {
                         self.ready.as_ref().map_or(String::new(), |(name, version)| format!("{name} {version} "));
                     let message = format!(
                         "plugin {name}({}) waits for a person: {comparison}. If that is right, `topoloom plugin continue \
-                         {}` lets it serve; if not, deliver another one{tail}",
+                         {}` activates it; if not, deliver another one{tail}",
                         digest.short(),
                         self.source
                     );
@@ -78,8 +78,8 @@ impl Loaded<'_> {
                 Stage::Refused { step: Step::Watch, .. } => {
                     let why = self.fault.map(|fault| format!(": {fault}")).unwrap_or_default();
                     let message = format!(
-                        "plugin {digest} was taken back after it failed in service{why}. Deliver another one, or try it once \
-                         more with `topoloom plugin continue {}`{tail}",
+                        "plugin {digest} failed while it was active, so the host rolled it back{why}. Deliver another one, \
+                         or try it once more with `topoloom plugin continue {}`{tail}",
                         self.source
                     );
                     return bad(Reason::RolledBack, message);
@@ -87,7 +87,7 @@ impl Loaded<'_> {
                 Stage::Refused { until, .. } => {
                     let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else { return Says::Nothing };
                     let again = match until {
-                        Some(_) => "; it is tried again by itself",
+                        Some(_) => "; the host tries it again",
                         None => "",
                     };
                     let message = format!("{}{again}{tail}", refused.message);
@@ -96,7 +96,7 @@ impl Loaded<'_> {
                 // Tried again: what was wrong is still the last word about it.
                 Stage::Preparing | Stage::Shadow if candidate.strikes > 0 => {
                     let Some((_, refused)) = self.refused.filter(|(of, _)| *of == digest) else { return Says::Nothing };
-                    let message = format!("{}; it is tried again by itself{tail}", refused.message);
+                    let message = format!("{}; the host tries it again{tail}", refused.message);
                     return Says::Bad(refused.condition, refused.reason, message);
                 }
                 Stage::Preparing | Stage::Shadow => {}
@@ -110,10 +110,10 @@ impl Loaded<'_> {
         }
         match (&self.serving, self.offer, self.waits) {
             (Some(serving), Offer::Module(_), Some((waits, by))) => Says::Good(format!(
-                "plugin {serving} serves, which {by}; the delivered one ({}) waits until that ends",
+                "plugin {serving} is active, which {by}; the delivered one ({}) waits until that ends",
                 waits.short()
             )),
-            (Some(_), ..) => Says::Good("the plugin is loaded and has what it asks for".to_owned()),
+            (Some(_), ..) => Says::Good("the plugin is loaded and has all that it requests".to_owned()),
             (None, ..) => Says::Nothing,
         }
     }

@@ -48,7 +48,7 @@ fn ended(outcome: &'static str) {
 enum Unaccepted {
     #[error(transparent)]
     Topology(#[from] Unacceptable),
-    #[error("the plugin answered `unchanged` in its first round, where there is nothing to be unchanged")]
+    #[error("the plugin answered `unchanged` in its first round, which has no earlier answer")]
     NothingBefore,
 }
 
@@ -209,7 +209,7 @@ impl Supervisor {
         self.optimising.spawn(async move {
             match plugin.optimise().await {
                 Ok(()) => tracing::info!(source = &*source, "the plugin is compiled with optimisation"),
-                Err(error) => tracing::warn!(source = &*source, %error, "the plugin goes on without optimisation"),
+                Err(error) => tracing::warn!(source = &*source, %error, "the plugin continues without optimisation"),
             }
         });
     }

@@ -46,7 +46,7 @@ impl Supervisor {
             has_guessed: self.report.has_guessed(),
         };
         let shared = Arc::clone(&self.shared);
-        tracing::debug!(source = &*self.source, %digest, "a plugin is tried in the shadow");
+        tracing::debug!(source = &*self.source, %digest, "a candidate plugin is compared with the active one");
         self.work = JoinSet::new();
         self.work.spawn(async move { Done::Shadowed(digest, Box::new(asked.shadow(&shared).await)) });
     }
@@ -73,7 +73,7 @@ impl Supervisor {
         let comparison = compare(&stored, &candidate, &shadow.view);
         self.serving.compared(digest, hash);
         self.report.compared(digest, &comparison);
-        tracing::info!(source = &*self.source, %digest, comparison = %comparison, "a plugin answered in the shadow");
+        tracing::info!(source = &*self.source, %digest, comparison = %comparison, "a candidate plugin answered");
         self.happens(Event::Shadowed(digest, Some(comparison)));
         self.go_on_early();
     }

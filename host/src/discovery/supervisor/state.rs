@@ -145,28 +145,28 @@ impl Report {
     pub(super) fn valid_sentence(&self) -> String {
         let remarks: Vec<&str> = self.left_out.iter().chain(&self.warnings).map(String::as_str).collect();
         match remarks.as_slice() {
-            [] => "the entry is valid and is what runs".to_owned(),
-            remarks => format!("the entry is valid and is what runs; {}", remarks.join("; ")),
+            [] => "the entry is valid and in force".to_owned(),
+            remarks => format!("the entry is valid and in force; {}", remarks.join("; ")),
         }
     }
 
     /// The entry cannot be read.
     pub(super) fn invalid(&mut self, reason: Reason, message: String, old: bool) {
-        let tail = if old { "; the last good version goes on" } else { "" };
+        let tail = if old { "; the last valid version continues" } else { "" };
         self.set(ConditionType::Configured, false, reason, format!("{message}{tail}"));
     }
 
     /// The plugin that serves refuses the configuration of the present entry.
     pub(super) fn refused_entry(&mut self, refused: &delivery::Refused) {
-        let message = format!("{}; the last good version goes on", refused.message);
+        let message = format!("{}; the last valid version continues", refused.message);
         self.set(refused.condition, false, refused.reason, message);
     }
 
     /// The entry was edited, and a plugin that waits stands between it and what serves.
     pub(super) fn runs_an_earlier_entry(&mut self) {
         if self.find(ConditionType::Configured).is_some_and(|condition| condition.status == "True") {
-            let message = "the entry is valid; what runs is the version before its last edit, until it is decided about \
-                           the plugin that waits";
+            let message = "the entry is valid; its version before the last edit is in force until the candidate \
+                plugin is accepted or refused";
             self.set(ConditionType::Configured, true, Reason::Ok, message);
         }
     }
@@ -174,7 +174,7 @@ impl Report {
     /// A candidate that did not like the entry is gone, or has another trouble by now.
     pub(super) fn entry_is_not_to_blame(&mut self) {
         if std::mem::take(&mut self.is_entry_blamed) && self.is_false(ConditionType::Configured) {
-            let message = "the entry is valid; what runs is the last good version";
+            let message = "the entry is valid; the last valid version is in force";
             self.set(ConditionType::Configured, true, Reason::Ok, message);
         }
     }
@@ -197,8 +197,7 @@ impl Report {
         self.assumed = revision.assumed;
         let insecure: Vec<&str> = revision.endpoints.unverified().collect();
         let cleartext: Vec<&str> = revision.endpoints.cleartext().collect();
-        let said =
-            [("certificates are not checked for", insecure), ("credentials are sent in the clear to", cleartext)];
+        let said = [("certificates are not checked for", insecure), ("credentials are sent unencrypted to", cleartext)];
         let said: Vec<String> = said
             .iter()
             .filter(|(_, names)| !names.is_empty())
@@ -222,7 +221,7 @@ impl Report {
         };
         self.set(ConditionType::Discovered, false, reason, format!("{message}; {when}"));
         if self.find(ConditionType::Applied).is_some() {
-            let message = "the last good topology stays in force, newer rounds fail";
+            let message = "the last valid topology stays in force, newer rounds fail";
             self.set(ConditionType::Stale, true, reason, message);
         }
     }
@@ -334,7 +333,7 @@ impl Report {
     fn not_written(&mut self, decision: &Decision, reason: Reason, why: &str) {
         let message = match decision.plan.steps.len() {
             0 => "nothing would be written".to_owned(),
-            steps => format!("{steps} writes are due and not done: {why}"),
+            steps => format!("{steps} writes are due but not made: {why}"),
         };
         self.set(ConditionType::Applied, false, reason, message);
         self.numbers(decision);
@@ -422,7 +421,8 @@ impl Report {
     /// The process stops in the middle of a plan.
     pub(super) fn cut_short(&mut self, outcome: &Outcome) {
         let message = format!(
-            "{} writes were done and {} are left to the replica that leads next: this one was asked to stop; what is written is a valid forest",
+            "this replica was asked to stop: it made {} writes and leaves {} to the next leader; what is written is \
+                a valid forest",
             outcome.written,
             outcome.refused.len() + outcome.left_out,
         );
@@ -462,7 +462,7 @@ impl Report {
 
     /// Writes are due and not done, since another program would undo them.
     pub(super) fn fighting(&mut self) {
-        let message = "writes are due and not done while another program keeps changing the same objects";
+        let message = "writes are due but not made while another program keeps changing the same objects";
         self.set(ConditionType::Applied, false, Reason::ForeignWriter, message);
     }
 

@@ -141,7 +141,7 @@ fn sentence(status: &DiscoverySourceStatus, paused: bool) -> String {
             let absent = absent.map(|said| format!("; {}", said.example)).unwrap_or_default();
             format!("{} of {} nodes have a place in {groups} groups{absent}", nodes.covered, nodes.total)
         }
-        _ => "the first round is on its way".to_owned(),
+        _ => "the first round is under way".to_owned(),
     }
 }
 

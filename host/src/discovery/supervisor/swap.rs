@@ -145,7 +145,8 @@ impl Supervisor {
     /// The candidate failed. Before anything serves, what served last makes way for what is delivered.
     pub(super) fn candidate_failed(&mut self, digest: Digest, refused: Refused) {
         if self.serving.makes_way(digest, &refused, self.pins()) {
-            tracing::info!(source = &*self.source, %digest, why = refused.message, "what served last cannot serve again");
+            tracing::info!(source = &*self.source, %digest, why = refused.message,
+                "the last active plugin cannot be activated again");
             self.happens(Event::Unwanted);
             return self.want();
         }
@@ -180,8 +181,8 @@ impl Supervisor {
         self.shared.metrics.swapped(&self.source, if is_rollback { Cause::Rollback } else { Cause::Delivery });
         if let (Some(old), Some(new)) = (old, self.serving.rollout.revision()) {
             let (urgency, reason, words) = match is_rollback {
-                true => (Urgency::Warning, Reason::RolledBack, "serves again in place of"),
-                false => (Urgency::Normal, Reason::Swapped, "serves from now on in place of"),
+                true => (Urgency::Warning, Reason::RolledBack, "is active again in place of"),
+                false => (Urgency::Normal, Reason::Swapped, "is now active in place of"),
             };
             let note = format!("plugin {} {words} {}", named(new), named(old));
             tracing::info!(source = &*self.source, note, "swap");

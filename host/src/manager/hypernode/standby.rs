@@ -104,7 +104,7 @@ async fn keep_warm(shared: Arc<Shared>, entry: Arc<EntryConfig>, mut place: Subs
                     warm = Some((revision, interest));
                 }
                 Err(refused) => {
-                    tracing::debug!(source = entry.source, reason = %refused.reason, "a plugin is not warm");
+                    tracing::debug!(source = entry.source, reason = %refused.reason, "a plugin could not be prepared in advance");
                 }
             }
             shared.nodes.begin();

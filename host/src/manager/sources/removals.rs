@@ -63,7 +63,8 @@ fn held(source: &str, groups: Option<i64>) -> Held {
     Held {
         rule: HeldRule::Empty,
         sentence: format!(
-            "Held, nothing was deleted: the configuration names no source at all, and this would delete {what} of this source (onRemoval: delete). It does not confirm itself with time. If it is right, run `topoloom confirm {source}`; if not, \
+            "Held, nothing was deleted: the configuration names no source at all, and this would delete {what} \
+             of this source (onRemoval: delete). Time does not confirm it. If it is right, run `topoloom confirm {source}`; if not, \
              write the entry back into the ConfigMap."
         ),
         hash: nothing(),

@@ -27,8 +27,8 @@ const REST: Duration = Duration::from_millis(1_500);
 /// What the log says about a swap, in its order.
 const STEPS: [(&str, &str); 4] = [
     ("a plugin is prepared", "write and watch"),
-    ("a plugin is tried in the shadow", "unpacked, compiled, linked, described, configured"),
-    ("a plugin answered in the shadow", "shadow round"),
+    ("a candidate plugin is compared with the active one", "unpacked, compiled, linked, described, configured"),
+    ("a candidate plugin answered", "shadow round"),
     ("swap", "compared"),
 ];
 

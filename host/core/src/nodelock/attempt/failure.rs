@@ -27,7 +27,7 @@ pub enum Failure {
     #[error("the pod has already finished")]
     PodFinished,
     /// There is no node of that name.
-    #[error("failed to get node: there is none of that name")]
+    #[error("failed to get node: no node has that name")]
     NodeGone,
     /// Another pod holds the lock, and did until the end.
     #[error("node lock contention: node {node} has been locked within {} {}{}", Go(*ttl), Whose(held), held.why)]
@@ -41,7 +41,7 @@ pub enum Failure {
     },
     /// Others of this process that came earlier wait for the same node, and did until the end.
     #[error(
-        "node lock contention: node {node} was wanted by other pods that came first, until there was no time left{}",
+        "node lock contention: timed out in the queue for node {node}: other pods were ahead{}",
         Meanwhile(held.as_ref())
     )]
     Behind {
@@ -67,7 +67,7 @@ pub enum Failure {
     #[error("the caller gave up{}", Meanwhile(.0.as_ref()))]
     GaveUp(Option<Held>),
     /// This process is about to end, and this attempt had still to wait.
-    #[error("this replica of the extender stops; another one takes the next try")]
+    #[error("this replica of the extender stops; another replica takes the next try")]
     Stopping,
     /// There was no time left.
     #[error("there was not enough time")]
@@ -179,11 +179,11 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Claim => "writing the lock onto the node",
-            Self::Revoke => "taking the lock from the pod that held it",
+            Self::Revoke => "revoking the lock from the pod that held it",
             Self::Bind => "the Binding",
             Self::Fence => "marking the pod as not bound",
             Self::Release => "removing the lock from the node",
-            Self::Restore => "writing the lock of the pod that is bound there and has none",
+            Self::Restore => "writing a lock for the pod that is bound to the node and has none",
             Self::Read => "reading",
         })
     }

@@ -133,7 +133,7 @@ pub enum Problem {
         max: usize,
     },
     /// One tier name for two tiers.
-    #[error("tier name {name:?} stands for tier {tier} here and for tier {other} in group {group}", group = Short(.group))]
+    #[error("tier name {name:?} means tier {tier} here and tier {other} in group {group}", group = Short(.group))]
     TierNameTwice {
         /// The name.
         name: Arc<str>,

@@ -30,8 +30,8 @@ pub enum OpenError {
     },
     /// Others may write it. The mount of an `emptyDir` is such a folder.
     #[error(
-        "the plugin cache {path} has mode {mode:03o}, so others may write it; name a folder below it that does not exist \
-         yet: it is created for this user alone"
+        "the plugin cache {path} has mode {mode:03o}, so other users may write it; name a folder below it that \
+         does not exist yet: it is created for this user alone"
     )]
     Writable {
         /// The folder.
@@ -51,10 +51,10 @@ pub enum Trouble {
     #[error("the image cannot be read")]
     Read(#[source] io::Error),
     /// It is something else.
-    #[error("the file is no image of this cache")]
+    #[error("the file is not an image of this cache")]
     NoImage,
     /// A part of it is missing, or something follows.
-    #[error("the image has {found} bytes and says {expected}")]
+    #[error("the image has {found} bytes, and its header says {expected}")]
     Length {
         /// What is there.
         found: u64,

@@ -115,7 +115,7 @@ fn a_key_that_was_not_named_is_not_trusted() {
     let words = format!("the plugin is signed with the key {id}, which is not trusted; trusted are ");
     assert!(refused.to_string().starts_with(&words), "{refused}");
     let refused = TrustKeys::default().verify(signed().as_bytes(), digest()).unwrap_err();
-    assert!(refused.to_string().ends_with("no key is: name one with --plugin-trust-key"), "{refused}");
+    assert!(refused.to_string().ends_with("no key is trusted: name one with --plugin-trust-key"), "{refused}");
     // Under the id of a key that is trusted, with the signature of one that is not.
     let theirs = keys(OTHER).unwrap();
     let their_id = theirs.ids().next().unwrap().to_string();

@@ -243,7 +243,11 @@ fn b6_lists_of_controllers_are_judged_in_every_layer() {
     let call = Call { file: Some("controllers: nope\n"), words: vec!["--controllers=*"], ..Call::default() };
     let told = call.mistakes();
     assert!(
-        told.len() == 1 && told[0].contains("line 1): `nope` is no controller; known are bottomup-syncer, "),
+        told.len() == 1
+            && told[0].contains(
+                "line 1): `nope` is not a controller; the controllers are \
+            bottomup-syncer, "
+            ),
         "{told:?}"
     );
     let volcanos = words(&["--controllers=*,-sharding-controller"]);

@@ -43,7 +43,7 @@ pub(in crate::cli) struct Inspected {
     pub(super) producers: Vec<Producer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) requires: Option<Requires>,
-    /// The lines that grant it what it asks for, to be pasted into its entry.
+    /// The lines that grant what it requests, to be copied into its entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) permissions: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub(super) struct Producer {
     pub(super) version: String,
 }
 
-/// What it asks for. Lists are absent where no configuration was given: they depend on it.
+/// What it requests. Lists are absent if no configuration was given: they depend on it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Requires {
@@ -95,7 +95,7 @@ pub(super) struct Requires {
     pub(super) triggers: Option<Vec<String>>,
 }
 
-/// An endpoint that it asks for.
+/// An endpoint that it requests.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AskedEndpoint {

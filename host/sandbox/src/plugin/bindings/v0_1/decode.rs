@@ -46,7 +46,7 @@ pub(super) fn answer(said: wit::Answer, bounds: &Bounds) -> Result<Answer, CallE
     let outcome = match outcome {
         wit::Outcome::Unchanged if bounds.had_state => Answered::Unchanged,
         wit::Outcome::Unchanged => {
-            return Err(invalid("it says unchanged, but was given no state of an earlier answer"));
+            return Err(invalid("it answers `unchanged`, but has no state of an earlier answer"));
         }
         wit::Outcome::Topology(said) => Answered::Topology(topology(said, bounds)?),
     };
