@@ -48,7 +48,7 @@ pub struct Flight {
     pub token: u32,
     /// When it gives up, by the steady clock.
     pub until: Duration,
-    /// The same by the clock of the day, for notes.
+    /// The same by the wall clock, for notes.
     pub deadline: Timestamp,
     /// Its place among all Binds.
     pub place: Place,
@@ -188,8 +188,8 @@ impl Carrier {
         }
     }
 
-    /// Carries a sweep of a node to its end. Says how long nothing new is to be expected from time alone, or why it could not
-    /// go on.
+    /// Carries a sweep of a node to its end. Returns how long time alone changes nothing, or why the sweep could not
+    /// continue.
     ///
     /// # Errors
     /// When a read failed, or a write was not answered as it should.
@@ -251,7 +251,7 @@ impl Carrier {
         Ok(())
     }
 
-    /// Changes keys of a node in the version that was decided on, and enters what became of it.
+    /// Changes keys of a node in the version that was decided on, and enters the outcome.
     async fn patch_node(
         &self,
         requests: &Requests,
@@ -296,7 +296,7 @@ impl Carrier {
         self.patch_pod(requests, &pod.key, &patch).await
     }
 
-    /// Marks a pod, and enters what became of it.
+    /// Marks a pod, and enters the outcome.
     async fn patch_pod(&self, requests: &Requests, pod: &PodId, patch: &serde_json::Value) -> Answer {
         let (answer, seen) = requests.patch_pod(pod, patch).await;
         if let Some(seen) = seen {
@@ -314,7 +314,7 @@ impl Carrier {
         Ok(seen)
     }
 
-    /// Removes a lock of a node, if it is this one, whatever else changes on the node meanwhile; `None` where it is another.
+    /// Removes a lock of a node if it is this one, even if the node changes meanwhile; `None` if it is another.
     ///
     /// # Errors
     /// When the node cannot be read.

@@ -2,25 +2,25 @@
 //!
 //! # What it promises
 //!
-//! * For one node and one key at most one pod is between its Binding and its device plugin's answer, whatever else binds by
-//!   this protocol through this crate, in however many processes, and whenever any of them dies or stands still.
+//! * For one node and one key at most one pod is between its Binding and its device plugin's answer, however many
+//!   processes bind by this protocol through this crate, and whenever any of them dies or is frozen.
 //! * A pod is bound only under a lock that names it, by its UID, at the moment at which the API server binds it.
-//! * What a failed attempt wrote is taken back, or kept where it cannot be proved that the pod will not be bound under it:
-//!   then [`lock::Report::kept`] says so, and the sweeper resolves it.
+//! * What a failed attempt wrote is removed, or kept if it cannot be proved that the pod will not be bound under it:
+//!   then [`lock::Report::kept`] is true, and the sweeper resolves it.
 //!
 //! # What it does not promise
 //!
 //! * An order between processes. Inside of one, pods get a node in the order in which they came.
-//! * Anything about a scheduler that binds without looking at the lock, or takes locks away by age alone, or about a pod
-//!   that is deleted by force while its device plugin is at work.
+//! * Anything about a scheduler that binds without looking at the lock, or takes over locks by age alone, or about a
+//!   pod that is deleted by force while its device plugin is at work.
 //!
 //! # Rooms
 //!
-//! `wire` is what stands on objects, `pods` what is read of them, `requests` every request, `view` watches and
-//! notifies, `queue` says which attempt is next, `crowd` how many may wait, `carry` carries out what the pure part orders,
-//! `lock` is the front that binds pods, `plugin` that of a device plugin, and `sweeper` finds orphaned locks.
+//! `wire` is what objects hold, `pods` what is read of pods, `requests` every request, `view` watches and notifies,
+//! `queue` says which attempt is next, `crowd` how many may wait, `carry` carries out what the pure part orders, `lock`
+//! is the front that binds pods, `plugin` that of a device plugin, and `sweeper` finds orphaned locks.
 //!
-//! `extender` (a feature) is the HTTP by which kube-scheduler asks for all that.
+//! `extender` (a feature) is the HTTP server for kube-scheduler.
 //!
 //! # By itself
 //!

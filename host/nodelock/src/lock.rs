@@ -39,7 +39,7 @@ pub struct Options {
     pub retry: Retry,
 }
 
-/// What became of a Bind.
+/// The outcome of a Bind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Whether the pod is bound to the node.
@@ -55,7 +55,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// It is a defect, and everything that the attempt held is let go; whatever it wrote is the sweeper's.
+    /// It is a defect. Everything that the attempt held is dropped; the sweeper handles what it wrote.
     fn broke() -> Self {
         Self { result: Err(Failure::Broke), keys: Vec::new(), kept: true, waited: Duration::ZERO, took: Vec::new() }
     }
@@ -114,8 +114,8 @@ impl NodeLock {
 
     /// Binds a pod to a node, within this time (12 h at most). The pod is identified by its UID.
     ///
-    /// Dropping this before it ends is giving up: what was begun is brought to its end by itself, and takes back what it
-    /// wrote. [`NodeLock::finish`] waits for that.
+    /// Dropping this before it ends gives up: the attempt still ends by itself, and removes what it wrote.
+    /// [`NodeLock::finish`] waits for that.
     pub async fn bind(self: &Arc<Self>, pod: PodId, node: NodeName, within: Duration) -> Report {
         self.bind_observed(pod, node, within, ()).await
     }
@@ -234,7 +234,7 @@ impl NodeLock {
         Report { result, kept, waited, took: attempt.took().to_vec(), ..report }
     }
 
-    /// The pod, if it is the one that was asked for.
+    /// The pod, if its UID is the requested one.
     async fn find(&self, pod: &PodId) -> Result<PodSighting, Failure> {
         let retry = self.options.retry;
         let mut failed = 0;
@@ -294,7 +294,7 @@ impl NodeLock {
         }
     }
 
-    /// What comes of this, unless the caller or the time is gone first, or this process stops.
+    /// The result of this, unless the caller gives up or the time ends first, or this process stops.
     async fn in_time<T>(&self, patience: &Patience<'_>, what: impl Future<Output = T>) -> Result<T, Failure> {
         tokio::select! {
             biased;
@@ -365,7 +365,7 @@ mod tests {
             said.starts_with("writing the lock onto the node was refused: ") && said.ends_with("it is forbidden"),
             "{said}"
         );
-        // Once it is known, the Bind goes on.
+        // Once it is known, the Bind continues.
         let mut waits = std::pin::pin!(lock.bind(pod(), "n".into(), within));
         assert!(tokio::time::timeout(within / 2, &mut waits).await.is_err());
         switch.set(ReadOnly::No);

@@ -246,7 +246,7 @@ impl SweepMetrics {
         self.leak(reason, done).inc();
     }
 
-    /// How all locks stand.
+    /// The states of all locks.
     pub fn states(&self, counts: &[(&'static str, usize)]) {
         for state in Why::ALL.into_iter().map(Why::word).chain([LEAKED]) {
             let count = counts.iter().find(|(of, _)| *of == state).map_or(0, |(_, count)| *count);
@@ -260,7 +260,7 @@ impl SweepMetrics {
     }
 }
 
-/// How long locks of this process stood; for the view.
+/// How long locks of this process existed; for the view.
 pub fn hold_histogram(registry: &mut Registry) -> Histogram {
     let stood = Histogram::new(HOLDS);
     registry.register_with_unit(

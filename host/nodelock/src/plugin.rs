@@ -21,16 +21,16 @@ use topoloom_cluster::Refusal;
 /// What the work list of Cambricon's plugin is called, the only one that counts for its key.
 const CAMBRICON: &str = "hami.io/cambricon-mlu-devices-to-allocate";
 
-/// The pod that a kubelet asks for, and the lock that says so.
+/// The pod whose devices a kubelet requests, and the lock that names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// The node.
     pub node: NodeName,
-    /// Under which key the lock stands.
+    /// The key of the lock.
     pub key: Key,
     /// The pod to serve.
     pub pod: PodId,
-    /// The lock's whole value; `None` where none stood there and one pod only was on its way.
+    /// The lock's whole value; `None` if there was no lock and only one pod was on its way.
     pub value: Option<LockValue>,
 }
 
@@ -73,7 +73,7 @@ pub enum NotServed {
         /// How many wait.
         found: usize,
     },
-    /// The API server did not say.
+    /// The API server did not answer.
     #[error(transparent)]
     Api(#[from] Refusal),
 }
@@ -92,15 +92,15 @@ pub enum NotOnItsWay {
     Over,
 }
 
-/// What became of a lock that was given back.
+/// The outcome of a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GivenBack {
     /// It is gone.
     Removed,
     /// It was gone, or is another one by now, which was left alone.
     NotOurs,
-    /// It stays: devices are still to be given, by this annotation of the pod. The plugin that gives the last of them
-    /// gives it back.
+    /// It stays: this annotation of the pod shows that devices have still to be assigned. The plugin that assigns the
+    /// last of them releases it.
     WorkLeft(String),
 }
 
@@ -140,11 +140,11 @@ impl Requests {
         }
     }
 
-    /// Gives the lock back, if it still is that one, byte for byte, and no vendor that shares it has work left for the
+    /// Releases the lock, if it still is that one, byte for byte, and no vendor that shares it has work left for the
     /// pod.
     ///
-    /// The caller must have written its work list before. A lock that could not be given back is no harm: once the pod
-    /// has started no pod holds it, and the sweeper removes it.
+    /// The caller must have written its work list before. A lock that could not be released does no harm: once the pod
+    /// has started, no pod holds it, and the sweeper removes it.
     ///
     /// # Errors
     /// When the API server refuses, or the node changed at every try.

@@ -1,7 +1,7 @@
 //! The requests of the node lock, each with a deadline, and what their answers prove.
 //!
-//! What comes back is read without hope: only an answer that says so counts as *not applied*, and everything else as
-//! unknown, since a write that answered 504 may still be applied (decision N5).
+//! Only an answer that proves it counts as *not applied*, and everything else as unknown, since a write that answered
+//! 504 may still be applied (decision N5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The shortest deadline: a request that is cut off earlier is not worth sending.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Requests to the API server. Its reads are live: a cache never stands in for them.
+/// Requests to the API server. Its reads are live: a cache never replaces them.
 #[derive(Clone)]
 pub struct Requests {
     client: kube::Client,
@@ -51,7 +51,7 @@ impl Requests {
     /// A node as it is now.
     ///
     /// # Errors
-    /// What the API server said, or that it did not.
+    /// The answer of the API server, or that there was none.
     pub async fn node(&self, name: &str) -> Result<Option<PartialObjectMeta<core_v1::Node>>, Refusal> {
         let api: Api<core_v1::Node> = Api::all(self.client.clone());
         self.answered(api.get_metadata_opt(name)).await
@@ -60,7 +60,7 @@ impl Requests {
     /// The pod of this name as it is now, whatever its UID is.
     ///
     /// # Errors
-    /// What the API server said, or that it did not.
+    /// The answer of the API server, or that there was none.
     pub async fn pod(&self, key: &PodKey) -> Result<Option<PodSighting>, Refusal> {
         let api: Api<Slice> = Api::namespaced(self.client.clone(), &key.namespace);
         let slice = self.answered(api.get_opt(&key.name)).await?;
@@ -70,7 +70,7 @@ impl Requests {
     /// The pods that are bound to a node and have not ended, as they are now.
     ///
     /// # Errors
-    /// What the API server said, or that it did not.
+    /// The answer of the API server, or that there was none.
     pub async fn bound(&self, node: &str) -> Result<Vec<PodSighting>, Refusal> {
         let api: Api<Slice> = Api::all(self.client.clone());
         let of_node = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
@@ -157,7 +157,7 @@ pub(super) fn proves(refusal: Refusal) -> Answer {
         | Reason::NoSuchResource
         | Reason::NotLeader
         | Reason::ReadOnly => Answer::Refused(why),
-        // Also 429: whether it was the API server that said so, or something in between, is not known.
+        // Also 429: it is not known whether the API server answered it, or something in between.
         Reason::TooManyRequests | Reason::Expired | Reason::ServerError | Reason::Unreachable => Answer::Unknown(why),
     }
 }

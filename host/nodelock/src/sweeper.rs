@@ -91,7 +91,7 @@ impl Sweeper {
                     self.removed(node, finding, pod).await;
                 }
             }
-            // Whether it was removed or not: the watch shows what is there now, and in between a look does no harm.
+            // Removed or not, the watch shows the present lock, and a look before that does no harm.
             return Ok(Outcome::Again(LINGER));
         }
         Ok(again(&sweep))

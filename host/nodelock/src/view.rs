@@ -1,13 +1,13 @@
-//! The nodes and the pods that locks are about, watched; and everybody who waits for them, notified.
+//! Watches the nodes and the pods that locks are about, and notifies all who wait for them.
 //!
-//! What is known of them is in [`Sightings`], which decides what counts and who has to be notified. This room owns the two
-//! watches, the senders, and the measure of how long locks of this process stood. Nodes are watched as metadata only. Both
-//! watches may be behind. That is enough to decide: every write carries the versions that it was decided on.
+//! What is known of them is in [`Sightings`], which decides what counts and who has to be notified. This room owns the
+//! two watches, the senders, and the histogram of how long locks of this process existed. Nodes are watched as metadata
+//! only. Both watches may be behind. That is enough to decide: every write carries the versions that it was decided on.
 //!
 //! # Failure story
 //!
-//! A broken watch is opened again with back-off, and readers keep the last contents meanwhile. A relist replaces them in one
-//! step and notifies everybody.
+//! A broken watch is opened again with back-off, and readers keep the last contents meanwhile. A relist replaces them
+//! in one step and notifies all.
 
 mod index;
 mod waiters;
@@ -57,7 +57,7 @@ pub struct View {
     synced: watch::Sender<[bool; 2]>,
     /// Only the task that holds this watches; it does so for all.
     watching: tokio::sync::Mutex<()>,
-    /// How long locks of this process stood.
+    /// How long locks of this process existed.
     stood: Histogram,
     restores: Restores,
 }
@@ -71,7 +71,7 @@ struct Inner {
 }
 
 impl View {
-    /// One that knows nothing yet. `stood` observes how long locks of this process stood.
+    /// An empty view. `stood` observes how long locks of this process existed.
     #[must_use]
     pub fn new(backends: Arc<[Backend]>, stood: Histogram) -> Self {
         Self {
@@ -228,7 +228,8 @@ impl View {
         inner.waiters.changes(locked)
     }
 
-    /// Watches nodes and pods until it is dropped. Of several that do, one watches, and another goes on when that ends.
+    /// Watches nodes and pods until it is dropped. Of several callers, one watches, and another continues when that one
+    /// ends.
     pub async fn watch(
         self: &Arc<Self>,
         client: kube::Client,
@@ -241,8 +242,8 @@ impl View {
         tokio::join!(node_watch.run(client.clone()), self.follow_pods(client, pods));
     }
 
-    /// Watches pods until it is dropped, where the [watch of nodes](NodeWatch) is another one's. Of several that do, one
-    /// watches, and another goes on when that ends.
+    /// Watches pods until it is dropped, where the [watch of nodes](NodeWatch) is another one's. Of several callers,
+    /// one watches, and another continues when that one ends.
     pub async fn watch_pods(&self, client: kube::Client, report: impl Fn(Result<(), &Refusal>)) {
         let _one = self.watching.lock().await;
         self.follow_pods(client, report).await;

@@ -1,8 +1,8 @@
-//! What stands on Nodes and Pods, and what is sent to change it: the two lock keys, our notes beside them, and the marks on
+//! What Nodes and Pods hold, and what is sent to change it: the two lock keys, our notes beside them, and the marks on
 //! pods (`node-lock-and-bind.md` A2, A4, A18; decisions N4 and N5).
 //!
-//! The lock keys are of the protocol, and every claimant writes them. The notes are ours: one annotation, which holds the note of
-//! each key whose lock one of us wrote. A note says for which value it is, and is nothing where the lock is another.
+//! The lock keys are of the protocol, and every claimant writes them. The notes are ours: one annotation, which holds
+//! the note of each key whose lock one of us wrote. A note names its value, and has no meaning if the lock has another.
 
 use std::collections::BTreeMap;
 

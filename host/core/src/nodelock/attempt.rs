@@ -1,8 +1,8 @@
 //! One attempt to bind a pod, from the first look to the answer: what to ask, what to write, and what to believe.
 //!
-//! It does no I/O. It gives one [`Order`] at a time and is given its answer. The carrier of the orders may be slow, may be
-//! frozen in between, and may not know whether a write was applied ([`Answer::Unknown`]); the attempt never takes silence
-//! for a no.
+//! It does no I/O. It returns one [`Order`] at a time and gets its answer. The carrier of the orders may be slow, may
+//! be frozen in between, and may not know whether a write was applied ([`Answer::Unknown`]); the attempt never takes a
+//! missing answer for a refusal.
 //!
 //! ```text
 //!            look ──held──► wait                       ┌── conflict, unknown: pod, then node, read live ──┐
@@ -15,7 +15,8 @@
 //! ```
 //!
 //! Everything to the left of the fence is `Phase::Doing`, everything from it on is `Phase::Undoing`. What has to be
-//! undone follows from what was sent: `Claimed` says what of the lock may stand, `Binding` whether the pod may be bound.
+//! undone follows from what was sent: `Claimed` says which of its values may be on the node, `Binding` whether the pod
+//! may be bound.
 //!
 //! # Why no pod is bound under the lock of another one
 //!
@@ -83,7 +84,7 @@ enum Phase {
     },
 }
 
-/// What of this attempt's values may stand on the node.
+/// Which of this attempt's values may be on the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Claimed {
     /// Nothing.
@@ -142,8 +143,8 @@ impl Attempt {
             unrecorded: None,
             held: None,
         };
-        // A cache without it, or with another pod of that name, may be behind: that is asked. What it says of the end of
-        // the right one is for good.
+        // A cache without the pod, or with another pod of that name, may be behind: the API server decides. If the
+        // cache shows that the right pod has ended, that is final.
         if let Some(pod) = cached.filter(|pod| pod.key == attempt.request.pod) {
             attempt.asked(Some(pod));
         }
@@ -191,7 +192,7 @@ impl Attempt {
     pub fn asked(&mut self, pod: Option<Pod>) {
         let own = judge_own(&self.request, pod.as_ref());
         if matches!(own, Own::Here) {
-            // It is bound here, whatever was to be undone: the device plugin needs the lock.
+            // The pod is bound here, so nothing is undone: the device plugin needs the lock.
             let how = if self.binding == Binding::No { Bound::Before } else { Bound::Now };
             return self.end(Ok(how));
         }
@@ -314,11 +315,10 @@ impl Attempt {
         }
     }
 
-    /// Waits for the holder of a key. A pod that is bound there without a lock has its own restored, so that every other
-    /// process sees it, too (decision N6); not at once, since a device plugin that has just answered gives the lock back a
-    /// moment before the kubelet says so.
-    /// The cache that says so may be behind, so that pod is asked for first; and where the lock of a pod stands that may still
-    /// be bound under it, that is taken from it first.
+    /// Waits for the holder of a key. A pod that is bound there without a lock gets its own lock again, so that every
+    /// other process sees it, too (decision N6); not at once, since a device plugin that has just answered releases the
+    /// lock a moment before the kubelet reports it. The cache may be behind, so that pod is read live first; and if the
+    /// present lock is that of a pod that may still be bound under it, it is revoked first.
     fn held(
         &mut self,
         clock: Clock,
@@ -454,7 +454,7 @@ impl Attempt {
             Answer::Conflict | Answer::Absent => NODE_CHANGED.into(),
             Answer::Unknown(why) => why,
         };
-        // Whatever became of it: the next look shows it.
+        // Whether it was applied: the next look shows it.
         self.again(What::Restore, why, Some(Order::Look { live: true }));
     }
 
@@ -554,7 +554,7 @@ impl Attempt {
         }
     }
 
-    /// Whether there is a lock to take back. Where there is none, it ends, or looks once more at whether the pod is bound.
+    /// Whether there is a lock to remove. Without one, the attempt ends, or reads once more whether the pod is bound.
     fn begin_undoing(&mut self, failure: Failure) -> bool {
         let nothing = match (&self.claimed, self.binding) {
             _ if self.is_keyless() => self.binding != Binding::Unanswered,
@@ -600,8 +600,8 @@ impl Attempt {
         self.fail();
     }
 
-    /// Another process has marked the pod while this attempt had the lock. There is room for one mark, so one with the value
-    /// of this attempt may have stood there in between.
+    /// Another process has marked the pod while this attempt had the lock. There is room for one mark, so a mark with
+    /// the value of this attempt may have been there in between.
     fn is_marked_anew(&self, now: Option<&Pod>) -> bool {
         let before = self.pod.as_ref().filter(|_| self.claimed != Claimed::No);
         before.zip(now).is_some_and(|(before, now)| before.revoked != now.revoked)

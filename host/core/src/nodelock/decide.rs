@@ -15,7 +15,7 @@ pub enum Decision {
     },
     /// Another pod holds it.
     HeldBy(Held),
-    /// No pod holds the lock that stands there: it is replaced, in one write that names exactly that.
+    /// No pod holds the present lock: it is replaced, in one write that names exactly that value.
     TakeOver {
         /// Why none does.
         reason: Reason,
@@ -49,7 +49,7 @@ pub fn decide(lock: Option<&Lock>, claimant: &Pod, facts: &Facts<'_>) -> Decisio
     }
 }
 
-/// What a process that may only give back does about a key.
+/// What a process that may only release locks does about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     /// It is exactly the value that was written: it is removed.

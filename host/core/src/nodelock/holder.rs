@@ -58,7 +58,7 @@ pub enum Holder {
         /// Since when this is known here.
         since: Duration,
     },
-    /// It was seen like this. What is said of its end is for good, however old the sight.
+    /// It was seen like this. If it has ended, that is final, however old this sighting is.
     Seen(Pod),
 }
 
@@ -84,7 +84,8 @@ pub struct Facts<'a> {
     pub waiting: &'a [Pod],
     /// Whether the API server was asked for those, after the lock was seen.
     pub listed: bool,
-    /// The pod named by the last lock, while none stands there and the watch of pods has not shown its outcome.
+    /// The pod named by the last lock, while the node has no lock and the watch of pods has not shown that pod's
+    /// outcome.
     pub left: Option<&'a PodKey>,
     /// When this process first saw exactly this value.
     pub first_seen: Duration,
@@ -106,12 +107,12 @@ pub enum Takeover {
     Age,
 }
 
-/// How a lock stands.
+/// The state of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// A pod holds it, or an unknown holder may.
     Held(Held),
-    /// It stands there, and no pod holds it.
+    /// It is on the node, and no pod holds it.
     Over(Reason),
 }
 
@@ -149,7 +150,7 @@ pub enum Why {
     Unlisted,
 }
 
-/// Why no pod holds a lock that stands there.
+/// Why no pod holds the lock of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
     /// Its pod is gone.
@@ -166,8 +167,8 @@ pub enum Reason {
     Revoked,
     /// Its pod was not bound in time. It may still be, so the lock is taken from the pod first.
     Expired,
-    /// Its pod was not bound before the attempt that wrote it had to give up, and nothing came of that either: its
-    /// process has died. A Binding of it may still be on its way, so the lock is taken from the pod first.
+    /// Its pod was not bound before the deadline of the attempt that wrote it, and the attempt undid nothing: its
+    /// process has died. Its Binding may still be on its way, so the lock is revoked from the pod first.
     Abandoned,
     /// It names no pod, and its time is over.
     Nameless,
@@ -186,7 +187,7 @@ impl Reason {
     }
 }
 
-/// How a lock stands, given what is known.
+/// The state of a lock, given what is known.
 #[must_use]
 pub fn judge(lock: &Lock, facts: &Facts<'_>) -> Standing {
     let standing = named(lock, facts);
@@ -228,7 +229,7 @@ fn named(lock: &Lock, facts: &Facts<'_>) -> Standing {
 fn seen(lock: &Lock, facts: &Facts<'_>, left: Option<Duration>) -> Standing {
     let nameless = |why, reason| match left {
         Some(left) => Standing::Held(Held { holder: None, left: Some(left), why }),
-        // The pod that it was written for may be bound here, and a process that stood still for a while does not know
+        // The pod that it was written for may be bound here, and a process that was frozen for a while does not know
         // it.
         None if !facts.listed && facts.takeover == Takeover::State => {
             Standing::Held(Held { holder: None, left: None, why: Why::Unlisted })
@@ -297,9 +298,9 @@ fn expired(lock: &Lock, facts: &Facts<'_>) -> Option<Duration> {
     (age <= facts.ttl).then(|| facts.ttl - age)
 }
 
-/// How long the attempt that wrote a note may still be under way, its undoing included; zero where it is not, whatever
-/// became of its process (requirement R5). Its deadline is by another clock. One that is far behind speaks of a time
-/// that is over already, so no attempt counts as over before its value was seen here for a moment.
+/// How long the attempt that wrote a note may still be under way, including its undoing; zero if it has ended, even if
+/// its process died (requirement R5). Its deadline is by another clock. If that clock is far behind, the deadline is in
+/// the past from the start, so no attempt counts as ended before its value was seen here for a moment.
 fn under_way(note: &Note, facts: &Facts<'_>) -> Duration {
     let skew = jiff::SignedDuration::try_from(SKEW).unwrap_or_default();
     let left = note.deadline.duration_since(facts.clock.wall).saturating_add(skew);

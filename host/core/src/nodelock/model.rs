@@ -4,8 +4,7 @@
 //! them are tried. At no moment may two pods be on their way through one node's device plugin, and a plugin that is asked
 //! never serves another pod than the one that the kubelet means.
 //!
-//! What would break that is tried, too: each [`Mutation`] is a world in which one rule is not kept, and a history must be
-//! found that shows it.
+//! Each [`Mutation`] is a world in which one rule is not kept, and a history must be found that shows it.
 
 mod draw;
 mod explore;
@@ -52,13 +51,13 @@ enum Mutation {
     ReleaseThenClaim,
     /// Any pod of that name is the owner.
     UidIgnored,
-    /// A node is written whatever its version is.
+    /// A node is written without its version.
     NodeVersionDropped,
-    /// A pod is bound whatever its version is.
+    /// A pod is bound without its version.
     BindingWithoutVersion,
-    /// The lock is given back before the pod is marked.
+    /// The lock is released before the pod is marked.
     ReleaseBeforeFence,
-    /// A lock is given back that ends with the pod's name.
+    /// A lock is released if it ends with the pod's name.
     ReleaseBySuffix,
     /// `bind-phase` says whether a device plugin has answered.
     PhaseAsEvidence,
@@ -72,7 +71,7 @@ enum Mutation {
     ClocksAgree,
     /// An attempt may be over as soon as its value is seen.
     FirstSightCounts,
-    /// A lock that disappeared is forgotten, although nothing shows yet what became of its pod.
+    /// A lock that disappeared is forgotten before the outcome of its pod is known.
     LostLockForgotten,
 }
 
@@ -214,8 +213,9 @@ const WITNESSES: [(Mutation, u64); 12] = [
     (Mutation::FirstSightCounts, 25),
 ];
 
-/// A pod of two vendors is bound, and the first one gives back the lock that the second one still needs. Another process has
-/// seen that lock come and go, its watch of pods is behind, and it is to bind another pod to the same node.
+/// A pod of two vendors is bound, and the first vendor releases the lock that the second still needs. Another process
+/// has seen that lock appear and disappear, its watch of pods is behind, and it has to bind another pod to the same
+/// node.
 fn lost_lock() -> Vec<Deed> {
     let does = |at| [Deed::Send(at), Deed::Serve(at), Deed::Answer(at)];
     let mut deeds = vec![Deed::Start(0, 1, 0)];

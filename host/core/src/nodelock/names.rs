@@ -63,6 +63,6 @@ text! {
 }
 
 text! {
-    /// What stands under the key of a lock, byte for byte. Two attempts never write the same.
+    /// The value under the key of a lock, byte for byte. Two attempts never write the same.
     LockValue
 }

@@ -48,7 +48,7 @@ pub struct Limit {
 pub struct Backend {
     /// What it is called in the reference; also the order in which backends are visited.
     pub name: Box<str>,
-    /// The resource whose count is asked for.
+    /// The resource whose count is requested.
     pub resource: Box<str>,
     /// Requests without limits count as nothing.
     pub limits_only: bool,
@@ -179,8 +179,7 @@ pub fn keys<'a, A: Asks + 'a>(containers: impl IntoIterator<Item = &'a A>, backe
     keys
 }
 
-/// The whole number that a quantity stands for, as Kubernetes writes quantities; `None` where it stands for none, or for one
-/// that has no room in 64 bits.
+/// The whole number that a Kubernetes quantity means; `None` if it is not one, or does not fit into 64 bits.
 #[must_use]
 pub fn whole(quantity: &str) -> Option<i64> {
     let (negative, rest) = match quantity.strip_prefix('-') {
@@ -215,7 +214,7 @@ pub fn whole(quantity: &str) -> Option<i64> {
     i64::try_from(if negative { -value } else { value }).ok()
 }
 
-/// The powers of two and ten that a suffix stands for.
+/// The powers of two and ten that a suffix means.
 fn suffix_powers(suffix: &str) -> Option<(u32, i32)> {
     let exponent = suffix.strip_prefix(['e', 'E']).filter(|exponent| !exponent.is_empty() && *exponent != "i");
     if let Some(exponent) = exponent {

@@ -1,4 +1,4 @@
-//! What stands on a node: the value under one key, and our note about it.
+//! One lock on a node: the value under a key, and our note about it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ pub enum Named {
 }
 
 impl Lock {
-    /// Reads what stands there. A note for another value does not count.
+    /// Reads a lock. A note for another value does not count.
     #[must_use]
     pub fn read(value: &str, note: Option<Note>) -> Self {
         let readable = |note: &Note| note.pod.as_ref().is_none_or(|(namespace, name)| could_be(namespace, name));

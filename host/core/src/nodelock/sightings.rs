@@ -58,7 +58,7 @@ impl PodSighting {
 pub struct Effect {
     /// Whose waiters have to be notified.
     pub wake: Wake,
-    /// How long locks of this process stood that stand no longer.
+    /// How long locks of this process existed that are gone now.
     pub stood: Vec<Duration>,
 }
 
@@ -114,7 +114,7 @@ pub struct Sightings {
     waiting: BTreeMap<NodeName, BTreeSet<Name>>,
     /// The nodes on which a lock names a pod.
     named: BTreeMap<Name, BTreeSet<NodeName>>,
-    /// Since when locks stand that this process wrote, by their values.
+    /// Since when the locks that this process wrote exist, by their values.
     ours: BTreeMap<LockValue, Duration>,
 }
 
@@ -126,7 +126,7 @@ impl Sightings {
         Effect { stood, ..Effect::wakes([name.clone()]) }
     }
 
-    /// The watch of nodes has shown that a node is gone. How long its locks stood is not known.
+    /// The watch of nodes has shown that a node is gone. How long its locks existed is not known.
     pub fn node_gone(&mut self, name: &str) -> Effect {
         for value in self.nodes.get(name).into_iter().flat_map(NodeSighting::values) {
             self.ours.remove(value);
@@ -212,8 +212,8 @@ impl Sightings {
         Effect { wake: Wake::All, stood: Vec::new() }
     }
 
-    /// A live read of the pod that a value names has this result. That the pod is gone is remembered for as long as the
-    /// value stands.
+    /// A live read of the pod that a value names has this result. If the pod is gone, that is remembered until the
+    /// value is replaced.
     pub fn confirmed(
         &mut self,
         node: &str,
@@ -245,7 +245,7 @@ impl Sightings {
         self.nodes.values_mut().for_each(NodeSighting::has_stood);
     }
 
-    /// Enters a node as it was read. Returns how long locks of this process stood that are gone.
+    /// Enters a node as it was read. Returns how long those locks of this process existed that are gone now.
     fn replace(&mut self, name: &NodeName, mut seen: NodeSighting, read: NodeRead, now: Duration) -> Vec<Duration> {
         let over = seen.replace(read, now);
         seen.retain_left(|lock| !self.is_settled(name, lock));
@@ -482,7 +482,7 @@ fn name_of(namespace: &Arc<str>, name: &Arc<str>) -> Name {
     (Arc::clone(namespace), Arc::clone(name))
 }
 
-/// Of versions that cannot be compared, the one that came last counts.
+/// Of versions that cannot be compared, the last one counts.
 fn is_later(version: &ResourceVersion, than: &ResourceVersion) -> bool {
     !version.is_older_than(than)
 }

@@ -32,7 +32,7 @@ pub struct Finding {
     pub reason: Reason,
 }
 
-/// How one key stands.
+/// The state of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stands {
     /// The position of the key.
@@ -137,7 +137,7 @@ impl Sweep {
         &self.findings
     }
 
-    /// How every key stands that has a lock, or a pod that waits without one.
+    /// The state of every key that has a lock, or a pod that waits without one.
     #[must_use]
     pub fn stands(&self) -> &[Stands] {
         &self.stands
@@ -224,7 +224,7 @@ impl Sweep {
         let Step::Revoke { mut from, version, keys } = std::mem::replace(&mut self.step, Step::End) else { return };
         match (from.pop(), answer) {
             (Some(_), Answer::Done(_)) => self.step = Step::Revoke { from, version, keys },
-            // What was known of the pod is not true any more. It is asked for once; then the next sweep has to know better.
+            // What was known of the pod is no longer true. It is read once; then the next sweep has newer facts.
             (Some((pod, value)), _) => {
                 let named = pod.key.named();
                 if !self.asked.contains(&named) {

@@ -1,5 +1,5 @@
-//! The state table of the lock (`node-lock-and-bind.md` A10, as decisions N5 and N6 change it), made by asking
-//! [`decide`] itself: the documentation cannot say anything else than the code does.
+//! The state table of the lock (`node-lock-and-bind.md` A10, as decisions N5 and N6 change it), made by calling
+//! [`decide`] itself: so the documentation cannot differ from the code.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const STEADY: Duration = Duration::from_secs(100_000);
 
 /// What a row begins with.
 struct Row {
-    /// What stands on the node, in words.
+    /// The lock on the node, in words.
     stands: &'static str,
     /// What is known of the pod that it names, in words.
     known: &'static str,
@@ -33,7 +33,7 @@ struct Row {
     listed: bool,
     /// A pod that is bound here and waits for its device plugin.
     waiting: Option<Pod>,
-    /// The lock of pod B stood there last, and it is not known what became of that pod.
+    /// The last lock was that of pod B, and the outcome of that pod is not known.
     left: bool,
 }
 
@@ -189,7 +189,7 @@ fn words(decision: &Decision) -> String {
     }
 }
 
-/// The table, as Markdown: what stands there, what is known, what another pod does, and what pod B itself does.
+/// The table, as Markdown: the lock, what is known, what another pod does, and what pod B itself does.
 #[must_use]
 pub fn table() -> String {
     let mut text = String::from(
@@ -197,11 +197,11 @@ pub fn table() -> String {
     );
     for row in rows() {
         let other = words(&decided(&row, &pod("a", "uid-a")));
-        // Who is bound or gone asks for nothing.
+        // A pod that is bound or gone makes no attempt.
         let asks = !matches!(&row.holder, Holder::Seen(pod) if pod.node.is_some() || pod.deleting)
             && !matches!(row.holder, Holder::Gone { .. });
         let own = if asks { words(&decided(&row, &pod("b", "uid-b"))) } else { "-".to_owned() };
-        // A string takes whatever is written.
+        // Writing to a string never fails.
         let _ = writeln!(text, "| {} | {} | {other} | {own} |", row.stands, row.known);
     }
     text

@@ -114,7 +114,7 @@ fn gone(for_seconds: u64) -> Holder {
     Holder::Gone { since: Duration::from_secs(100_000 - for_seconds) }
 }
 
-/// The table of A10: what stands there, what is known of its pod, what another claimant does.
+/// The table of A10: the lock, what is known of its pod, what another claimant does.
 #[test]
 fn a10_every_row_for_another_claimant() {
     let other = pod("p2", "u2");
@@ -180,7 +180,7 @@ fn a10_the_pod_that_it_names_takes_it_whatever_its_age_and_replaces_the_value() 
 #[test]
 fn r4_a_pod_of_the_same_name_is_another_one() {
     let again = pod("p1", "u9");
-    // With a note the UID says so.
+    // With a note, the UID decides.
     let lock = Lock::read(FRESH, Some(note(FRESH, "u1")));
     assert_eq!(
         held(&World::new(Holder::Seen(again.clone())).decide(Some(&lock), &again)),
@@ -438,8 +438,8 @@ fn n5_an_attempt_ends_when_its_pod_was_marked_while_the_binding_was_under_way() 
     assert_eq!(attempt.next(BEGIN, 0.0), Order::Bind { version: "9".into() });
 }
 
-/// The lock of a pod that lost it is restored five seconds after that was seen, when the API server says so, too; and where
-/// the lock of a pod stands that may still be bound, that one is marked before.
+/// The lock of a pod that lost it is restored five seconds after that was seen, if the API server confirms it; and if
+/// the present lock is that of a pod that may still be bound, that pod is marked before.
 #[test]
 fn n6_a_lock_is_restored_after_its_pod_was_asked_for_and_over_no_lock_that_may_still_bind() {
     use attempt::{Answer, Attempt, Order};
@@ -473,7 +473,7 @@ fn n6_a_lock_is_restored_after_its_pod_was_asked_for_and_over_no_lock_that_may_s
         attempt.woken();
         look(&mut attempt, lock, &holder, until);
         assert_eq!(attempt.next(until, 0.0), asks, "{lock:?}");
-        // The cache was behind: nothing is written, and it is asked again when that was so for as long again.
+        // The cache was behind: nothing is written, and the pod is read again after the same time.
         attempt.unrecorded_asked(Some(&Pod { started: true, ..waits() }));
         assert_eq!(attempt.next(until, 0.0), Order::Look { live: false });
         look(&mut attempt, lock, &holder, until);
@@ -491,7 +491,7 @@ fn n6_a_lock_is_restored_after_its_pod_was_asked_for_and_over_no_lock_that_may_s
     }
 }
 
-/// What a foreign scheduler left under both keys is asked about once for each.
+/// A foreign scheduler's locks under both keys are looked up once for each.
 #[test]
 fn n6_the_name_of_the_claimant_under_two_keys_is_asked_about_twice_and_no_more() {
     use attempt::{Attempt, Node, Order, Request};
@@ -523,7 +523,7 @@ fn n6_r18_node_stays_held_until_outcome_of_last_holder_is_known() {
     assert_eq!(held(&world(Some(left.clone()), vec![]).decide(None, &other)), Some((Why::Unconfirmed, None)));
     let waits = world(Some(left), vec![bound("p1", "u1", NODE)]).decide(None, &other);
     assert_eq!(held(&waits), Some((Why::Unrecorded, None)));
-    // What became of itself a pod knows.
+    // A pod knows its own outcome.
     assert_eq!(world(Some(key("p2", "u2").named()), vec![]).decide(None, &other), Decision::Acquire);
 
     let mut attempt = attempt_of(MINE, Duration::from_secs(28));
@@ -579,7 +579,7 @@ fn r5_a_claim_whose_process_died_before_the_binding_is_taken_a_moment_after_its_
     let far = until("9999-12-30T22:00:00Z");
     assert_eq!(decided(NOW, 120, Some(far), unbound.clone()), held_for(Why::Binding, 180_000));
     assert_eq!(decided(NOW, 120, Some(until("-009999-01-02T02:00:00Z")), unbound.clone()), abandoned);
-    // A lock without a note has no deadline, and a pod that is bound is asked for by a kubelet, however late it is.
+    // A lock without a note has no deadline, and the kubelet of a bound pod requests its devices, however late it is.
     assert_eq!(decided(NOW, 120, None, unbound), held_for(Why::Binding, 180_000));
     assert_eq!(decided(NOW, 120, Some(deadline), bound("p1", "u1", NODE)), held_for(Why::Allocating, 180_000));
 }
@@ -636,7 +636,7 @@ fn n6_a_pod_of_the_cache_is_no_proof_against_a_value_that_has_only_its_name() {
     }
 }
 
-/// A watch that was not listened to for longer than a lock lasts (a process that stood still) proves nothing about age.
+/// A watch that was not read for longer than a lock lasts (the process was frozen) proves nothing about age.
 #[test]
 fn n6_a_lock_that_names_no_pod_is_taken_for_its_age_only_after_the_pods_of_the_node_were_listed() {
     for value in ["lock", "", "2026-08-01T06:00:00Z", "2026-08-01T06:00:00Z,,"] {
@@ -661,7 +661,7 @@ fn n6_a_free_node_is_not_free_while_a_pod_waits_there_for_its_device_plugin() {
         held(&world(vec![waits.clone()], Holder::Unconfirmed).decide(None, &other)),
         Some((Why::Unrecorded, None))
     );
-    // Nor where a dead lock stands, nor where one stands that has no owner, nor where the claimant's own does.
+    // Nor under an orphaned lock, nor under an unnamed one, nor under the claimant's own.
     let dead = Lock::read(FRESH.replace("p1", "p3").as_str(), None);
     assert_eq!(held(&world(vec![waits.clone()], gone(9)).decide(Some(&dead), &other)), Some((Why::Unrecorded, None)));
     let mine = Lock::read(FRESH.replace("p1", "p2").as_str(), None);

@@ -1,6 +1,8 @@
-//! What a sweeper remembers of the nodes that it has looked at: how their locks stood, since when, and what it has reported.
+//! What a sweeper remembers of the nodes that it has looked at: the state of their locks, since when, and what it has
+//! reported.
 //!
-//! A plain value, like everything here: each step is given the time. A sweep of one node costs no look at the others.
+//! A plain value, like everything here: each step gets the time as an argument. A sweep of one node does not look at
+//! the others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -25,7 +27,7 @@ pub struct Watchlist {
 /// What follows from a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verdict {
-    /// What has to be reported, each once for as long as it stands like this.
+    /// What has to be reported, each state once.
     pub report: Vec<Stands>,
     /// How long a device plugin still has to give a lock back before it may be removed.
     pub linger: Option<Duration>,
@@ -90,7 +92,7 @@ impl Watchlist {
         verdict
     }
 
-    /// How many locks stand under each word that was ever seen.
+    /// How many locks each word has, for every word that was ever seen.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, usize)> {
         self.counts.iter().map(|(word, count)| (*word, *count))
     }
@@ -215,7 +217,7 @@ mod tests {
         assert_eq!(enter(&held(Why::Allocating), 1_999), (None, 0));
         assert_eq!(enter(&started, 2_500), (Some(1_000), 0));
         assert_eq!(enter(&started, 3_500), (None, 1));
-        // No plugin gives back the lock of a pod that is gone.
+        // No plugin releases the lock of a pod that is gone.
         assert_eq!(enter(&Standing::Over(Reason::Gone), 3_500), (None, 0));
     }
 }

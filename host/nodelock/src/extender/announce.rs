@@ -11,7 +11,7 @@ use topoloom_cluster::events::{EventText, Events, Urgency};
 /// Events under way at most. An API server that does not take them is not flooded with more.
 const UNDER_WAY: usize = 64;
 
-/// Tells of Binds.
+/// Sends the Events of Binds.
 #[derive(Clone)]
 pub struct Announcer {
     events: Events,

@@ -37,7 +37,7 @@ pub struct Bodies {
 
 /// A body, and the room that it takes until this is dropped.
 pub struct Read {
-    /// What came.
+    /// The bytes that arrived.
     pub bytes: Vec<u8>,
     room: OwnedSemaphorePermit,
 }

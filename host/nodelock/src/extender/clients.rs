@@ -1,4 +1,4 @@
-//! Which of the clients that an authority signed may speak to the extender: those with one of these names.
+//! Which of the clients that an authority signed may use the extender: those with one of these names.
 //!
 //! An authority signs for many. That of a cluster signs every kubelet and every administrator, and none of them may bind pods
 //! because of it. So the name counts, as the API server reads it: the common name is the user, organisations are its groups.
@@ -19,7 +19,7 @@ use crate::metrics::{BindMetrics, Refused};
 /// Longest name of a stranger in a line of the log.
 const SHOWN: usize = 120;
 
-/// Whom the extender serves, and what is said of all others.
+/// The clients that the extender serves, and what it logs about all others.
 pub struct Clients {
     names: Arc<[Box<str>]>,
     metrics: BindMetrics,

@@ -50,7 +50,7 @@ impl ExtenderOptions {
         LONGEST.min(self.http_timeout.saturating_sub(MARGIN))
     }
 
-    /// The same with the time in which one that failed takes back what it wrote.
+    /// The same, with the time in which a failed attempt removes what it wrote.
     #[must_use]
     pub fn longest(&self) -> Duration {
         const TAKING_BACK: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
-//! The pages of the extender: `/bind`, `/filter`, and two that always say yes (`node-lock-and-bind.md` A20).
+//! The pages of the extender: `/bind`, `/filter`, and two that always answer 200 (`node-lock-and-bind.md` A20).
 //!
-//! Whatever is asked, the answer is 200 with an error in words, as kube-scheduler expects it; only a wrong path or
-//! method gets a status.
+//! The answer is always 200, with an error in words, as kube-scheduler expects it; only a wrong path or method gets a
+//! status.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -46,7 +46,7 @@ pub enum DecodeError {
     },
 }
 
-/// What `bind` is asked.
+/// The request of `bind`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindArgs {
     /// `PodName`.
@@ -67,7 +67,7 @@ pub struct BindResult {
     pub error: String,
 }
 
-/// What `filter` is asked.
+/// The request of `filter`.
 #[derive(Debug)]
 pub struct FilterArgs<'a> {
     /// `Pod`.

@@ -316,7 +316,7 @@ async fn n6_the_pod_of_a_lock_that_disappeared_is_read_until_the_watch_of_pods_h
         view.node_event(&Event::Apply(node("n", 7, json!({}))));
         assert_eq!((left(&view), indexed(&view)), (None, 0));
     }
-    // Who asks knows, until it waits: where that pod waits here, the node is its.
+    // The caller knows, until it waits: if that pod waits here, it holds the node.
     for read in [None, Some(unbound()), Some(pod("p1", "u1", 3, Some("n")))] {
         let (view, mut live) = (went(vec![unbound()]), LiveReads::default());
         let read = read.map(|read| pods::of(&read, view.backends()).unwrap().pod);

@@ -50,7 +50,7 @@ pub enum Failure {
         /// Who holds the node, where that is known.
         held: Option<Held>,
     },
-    /// So many wait already that this one was not let in.
+    /// So many wait already that this one was refused.
     #[error("node lock contention: node {node} is not free, and {full}{}", Meanwhile(held.as_ref()))]
     Crowded {
         /// The node.
@@ -66,7 +66,7 @@ pub enum Failure {
     /// The caller does not wait any more.
     #[error("the caller gave up{}", Meanwhile(.0.as_ref()))]
     GaveUp(Option<Held>),
-    /// This process is about to end, and this attempt had still to wait.
+    /// This process is about to end, and this attempt still waits.
     #[error("this replica of the extender stops; another replica takes the next try")]
     Stopping,
     /// There was no time left.
@@ -78,7 +78,7 @@ pub enum Failure {
     /// The API server did not answer, or took too many tries.
     #[error("{0} did not succeed in {1} tries, the last one: {2}")]
     Unanswered(What, u32, Arc<str>),
-    /// The attempt itself broke, which is a defect. What it said of that may hold anything, and stands in the log only.
+    /// The attempt crashed, which is a defect. The text of a crash may hold anything, so only the log has it.
     #[error("internal error in topoloom; see its log (please report it)")]
     Broke,
 }
@@ -90,8 +90,8 @@ impl Failure {
         matches!(self, Self::Held { .. } | Self::Behind { .. } | Self::Crowded { .. })
     }
 
-    /// What the lack of time is called after so long a wait for others: where they took most of the time, it was contention.
-    /// `TooLate` is what more time would have cured.
+    /// Names a lack of time: contention, if the attempt waited for others for most of it. `TooLate` means that more
+    /// time would have been enough.
     #[must_use]
     pub fn after(self, waited: Duration, within: Duration, node: &NodeName) -> Self {
         match self {

@@ -10,10 +10,10 @@ use super::super::retry::Retry;
 use super::Failure;
 use crate::version::ResourceVersion;
 
-/// How one key stands, as it was seen.
+/// The state of one key, as it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sight {
-    /// What stands there.
+    /// The lock on the node.
     pub lock: Option<Lock>,
     /// The pod that it names.
     pub holder: Holder,
@@ -23,7 +23,7 @@ pub struct Sight {
     pub waiting: Vec<Pod>,
     /// Whether the API server was asked for those.
     pub listed: bool,
-    /// The last lock of a key under which none stands now, until it is known what became of the pod that it names.
+    /// The last lock of a key that has none now, until the outcome of the pod that it names is known.
     pub left: Option<Lock>,
     /// When exactly this value was first seen.
     pub first_seen: Duration,
@@ -47,7 +47,7 @@ impl Sight {
         }
     }
 
-    /// How it stands; `None` where it is free.
+    /// Its state; `None` if it is free.
     #[must_use]
     pub fn standing(&self, node: &str, clock: Clock, ttl: Duration, takeover: Takeover) -> Option<Standing> {
         let facts = self.facts(node, clock, ttl, takeover);
@@ -77,8 +77,8 @@ pub enum Order {
     },
     /// Ask the API server for the pod of this attempt.
     AskPod,
-    /// Ask the API server for the pod that a lock names. That it was found counts for the looks until the next wait or the
-    /// end; that it was not found, and since when, counts for as long as that value stands.
+    /// Ask the API server for the pod that a lock names. A pod that was found counts until the next wait or the end; a
+    /// pod that was not found, and since when, counts until that value is replaced.
     AskHolder {
         /// The pod.
         pod: PodKey,
@@ -145,7 +145,7 @@ pub enum Order {
     End(Outcome),
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It was applied; with the new version of what was written.

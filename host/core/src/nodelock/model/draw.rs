@@ -39,7 +39,7 @@ impl Mix {
         Self { kinds, speeds: Self::speeds(dice) }
     }
 
-    /// Processes stall for a while, and go on.
+    /// Processes stall for a while, and continue.
     pub(super) fn speeds(dice: &mut Dice) -> [usize; PROCESSES + 1] {
         const SPEEDS: [usize; 5] = [0, 0, 1, 4, 8];
         std::array::from_fn(|_| SPEEDS[dice.below(SPEEDS.len())])

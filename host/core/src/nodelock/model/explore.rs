@@ -47,7 +47,7 @@ fn moves(world: &World, path: &[Deed]) -> Vec<Deed> {
     all
 }
 
-/// Two worlds with the same print, in which the same trouble is still to come, go on alike.
+/// Two worlds with the same print and the same future faults continue alike.
 fn print_of(world: &World, path: &[Deed]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let oldest = world.processes.iter().map(|process| process.nodes.min(process.pods)).min().unwrap_or_default();

@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// A device plugin that has answered gives back a lock that another vendor still needs.
+    /// A device plugin that has answered releases a lock that another vendor still needs.
     pub(super) fn early(&mut self, node: usize) {
         let Some((slot, uid, vendor, Asked::Served)) = self.kubelets[node].asks.clone() else { return };
         let key = KEY_OF[vendor];

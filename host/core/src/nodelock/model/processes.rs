@@ -170,8 +170,8 @@ impl World {
         known
     }
 
-    /// No attempt that is in time counts as over: not where its clock and the judge's are no further apart than clocks may be, and not
-    /// in the moment after it has written its value, whatever they show.
+    /// No attempt that is in time counts as ended: not if its clock and the judge's differ by no more than clocks may,
+    /// and not in the moment after it has written its value, whatever the clocks show.
     fn judge_in_time(&mut self, at: usize, node: usize, sight: &Sight) {
         let standing = sight.standing(&name_of(node), self.clock_of(at), TTL, Takeover::State);
         let (Some(Standing::Over(Reason::Abandoned)), Some(lock)) = (standing, &sight.lock) else { return };
@@ -412,8 +412,8 @@ impl World {
         }
     }
 
-    /// A pod that comes while another waits whose lock was taken away may lose its own: the plugin of a key whose values name
-    /// no pod gives back any lock that stands there.
+    /// While a pod waits that lost its lock, the next pod may lose its own: if the values of a key name no pod, its
+    /// plugin releases any lock under it.
     fn excuse(&mut self, slot: usize, uid: Option<&Uid>, node: usize) {
         let Some(uid) = uid else { return };
         for key in needs(slot).iter().copied().filter(|key| *key != SHARED) {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What stands under one key of a node.
+/// The value and the note of one key of a node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct StoredLock {
     pub(super) value: Option<LockValue>,
@@ -216,7 +216,7 @@ pub(super) struct World {
     pub(super) kubelets: [Kubelet; NODES],
     /// UIDs whose lock of a key was taken away by a client that keeps no rule, or that came while such a pod had none.
     pub(super) stripped: BTreeSet<(Uid, usize)>,
-    /// UIDs whose lock of a key was given back by a vendor before another one had answered.
+    /// UIDs whose lock of a key a vendor released before another vendor had answered.
     pub(super) early: BTreeSet<(Uid, usize)>,
     /// Pods that were force-deleted and that a kubelet may not have noticed.
     pub(super) ghosts: Vec<(usize, usize, Uid, Duration)>,

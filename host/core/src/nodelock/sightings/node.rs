@@ -26,14 +26,14 @@ pub struct NodeRead {
 #[derive(Debug, Clone, Default)]
 pub(super) struct NodeSighting {
     read: NodeRead,
-    /// What is remembered of the values that stand there.
+    /// What is remembered of the values on the node.
     remembered: Vec<Remembered>,
-    /// The last locks of keys under which none stands, until the watch of pods has shown what became of the pods that they
-    /// name: it may be behind, and such a pod be bound and wait for the device plugin of another vendor.
+    /// The last locks of keys that have none now, until the watch of pods has shown the outcome of the pods that they
+    /// name: the watch may be behind, and such a pod may be bound and wait for the device plugin of another vendor.
     left: Locks,
 }
 
-/// What is remembered of a value for as long as it stands.
+/// What is remembered of a value until it is replaced.
 #[derive(Debug, Clone)]
 struct Remembered {
     key: Key,
@@ -45,8 +45,8 @@ struct Remembered {
 }
 
 impl NodeSighting {
-    /// Takes in a newer read of the same node. What was remembered of values that still stand is kept.
-    /// Returns the values that no longer stand.
+    /// Enters a newer read of the same node. What was remembered of values that are still there is kept. Returns the
+    /// values that are gone.
     pub(super) fn replace(&mut self, read: NodeRead, now: Duration) -> Vec<LockValue> {
         let before = std::mem::replace(&mut self.read, read);
         let value = |key: Key| of(&self.read.locks, key).map(|lock| &lock.value);
@@ -104,7 +104,7 @@ impl NodeSighting {
         locks.filter_map(|(_, lock)| lock.pod().map(|pod| name_of(&pod.namespace, &pod.name))).collect()
     }
 
-    /// The values that stand there.
+    /// The values on the node.
     pub(super) fn values(&self) -> impl Iterator<Item = &LockValue> {
         self.remembered.iter().map(|it| &it.value)
     }
@@ -122,7 +122,7 @@ impl NodeSighting {
         self.remembered.iter().find(|it| it.key == key && *it.value == *value).and_then(|it| it.gone)
     }
 
-    /// Where another value stands by now, nothing is remembered.
+    /// If the value was replaced meanwhile, nothing is remembered.
     pub(super) fn set_gone(&mut self, value: &str, since: Duration) {
         let known = self.remembered.iter_mut().filter(|it| *it.value == *value);
         known.for_each(|it| it.gone = Some(since));

@@ -1,5 +1,5 @@
-//! What follows when the API server refuses a write: an admission policy, a rule of access, or a quota says no. Trying again
-//! does not help, and what was written before is taken back, or reported as kept.
+//! What follows when the API server refuses a write: an admission policy, a rule of access, or a quota says no. Trying
+//! again does not help, and what was written before is removed, or reported as kept.
 
 use super::super::attempt::{Answer, Attempt, Failure, Node, Order, Outcome, What};
 use super::super::sweep::{self, Sweep};
@@ -166,7 +166,7 @@ fn a_sweep_that_is_refused_removes_nothing() {
     };
     let mut sweep = begun();
     sweep.answered(&refused());
-    // The pod is asked for once, since what was known of it may be old.
+    // The pod is read once, since what was known of it may be old.
     assert_eq!(sweep.next(), Some(sweep::Order::AskHolder { pod: key("p1", "u1").named(), value: OLD.into() }));
     sweep.holder_asked();
     sweep.looked(clock(BEGIN), node_with("41", Some(expired()), Holder::Seen(pod("p1", "u1")), vec![]));
