@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use super::Refusal;
 
-/// What becomes of what a [`Check`] says.
+/// What receives the results of a [`Check`].
 pub trait Judge: Send + Sync {
     /// It works.
     fn pass(&self);
     /// It does not work.
     fn fail(&self, refusal: &Refusal);
-    /// It cannot be had here, and the process goes on without it.
+    /// It is not available here, and the process continues without it.
     fn absent(&self, why: &str);
 }
 
@@ -52,7 +52,7 @@ impl Check {
         }
     }
 
-    /// It cannot be had here, and the process goes on without it.
+    /// It is not available here, and the process continues without it.
     pub fn absent(&self, why: &str) {
         self.0.absent(why);
     }

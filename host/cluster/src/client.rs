@@ -44,7 +44,7 @@ pub enum ConnectError {
     Client(String),
 }
 
-/// A client and whom it speaks to.
+/// A client and its API server.
 #[derive(Clone)]
 pub struct Connection {
     /// The client.
@@ -91,7 +91,7 @@ impl Connection {
         connector.set_read_timeout(config.read_timeout);
         connector.set_write_timeout(config.write_timeout);
         let service = ServiceBuilder::new()
-            // Before the door: who waited for a turn is asked for the lease after that.
+            // Before the gate: a request that waited for its turn is checked against the lease after the wait.
             .layer(limit.clone())
             // Before what counts: what is refused here was never asked of the API server.
             .layer(gate::Door(gate.clone()))
@@ -109,7 +109,7 @@ impl Connection {
 /// Makes a client. Does not talk to the API server yet.
 ///
 /// `kubeconfig` wins over `KUBECONFIG`, that over `~/.kube/config`, that over the ServiceAccount of the pod. `server`
-/// is asked in place of the API server that is found there; where nothing is found it is asked without credentials.
+/// replaces the API server that is found there; if nothing is found, it is used without credentials.
 ///
 /// # Errors
 /// Names the file and what is wrong with it.

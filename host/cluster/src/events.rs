@@ -1,7 +1,7 @@
 //! Kubernetes Events, for what needs a person.
 //!
-//! Publishing is best effort: an Event that cannot be written in time is logged and forgotten, since the same words
-//! stand in the source's condition or in the log. Equal Events in a row become one series (the recorder's own rule).
+//! Publishing is best effort: an Event that cannot be written in time is logged and dropped, since the source's
+//! condition or the log has the same text. Equal Events in a row become one series (the recorder's own rule).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl From<Urgency> for EventType {
     }
 }
 
-/// What is said.
+/// The content of an Event.
 #[derive(Debug, Clone, Copy)]
 pub struct EventText<'a> {
     /// In one word.

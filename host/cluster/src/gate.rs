@@ -1,13 +1,13 @@
 //! The gate that every write goes through: open while the lease is ours and writes are switched on.
 //!
-//! It stands twice. At the door of the client a request is refused before anything is sent, with words that say why.
-//! And in the connection itself, under TLS, where bytes are handed to the kernel: a request that was let in, and then
-//! waited for a connection, a handshake or the scheduler of a machine that was stopped meanwhile, does not leave after
-//! its time (decision M4). What counts is the boot-time clock: it runs while the machine sleeps, and is never set.
+//! It is in two places. At the entrance of the client, a request is refused before anything is sent, with the reason.
+//! And in the connection itself, under TLS, where the kernel gets the bytes: a request that passed the first place, and
+//! then waited for a connection, a handshake or a machine that was stopped meanwhile, does not leave after its time
+//! (decision M4). The boot-time clock counts: it runs while the machine sleeps, and is never set.
 //!
-//! What is left is what no program can see: bytes that the kernel took and the network has not delivered, and a virtual
-//! machine that is frozen from outside between the look at the clock and the system call. Preconditions on every write
-//! guard against those.
+//! Two cases are left that no program can see: bytes that the kernel has and the network has not delivered, and a
+//! virtual machine that is frozen from outside between the look at the clock and the system call. Preconditions on
+//! every write guard against those.
 
 use std::fmt;
 use std::io;
@@ -48,11 +48,11 @@ pub struct Switch {
     position: Arc<watch::Sender<Position>>,
 }
 
-/// How a switch stands.
+/// The state of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     word: Word,
-    /// Why nothing is written for a moment, whatever the word is.
+    /// Why nothing is written for a moment, whatever the operator has set.
     held: Option<Arc<str>>,
 }
 
@@ -170,7 +170,7 @@ const FOR_EVER: u64 = u64::MAX;
 /// Why nothing goes through.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
-    /// The lease is not ours, or not any more.
+    /// This replica does not hold the lease, or no longer does.
     #[error("this replica does not hold the lease, so it writes nothing")]
     NotLeader,
     /// An operator switched writes off.

@@ -1,9 +1,9 @@
-//! Leases as one look shows them: who holds one, and whether that is still true.
+//! Leases as a single read shows them: the holder, and whether it still holds the lease.
 //!
-//! An election watches its lease and measures with its own clock (`manager::election` of the host). Who looks once has
-//! only the times that stand in it, so they are compared with the clock of the API server and not with that of a
-//! laptop. The holder writes its time by its own clock, which may be behind; the API server notes by its own when it
-//! did.
+//! An election watches its lease and measures with its own clock (`manager::election` of the host). A single read has
+//! only the times in the lease, so they are compared with the clock of the API server and not with that of a laptop.
+//! The holder writes its time by its own clock, which may be behind; the API server records by its own clock when the
+//! holder wrote.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -133,7 +133,7 @@ pub async fn read(client: &kube::Client, namespace: &str, name: &str, now: Times
 pub struct Server {
     /// Its version, `v1.34.1`.
     pub version: String,
-    /// The time there, to the second; ours where it does not say.
+    /// Its time, to the second; ours if it sends none.
     pub now: Timestamp,
 }
 

@@ -1,17 +1,17 @@
-//! The edge to the API server: how we connect, what its refusals mean, what is watched, and who works on what that says.
+//! The edge to the API server: how we connect, what its refusals mean, what is watched, and which workers act on it.
 //!
-//! Owns the client's settings, the [`gate`] that writes go through, what is counted of requests, every watch ([`watches`],
-//! [`single`], [`nodes`]), and [`Refusal`], the one reading of an API error in this program. A refusal carries a word for
-//! metrics and conditions, a sentence for a person (with the missing RBAC rule where that is the reason), and whether and
+//! Owns the client's settings, the [`gate`] that writes go through, the metrics of requests, every watch ([`watches`],
+//! [`single`], [`nodes`]), and [`Refusal`], the one reading of an API error in this program. A refusal has a word for
+//! metrics and conditions, a sentence for a person (with the missing RBAC rule if that is the reason), and whether and
 //! when it makes sense to try again. [`work`] runs workers over keys, as every controller does.
 //!
 //! Never decides what to write, knows no controller, no plugin and no command line.
 //!
 //! # Failure story
 //!
-//! A request that fails is a [`Refusal`], and who asked decides. A watch that breaks is opened again with back-off, and its
-//! last contents stay readable meanwhile. A write that is not allowed any more is refused by the gate before a byte of it
-//! leaves.
+//! A request that fails is a [`Refusal`], and the caller decides. A watch that breaks is opened again with back-off,
+//! and its last contents stay readable meanwhile. A write that is not allowed any more is refused by the gate before a
+//! byte of it leaves.
 
 pub mod check;
 pub mod client;
@@ -35,7 +35,7 @@ pub use client::{ConnectError, Connection, connect};
 pub use refusal::{Reason, Refusal};
 pub use restores::Restores;
 
-/// Which of several replicas this is: the name of the pod, which is its host name. It stands in the identity of leases, in
+/// Which of several replicas this is: the name of the pod, which is its host name. It is in the identity of leases, in
 /// the user agent of requests, so that an audit log tells replicas apart, and in Events.
 #[must_use]
 pub fn instance() -> String {

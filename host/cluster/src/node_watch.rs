@@ -1,7 +1,7 @@
-//! The one watch of Nodes, as metadata only: whatever reads nodes follows it.
+//! The one watch of Nodes, as metadata only: everything that reads nodes follows it.
 //!
 //! Owns the list and the watch, and keeps nothing of a node. Columns and locks are kept by those that follow. Several
-//! controllers may run it: one watches for all, and the next goes on when that one ends.
+//! controllers may run it: one watches for all, and the next continues when that one ends.
 //!
 //! # Failure story
 //!
@@ -89,7 +89,7 @@ impl NodeWatch {
         let mut begun = self.begun.subscribe();
         // The sender lives as long as we do, and without a word the list begins all the same.
         let _ = tokio::time::timeout(FIRST_WISHES, begun.wait_for(|begun| *begun)).await;
-        // The first list has whatever was asked for so far.
+        // The first list has everything that was requested so far.
         let _ = self.relist.notified().now_or_never();
         let api = kube::Api::<NodeMeta>::all(client);
         let anew = || Box::pin(watches::events(api.clone(), Config::of(&self.restores).page_size(PAGE)));
@@ -97,7 +97,7 @@ impl NodeWatch {
         loop {
             tokio::select! {
                 Some(event) = events.next() => self.notify(&event),
-                // The new one is there before the old one goes, so that writes that wait for its list go on waiting.
+                // The new watch exists before the old one is dropped, so that writes that wait for its list still wait.
                 () = self.relist.notified() => events = anew(),
             }
         }

@@ -189,7 +189,7 @@ impl Index<&NodeMeta> for Store {
     type List = ();
     type Change = Step;
 
-    // No versions are kept: whatever was known, the list replaces it.
+    // No versions are kept: the list replaces everything.
     fn begin(&mut self, _: Earlier) {
         self.begin_relist();
     }

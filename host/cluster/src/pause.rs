@@ -1,8 +1,8 @@
 //! The pauses of a watch that breaks: short at first, half a minute at most.
 //!
-//! Trying again costs the API server one list of the whole kind and is paid by every replica, so a watch that stays refused
-//! must become quiet. It begins anew when a list succeeded and the watch behind it stood for a moment: an API server that
-//! answers lists and ends every watch at once is as broken as one that answers nothing.
+//! Trying again costs the API server one list of the whole kind and is paid by every replica, so a watch that stays
+//! refused must become quiet. The pauses restart when a list succeeded and the watch after it lasted for a moment: an
+//! API server that answers lists and ends every watch at once is as broken as one that answers nothing.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -13,7 +13,8 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_millis(200);
 /// At most, also where the API server asks for more: a right that was given is noticed within this time.
 pub const LONGEST: Duration = Duration::from_secs(30);
-/// By how much of itself a pause may be shorter, so that replicas and kinds that broke together do not come back together.
+/// By how much of itself a pause may be shorter, so that watches that broke at the same time do not retry at the same
+/// time.
 const SPREAD: f64 = 0.25;
 /// So long after a list that succeeded a failure is the first one again.
 const STOOD: Duration = Duration::from_secs(1);

@@ -96,7 +96,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_beyond_the_burst_wait_for_their_turn() {
-        // A timer may ring a millisecond late.
+        // A timer may fire a millisecond late.
         let tenths = |times: Vec<u64>| times.into_iter().map(|millis| (millis + 5) / 10).collect::<Vec<_>>();
         assert_eq!(tenths(times(Limit::new(10.0, 3), 5).await), [0, 0, 0, 10, 20]);
         assert_eq!(times(Limit::default(), 5).await, [0; 5]);

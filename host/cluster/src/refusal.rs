@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::client::chain;
 use super::gate::Closed;
 
-/// What stands before the missing rule in the sentence of a refusal.
+/// The text before the missing rule in the sentence of a refusal.
 const RULE: &str = ". The missing rule: ";
 
 /// One reading of an error of the API server.

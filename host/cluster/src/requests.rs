@@ -1,7 +1,7 @@
-//! What is asked of the API server, counted by verb, resource and code.
+//! Requests to the API server, counted by verb, resource and code.
 //!
-//! The labels are closed sets: a resource that this program has no business with counts as `other`, an answer that
-//! never came as `error`.
+//! The labels are closed sets: a resource that this program does not use counts as `other`, a missing answer as
+//! `error`.
 
 use std::future::Future;
 use std::task::{Context, Poll};
@@ -19,7 +19,7 @@ use tower::{Layer, Service};
 /// From an answer out of the watch cache to one that waited for etcd. Watches count until their first byte.
 const BUCKETS: [f64; 9] = [0.002, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
-/// The resources that we speak to, with the subresources that we write.
+/// The resources that we use, with the subresources that we write.
 const RESOURCES: [&str; 16] = [
     "configmaps",
     "customresourcedefinitions",
@@ -91,7 +91,7 @@ impl Metrics {
         metrics
     }
 
-    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub fn examples(&self, any: &'static str) {
         for resource in RESOURCES.into_iter().chain([OTHER]) {
             for code in [None, Some(StatusCode::OK)] {

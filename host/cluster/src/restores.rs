@@ -1,18 +1,18 @@
 //! An API server that went back: its etcd was restored to an earlier state.
 //!
-//! The revision of etcd only grows, until an operator restores an earlier snapshot. A watch from a version that the restored
-//! server has not reached is answered, and then nothing comes; and whatever a cache holds may be of a past that never was.
-//! So each watch compares what the server says with what it has said before ([`watches`](super::watches)). The first that
-//! finds it lower reports it here, and from then on
+//! The revision of etcd only grows, until an operator restores an earlier snapshot. A watch from a version that the
+//! restored server has not reached is answered, and then sends nothing; and a cache may hold objects that no longer
+//! have a history. So each watch compares the server's version with the versions that it showed before
+//! ([`watches`](super::watches)). The first watch that finds a lower one reports it here, and from then on
 //!
-//! * every watch of the process lists anew, and the caches forget what only the lost past says;
-//! * no gate lets a write through until all of them have, so nothing is written on old knowledge;
-//! * the log and the metrics say so.
+//! * every watch of the process lists again, and the caches forget what only the lost history has;
+//! * every gate refuses writes until all watches have listed, so nothing is written on old knowledge;
+//! * the log and the metrics show it.
 //!
 //! # Failure story
 //!
-//! A watch that is refused for good (a missing right, a missing CRD) has nothing to forget and is not waited for. One that
-//! cannot reach the API server is: until it answers, it is not known what holds.
+//! A watch that is refused for good (a missing right, a missing CRD) has nothing to forget and is not waited for. A
+//! watch that cannot reach the API server is waited for: until it has an answer, the present state is not known.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +54,7 @@ struct Watches {
 pub enum Earlier {
     /// It is of the same history: a version that is newer than the list stays.
     Valid,
-    /// The API server has left that history: nothing of it stays, whatever its version.
+    /// The API server has left that history: all of it is forgotten, whatever its version.
     Void,
 }
 
@@ -89,7 +89,7 @@ impl Restores {
         );
     }
 
-    /// One more watch, which has listed nothing yet: its first list replaces whatever there is.
+    /// One more watch, which has listed nothing yet: its first list replaces everything.
     #[must_use]
     pub fn member(&self) -> Member {
         let changes = self.0.count.subscribe();
@@ -142,7 +142,7 @@ impl Restores {
         self.settle(&watches);
     }
 
-    /// Counts the watches that are behind, and lets writes pass where there is none.
+    /// Counts the watches that are behind, and allows writes if there is none.
     fn settle(&self, watches: &Watches) {
         let now = *self.0.count.borrow();
         let behind = watches.listed.values().filter(|listed| **listed < now).count();

@@ -14,7 +14,7 @@ use super::watched::{Earlier, Event, Index, Watched};
 use super::watches::{self, Config};
 use super::{Refusal, Restores};
 
-/// Every state of the object from now on, and every error in between; the watch goes on by itself.
+/// Every state of the object from now on, and every error in between; the watch continues by itself.
 pub fn watch<K>(
     api: Api<K>,
     name: &str,

@@ -1,11 +1,11 @@
 //! Every watch of this program begins here.
 //!
-//! Owns how objects of a kind are listed and watched, how a watch is opened again, with pauses that no caller can leave out
-//! ([`pause`](super::pause)), and how a server that went back is found ([`restores`](super::restores)): whatever the server
-//! shows of its version, by lists, events and bookmarks, is remembered, and a list of one object asks for it before a watch
-//! is opened again, and a few times a minute while one stands. After a time without any API server everything is listed anew:
-//! a restored one may have caught up meanwhile. Never reads what the objects say, and logs nothing: the
-//! caller says what a failure means.
+//! Owns how objects of a kind are listed and watched, how a watch is opened again, with pauses that no caller can leave
+//! out ([`pause`](super::pause)), and how a server that went back is found ([`restores`](super::restores)): the version
+//! that the server shows, by lists, events and bookmarks, is remembered, and a list of one object reads it before a
+//! watch is opened again, and a few times a minute while a watch is open. After a time without any API server
+//! everything is listed again: a restored one may have caught up meanwhile. Never reads the content of objects, and
+//! logs nothing: the caller decides what a failure means.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -31,7 +31,7 @@ const PAGE: u32 = 500;
 const LISTENS: Duration = Duration::from_secs(290);
 /// So much later than the server should have ended it, a watch counts as broken.
 const MARGIN: Duration = Duration::from_secs(5);
-/// How often the version of the server is looked at while a watch stands: a restored etcd is found within this time.
+/// How often the version of the server is read while a watch is open: a restored etcd is found within this time.
 const LOOK: Duration = Duration::from_secs(20);
 /// By how much of itself that may take longer, so that watches do not look together.
 const SPREAD: f64 = 0.25;
@@ -91,7 +91,8 @@ impl Config {
     }
 }
 
-/// What happens to the objects of a kind, with every failure in between; it goes on by itself, after a pause that grows.
+/// The events of the objects of a kind, with every failure in between; it continues by itself, after a pause that
+/// grows.
 pub fn events<K>(api: Api<K>, config: Config) -> impl Stream<Item = Result<Event<K>, Refusal>> + Send + use<K>
 where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -99,7 +100,7 @@ where
     paused(Watcher::new(api, config), Pauses::default())
 }
 
-/// The same for what cannot wait: after every failure it goes on after this pause.
+/// The same for callers that cannot wait long: after every failure it continues after this pause.
 pub fn events_every<K>(
     api: Api<K>,
     config: Config,
@@ -111,7 +112,7 @@ where
     paused(Watcher::new(api, config), Always(pause))
 }
 
-/// When to go on after a failure.
+/// When to continue after a failure.
 trait Waits: Send {
     fn succeeded(&mut self, now: Instant);
     fn failed(&mut self, now: Instant, asked: Option<Duration>) -> Duration;
@@ -182,15 +183,15 @@ struct Watcher<K> {
 enum State<K> {
     /// A list is due.
     Empty,
-    /// A list is under way: the objects of the page at hand, the token of the next page, the version of all of them.
+    /// A list is under way: the objects of the present page, the token of the next page, the version of all of them.
     Listing { objects: VecDeque<K>, token: Option<String>, version: Option<ResourceVersion> },
     /// All up to this version is known, and a watch is due.
     Listed(ResourceVersion),
-    /// The watch stands.
+    /// The watch is open.
     Watching(Standing<K>),
 }
 
-/// A watch that stands.
+/// An open watch.
 struct Standing<K> {
     /// All up to this version is known.
     version: ResourceVersion,
@@ -296,7 +297,7 @@ where
         Ok(())
     }
 
-    /// Opens the watch, unless the server has not reached what is known: then nothing would come of it.
+    /// Opens the watch, unless the server has not reached the known version: such a watch would show nothing.
     async fn open(&mut self, version: ResourceVersion) -> Result<(), Refusal> {
         if self.look_at <= Instant::now() {
             let known = self.known.clone();
@@ -323,7 +324,7 @@ where
         }
     }
 
-    /// Waits for what comes next of a watch that stands. Nothing, where the next step has to be another one.
+    /// Waits for the next event of an open watch. `None` if the next step has to be another one.
     async fn listen(&mut self, mut standing: Standing<K>) -> Result<Option<Event<K>>, Refusal> {
         let Standing { stream, ends, .. } = &mut standing;
         let came = {

@@ -5,15 +5,14 @@
 //! one worker each (no user yet: it is for the bottom-up syncer). Never knows what the work is: that is a [`Work`].
 //!
 //! There are two ways to an end. Cancelling `stop` takes no new key: what is under way is finished, what waits stays in
-//! the queue. [`WorkQueue::shut_down`] serves what waits first and takes nothing new. Either way the future ends when the
-//! last worker has; dropping it cuts the workers off, and the keys they had stand in the line again.
+//! the queue. [`WorkQueue::shut_down`] serves what waits first and takes nothing new. Either way the future ends when
+//! the last worker has; dropping it cuts the workers off, and their keys are in the queue again.
 //!
 //! # Failure story
 //!
 //! Work that fails is tried again after a pause of its own, so it delays no other key; work that panics has failed, and
-//! its worker continues. A key that failed too often is dropped, of which the [`Work`] is notified, and comes back at the
-//! next resync or when it is added. Where a queue is full, the adder gets an error, and the resync adds what
-//! [`Work::all`] names.
+//! its worker continues. A key that failed too often is dropped, the [`Work`] is notified, and the next resync or
+//! caller adds it again. If a queue is full, the caller gets an error, and the resync adds what [`Work::all`] names.
 
 mod metrics;
 mod queue;

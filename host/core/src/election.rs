@@ -19,7 +19,7 @@
 //!   long as no other program writes the Lease.
 //! * If another program writes it: a holder stops when it reads another name. A replica that saw a holder still waits
 //!   for that holder's time to pass, unless the holder itself released the Lease.
-//! * A replica that lost does not come back: its process ends, and with it everything that was decided under the Lease.
+//! * A replica that lost the Lease ends its process, and with it everything that was decided under the Lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -303,8 +303,8 @@ impl Candidate {
         }
     }
 
-    /// The API server went back to an earlier state, so no version that was seen says what is there now: it is read. The
-    /// time of a holder goes on, and so does ours.
+    /// The API server went back to an earlier state, so no version that was seen is reliable: the Lease is read. The
+    /// time of a holder continues, and so does ours.
     pub fn restored(&mut self, now: Duration) {
         match &mut self.state {
             State::Leading { doubts, due, .. } => {

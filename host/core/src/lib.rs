@@ -1,7 +1,7 @@
 //! The rooms that decide and touch nothing.
 //!
 //! What is here is a function of its arguments: no Kubernetes client, no wasm engine, no clock, no environment, no
-//! randomness, no threads (`clippy.toml` beside this crate makes the compiler say so). Time is always an argument.
+//! randomness, no threads (`clippy.toml` beside this crate enforces it). Time is always an argument.
 //!
 //! | room | owns |
 //! |---|---|

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long one line stands for those that follow.
+/// How long one line suppresses those that follow.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// When the line was written, and how often it was meant since.

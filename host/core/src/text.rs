@@ -2,15 +2,15 @@
 
 use std::any::Any;
 
-/// Whether the value of an annotation that is a switch says yes. A person in a hurry writes `True`, `yes` or `1`;
-/// only nothing and `false` say no.
+/// Whether the value of a switch annotation means yes. People write `True`, `yes` or `1`; only an empty value and
+/// `false` mean no.
 #[must_use]
 pub fn says_yes(value: Option<&str>) -> bool {
     value.map(str::trim).is_some_and(|value| !value.is_empty() && !value.eq_ignore_ascii_case("false"))
 }
 
-/// The text on one line of at most `max` bytes: whatever could move a cursor, end a line or turn the direction of
-/// writing is escaped.
+/// The text on one line of at most `max` bytes: everything that could move a cursor, end a line or turn the direction
+/// of writing is escaped.
 #[must_use]
 pub fn line(text: &str, max: usize) -> String {
     let mut line = String::with_capacity(text.len().min(max));

@@ -122,7 +122,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// What is left to check of a certificate that was given: this very one is trusted, whichever key signed it.
+/// The remaining checks of a certificate that was given: exactly this one is trusted, whichever key signed it.
 fn check_itself(
     parsed: &ParsedCertificate<'_>,
     shown: &CertificateDer<'_>,

@@ -1,10 +1,9 @@
 //! What plugins may ask outside the cluster: endpoints by name, with everything a request needs added by the host.
 //!
 //! A plugin says the name, the method, the path and harmless headers. The host knows which server that is, dials it,
-//! checks who signed its certificate and adds the credential; a plugin learns the *kind* of the credential, and in
-//! errors the places that an operator has to look at. Every request is judged twice: when it is asked ([`target`],
-//! `headers`) and when it is dialled ([`address`], on the address that was resolved). What is refused is typed and
-//! counted.
+//! checks who signed its certificate and adds the credential; a plugin sees the *kind* of the credential, and in errors
+//! the places that an operator has to look at. Every request is judged twice: when the plugin makes it ([`target`],
+//! `headers`) and when it is dialled ([`address`], on the resolved address). Refusals are typed and counted.
 //!
 //! ```text
 //! wish of the plugin ┐
@@ -16,8 +15,8 @@
 //!
 //! Every request ends with an answer or with an [`Error`] that says what was not granted, who did not answer, or what
 //! was too slow or too large. A Secret that cannot be read refuses the request and says which rule would allow it; a
-//! new one is used by the next request, and after a 401 the present one is read again first. Nothing is retried in here
-//! beyond that, and no error carries anything that a server or a Secret said.
+//! new one is used by the next request, and after a 401 the present one is read again first. Nothing else is retried in
+//! here, and no error contains anything from a server or a Secret.
 
 pub mod address;
 pub mod api_server;
@@ -251,7 +250,7 @@ impl Endpoints {
         self.named.values().filter(skipped).map(|endpoint| &*endpoint.plan.name)
     }
 
-    /// Keeps Secrets and ConfigMaps current from now on, and rings when one of them changes.
+    /// Keeps Secrets and ConfigMaps current from now on, and rings the bell when one of them changes.
     pub fn follow(&self, bell: &Bell) {
         if matches!(self.tape, Tape::Replay(_)) {
             return;
@@ -366,7 +365,7 @@ impl Session {
         self.noted(endpoints.count(found))
     }
 
-    /// Sends a request; what comes back is the head of the answer with its body on its way.
+    /// Sends a request; returns the head of the answer, while its body is still on its way.
     ///
     /// # Errors
     /// What was not granted, or why there is no answer.

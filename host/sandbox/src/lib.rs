@@ -7,9 +7,9 @@
 //! | [`authorities`] | whom we trust to have signed a certificate |
 //! | [`panics`] | how the panic of a task reaches the one who started it |
 //!
-//! This is the only crate that knows wasmtime. It never decides when a plugin runs, whether its answer is right, or what
-//! becomes of a bad one, and it reads no configuration: what an operator says of an endpoint comes typed
-//! ([`endpoints::spec`]). Which plugins are embedded it learns from the program ([`plugin::builtin`]).
+//! This is the only crate that knows wasmtime. It never decides when a plugin runs, whether its answer is valid, or
+//! what follows from an invalid one, and it reads no configuration: the operator's settings of an endpoint are an
+//! argument ([`endpoints::spec`]). The program passes the embedded plugins ([`plugin::builtin`]).
 //!
 //! # Failure story
 //!

@@ -1,7 +1,7 @@
 //! What breaks a task breaks its owner.
 //!
-//! A task that panicked is gone, and a task that waits for its work would wait for ever. So its owner panics with the
-//! same words; the owner's owner knows what follows: a source is started anew, a task of the manager ends the process.
+//! A task that panicked is gone, and a task that waits for its work would never end. So its owner panics with the same
+//! message; the owner's owner decides what follows: a source is restarted, a task of the manager ends the process.
 
 use std::convert::Infallible;
 use std::panic::resume_unwind;
@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use tokio::task::{JoinError, JoinSet};
 
-/// Takes the end of a task; its panic goes on here.
+/// Takes the result of a task; its panic is raised again here.
 pub fn pass_on<T>(ended: Result<T, JoinError>) -> Option<T> {
     match ended.map_err(JoinError::try_into_panic) {
         Ok(value) => Some(value),
@@ -20,8 +20,8 @@ pub fn pass_on<T>(ended: Result<T, JoinError>) -> Option<T> {
     }
 }
 
-/// Waits for the panic of any of these tasks, which goes on here. They are not meant to end by themselves; one that is
-/// cut off is no reason.
+/// Waits for the panic of any of these tasks, and raises it again here. They are not meant to end by themselves; one
+/// that is cut off does not count.
 pub async fn of_any(tasks: &Mutex<JoinSet<()>>) -> Infallible {
     std::future::poll_fn(|context| {
         let mut tasks = tasks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,9 +3,8 @@
 //! Owns the one engine, the way from bytes to a [`Plugin`] (bounds, scan, compile, link), and the way from a call to
 //! its one typed end: an answer or a [`CallError`](topoloom_core::plugin::CallError), each with what it used.
 //!
-//! Never decides when a plugin runs, whether its answer is any good, or what becomes of a bad one: that is the
-//! supervisor's. Never gives a plugin WASI, a clock, a file, a socket, a credential or a second call in the same
-//! instance.
+//! Never decides when a plugin runs, whether its answer is valid, or what follows from an invalid one: the supervisor
+//! does. Never gives a plugin WASI, a clock, a file, a socket, a credential or a second call in the same instance.
 //!
 //! ```text
 //! bytes ─► digest ─► scan ─► compile (child process) ─► link ─► Plugin ─┬─ describe
@@ -16,9 +15,9 @@
 //! # Failure story
 //!
 //! What fails on the way to a [`Plugin`] is a [`LoadError`] and affects no other plugin. What fails in a call ends that
-//! call: its store is dropped and never used again, its turn goes to the next one. A guest that computes gives its
-//! thread back every 10 ms, so it cannot keep others from theirs; one that waits is ended by the clock. The compiler
-//! runs in a process of its own, so what breaks it breaks that process. A [`cache`] that is broken costs a compile.
+//! call: its store is dropped and never used again, its turn goes to the next one. A guest that computes yields its
+//! thread every 10 ms, so it cannot block others; one that waits is ended by its elapsed time. The compiler runs in a
+//! process of its own, so what breaks it breaks that process. A [`cache`] that is broken costs a compile.
 
 mod anatomy;
 mod bindings;
@@ -52,7 +51,7 @@ pub use load::{LoadError, Needs};
 pub use metrics::Metrics;
 pub use runtime::{Load, Options, Plugin, Runtime, StartError};
 
-/// The whole error chain in one line: the engine's outermost message holds frames, the cause stands at its end.
+/// The whole error chain in one line: the engine's outermost message holds frames, the cause is at its end.
 fn chain(error: &wasmtime::Error) -> String {
     error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

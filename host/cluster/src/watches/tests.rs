@@ -1,4 +1,4 @@
-//! A real client and a real watcher before a server that counts what it is asked; time stands still in between.
+//! A real client and a real watcher with a server that counts its requests; time is paused in between.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -115,7 +115,7 @@ fn is_list(query: &str) -> bool {
     !query.contains("watch=true")
 }
 
-/// Whatever the API server says, a watch that stays broken asks for few lists: some at once, and then one in half a
+/// Whatever the API server answers, a watch that stays broken requests few lists: some at once, and then one in half a
 /// minute.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_stays_broken_asks_nine_times_in_half_a_minute_and_then_twice_a_minute() {

@@ -96,7 +96,7 @@ impl Metrics {
     }
 }
 
-/// A queue, whatever its keys are.
+/// A queue with keys of any type.
 trait Sizes: Send + Sync {
     fn sizes(&self) -> (&'static str, Counts, Running);
 }

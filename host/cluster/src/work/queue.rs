@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use topoloom_core::queue::{Added, Counts, Limiter, Next, Queue, Refused, Requeue, Running, Verdict};
 
-/// What work is asked for by.
+/// What names a piece of work.
 pub trait Key: Ord + Clone + fmt::Display + Send + Sync + 'static {}
 
 impl<K: Ord + Clone + fmt::Display + Send + Sync + 'static> Key for K {}
@@ -125,7 +125,7 @@ impl<K: Key> WorkQueue<K> {
             match next {
                 Next::Take(key) => {
                     if has_more {
-                        // Another worker waits for what is left, or for the time at which there will be something.
+                        // Another worker waits for the remaining keys, or for the time at which one is due.
                         self.shared.changed.notify_one();
                     }
                     return Some(key);
@@ -180,7 +180,7 @@ impl<K: Key> WorkQueue<K> {
         self.shared.sizes().0
     }
 
-    /// How long the work goes on that is under way.
+    /// How long the work under way has been running.
     #[must_use]
     pub fn running(&self) -> Running {
         self.shared.sizes().1

@@ -288,7 +288,7 @@ async fn what_a_full_queue_refused_comes_with_the_resync() {
     assert_eq!(queue.counts().refusals, 1);
 }
 
-/// Work that goes on until it is let go.
+/// Work that continues until the test releases it.
 struct Gated {
     begun: Notify,
     gate: Semaphore,

@@ -29,7 +29,7 @@ pub trait Work<K>: Send + Sync + 'static {
     /// A key failed too often and rests until the next resync. This is the place for an event about it.
     fn dropped(&self, key: &K, failure: &Failure<Self::Error>);
 
-    /// Every key that there should be, for the resync: what a full queue refused comes back this way.
+    /// Every key that there should be, for the resync: keys that a full queue refused are added again this way.
     fn all(&self) -> Vec<K> {
         Vec::new()
     }
@@ -47,7 +47,7 @@ pub enum Outcome {
 /// Why work failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure<E: std::error::Error> {
-    /// It said so.
+    /// The work returned this error.
     #[error(transparent)]
     Error(E),
     /// It panicked with this message.
@@ -175,7 +175,7 @@ impl<K: Key, W: Work<K>> Worker<K, W> {
     }
 }
 
-/// A key that is worked on. Where the work is cut off, it stands in the line again.
+/// A key that is worked on. If the work is cut off, the key is in the queue again.
 struct Held<'a, K: Key> {
     queue: &'a WorkQueue<K>,
     key: Option<K>,

@@ -239,7 +239,7 @@ fn a_replica_whose_watch_fails_reads() {
     assert_eq!(me.next(seconds(3.5)), Order::Wait(seconds(5.5)));
     me.observed(seconds(5.6), Seen::Read, present(5, "other"));
     assert_eq!(me.next(seconds(5.6)), Order::Wait(seconds(20.6)));
-    // A holder learns of another name by the conflict of its next renewal.
+    // A holder sees another name by the conflict of its next renewal.
     let mut me = holder();
     me.unwatched(seconds(0.2));
     assert_eq!(me.next(seconds(0.2)), Order::Wait(seconds(2.0)));
@@ -247,7 +247,7 @@ fn a_replica_whose_watch_fails_reads() {
 
 #[test]
 fn after_a_restore_the_lease_is_read_and_older_versions_count() {
-    // A holder reads at once, and goes on from what is stored now.
+    // A holder reads at once, and continues from what is stored now.
     let mut me = holder();
     me.restored(seconds(0.2));
     assert_eq!(me.next(seconds(0.2)), Order::Read);
@@ -267,7 +267,7 @@ fn after_a_restore_the_lease_is_read_and_older_versions_count() {
         assert_eq!(me.next(seconds(5.0)), Order::Read);
         me.observed(seconds(5.1), Seen::Read, restored);
         assert!(matches!(me.next(seconds(14.9)), Order::Wait(_)));
-        // What its watch tells from now on is compared with what was read.
+        // What its watch shows from now on is compared with what was read.
         me.observed(seconds(14.9), Seen::Watch, present(4, "other"));
         assert!(matches!(me.next(seconds(29.8)), Order::Wait(_)));
         assert_eq!(me.next(seconds(29.9)), replaces(4, 4));

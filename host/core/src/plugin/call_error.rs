@@ -42,7 +42,7 @@ pub enum CallError {
         used: Duration,
         /// The limit.
         limit: Duration,
-        /// Its last log lines. A call that is ended by the clock has no place in the code.
+        /// Its last log lines. A call that exceeds its elapsed time has no place in the code.
         report: Box<TrapReport>,
     },
     /// The guest asked for more memory than it may have and gave up.
@@ -388,7 +388,7 @@ impl CallError {
 pub struct Usage {
     /// Time until the call started.
     pub queued: Duration,
-    /// Time by the clock from its start to its end.
+    /// Elapsed time from its start to its end.
     pub wall: Duration,
     /// Time in which the guest computed.
     pub cpu: Duration,

@@ -114,12 +114,13 @@ impl Pacing {
         self.not_before = None;
     }
 
-    /// A Secret or a document behind an endpoint changed. Ends only a wait for just that, and never hurries.
+    /// A Secret or a document behind an endpoint changed. Ends only a wait for exactly that, and shortens no other
+    /// wait.
     pub fn outside_changed(&mut self) {
         self.outside = true;
     }
 
-    /// A round at this time, whatever else happens (a held result that time may confirm).
+    /// A round at this time in any case (a held result that time may confirm).
     pub fn at(&mut self, when: Option<Time>) {
         self.extra = when;
     }
@@ -187,8 +188,7 @@ impl Pacing {
         when
     }
 
-    /// A round failed, and this is what trying again is good for. Answers when it is tried again, if the time alone
-    /// makes it so.
+    /// A round failed, and `retry` says what can help. Returns when it is tried again, if time alone decides that.
     pub fn failed_for(&mut self, now: Time, retry: Retry, chance: u32) -> Option<Time> {
         match retry {
             Retry::Later(wait) => Some(self.failed(now, wait, chance)),
@@ -200,7 +200,7 @@ impl Pacing {
         }
     }
 
-    /// No round before this time, unless one is asked for.
+    /// No round before this time, unless one is requested.
     pub fn rest(&mut self, until: Time) {
         self.failures = self.failures.max(1);
         self.blocked = false;
@@ -369,7 +369,7 @@ mod tests {
         pacing.started(now + 10 * S);
         pacing.outside_changed();
         assert_eq!(pacing.due(now + 11 * S), Some(now + 20 * S));
-        // Short intervals do not make it hurry either.
+        // Short intervals do not shorten it either.
         let mut pacing = Pacing::default();
         pacing.restart(Rhythm::new(&[Trigger::Timer(Duration::ZERO)], S, Duration::ZERO, Reach::Endpoints));
         pacing.started(now);

@@ -1,8 +1,8 @@
-//! Which bytes serve a source, which wait, and which served before (`wasm-plugins.md` 7).
+//! Which bytes are active for a source, which wait, and which were active before (`wasm-plugins.md` 7).
 //!
-//! A state machine and nothing else: what happens comes in as an [`Event`], what is to be done comes out as an
-//! [`Order`], time is an argument. It never touches bytes, only their [`Digest`], and holds for each plugin that serves,
-//! may serve next, or served before the handle `R` that the caller made of it: its revision.
+//! A state machine and nothing else: an [`Event`] goes in, an [`Order`] comes out, time is an argument. It never
+//! touches bytes, only their [`Digest`]. For each plugin that is active, is the candidate, or was active before, it
+//! holds the handle `R` that the caller made of it: its revision.
 //!
 //! ```text
 //! wanted ─► preparing ─► ready ─► shadow ─► serving (watched) ─► serving
@@ -11,10 +11,10 @@
 //!                      └─► later, or a person
 //! ```
 //!
-//! What always holds, and is proved over random histories in `histories`: there is one serving revision at most, and
-//! never none after the first; a candidate changes what serves only by taking its place; a rollback ends at bytes that
-//! served before; what is refused or in quarantine has a time at which it is tried again, or waits for a person; each
-//! handle is that of the digest beside it; and at most one plugin is worked on, which is the candidate or what serves.
+//! What always holds, and is proved over random histories in `histories`: at most one revision is active, and never
+//! none after the first; a candidate changes the active revision only by replacing it; a rollback ends at bytes that
+//! were active before; a refused or quarantined plugin has a time at which it is tried again, or waits for a person;
+//! each handle is that of the digest beside it; and at most one plugin is worked on, the candidate or the active one.
 
 mod compare;
 #[cfg(test)]
@@ -49,9 +49,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// First pause of a revision in quarantine; doubles up to [`LONGEST_QUARANTINE`].
 const FIRST_QUARANTINE: Duration = Duration::from_secs(300);
-/// Even the worst plugin is asked once an hour: what broke it may have been a node that is gone by now.
+/// Even the worst plugin is called once an hour: the cause of its failure may be a node that is gone by now.
 const LONGEST_QUARANTINE: Duration = Duration::from_secs(3600);
-/// Digests that were taken back and are remembered, so that delivering them again does not bring them back.
+/// Digests that were rolled back and are remembered, so that delivering them again does not activate them.
 const REMEMBERED: usize = 16;
 
 /// Time since any fixed moment.
@@ -110,7 +110,7 @@ pub enum Stage {
     Refused {
         /// At which step.
         step: Step,
-        /// When it is tried again; `None`: a person has to say something.
+        /// When it is tried again; `None`: a person has to decide.
         until: Option<Time>,
     },
 }
@@ -127,7 +127,7 @@ pub struct Rollout<R> {
     is_wish_due: bool,
     /// Newest first; never the serving one.
     previous: VecDeque<Digest>,
-    /// What was taken back.
+    /// The digests that were rolled back.
     taken_back: VecDeque<Digest>,
     /// What an earlier life of the host was still watching.
     watched: Option<Digest>,
@@ -139,7 +139,7 @@ pub struct Rollout<R> {
 pub struct Memory {
     /// What served before the last one, newest first.
     pub previous: Vec<Digest>,
-    /// What was taken back.
+    /// The digests that were rolled back.
     pub taken_back: Vec<Digest>,
     /// What served last, if it was new and still watched.
     pub watched: Option<Digest>,
@@ -215,7 +215,7 @@ impl<R: Clone> Rollout<R> {
         self.previous.iter().copied()
     }
 
-    /// What was taken back.
+    /// The digests that were rolled back.
     pub fn taken_back(&self) -> impl Iterator<Item = Digest> + '_ {
         self.taken_back.iter().copied()
     }
@@ -271,7 +271,7 @@ impl<R: Clone> Rollout<R> {
         [retry, watch].into_iter().flatten().min()
     }
 
-    /// Takes in what happens. What speaks of other bytes than the present candidate is late and changes nothing.
+    /// Handles an event. An event about other bytes than the present candidate is late and changes nothing.
     pub fn handle(&mut self, event: Event<R>, now: Time) -> Option<Order> {
         let was_rolling_back = self.is_rolling_back();
         let order = self.step(event, now);
@@ -292,7 +292,7 @@ impl<R: Clone> Rollout<R> {
             Event::Wanted(digest, cause) => self.wanted(digest, cause),
             Event::Unwanted => {
                 self.is_wish_due = false;
-                // A rollback is the machine's own wish, and goes on.
+                // A rollback is the machine's own decision, and continues.
                 if !self.is_rolling_back() {
                     self.candidate = None;
                 }
@@ -332,7 +332,7 @@ impl<R: Clone> Rollout<R> {
         self.is_wish_due = false;
         let back = self.candidate.as_ref().filter(|candidate| candidate.cause == Cause::Rollback);
         if back.is_some_and(|candidate| candidate.stage == Stage::Preparing) {
-            // First the rollback, as long as it may succeed: what is wanted is asked for again after it.
+            // First the rollback, as long as it may succeed: the wanted bytes are requested again after it.
             return None;
         }
         if self.serving.as_ref().is_some_and(|serving| serving.digest == digest) {
@@ -346,7 +346,7 @@ impl<R: Clone> Rollout<R> {
                 return None;
             }
         }
-        // A wish that stands, like a pin, must not bring back what failed: that is a new word of a person.
+        // A lasting request, like a pin, must not activate again what failed: that takes a new request of a person.
         let stage = match self.taken_back.contains(&digest) {
             true => Stage::Refused { step: Step::Watch, until: None },
             false => Stage::Preparing,
@@ -357,7 +357,7 @@ impl<R: Clone> Rollout<R> {
         order
     }
 
-    /// What was taken back stays refused: an edit of something else must not bring it back.
+    /// What was rolled back stays refused: an edit of something else must not activate it.
     fn again(&mut self) -> Option<Order> {
         let candidate = self.candidate.as_mut()?;
         let again = match candidate.stage {
@@ -391,7 +391,7 @@ impl<R: Clone> Rollout<R> {
 
     fn failed(&mut self, digest: Digest, step: Step, failed: Failed, now: Time) -> Option<Order> {
         if self.work == Some(Work::Renew(digest)) {
-            // What serves goes on with the entry that it has.
+            // The active plugin continues with the entry that it has.
             self.work = None;
             return None;
         }
@@ -504,8 +504,8 @@ impl<R: Clone> Rollout<R> {
         self.go_back(now)
     }
 
-    /// Goes back to the latest bytes that are left. Without any, what serves goes on: watched no longer, and with long
-    /// pauses once patience is at an end.
+    /// Rolls back to the latest earlier bytes. Without any, the active plugin continues: no longer watched, and with
+    /// long pauses after too many faults.
     fn go_back(&mut self, now: Time) -> Option<Order> {
         let Some(to) = self.previous.front().copied() else {
             let serving = self.serving.as_mut()?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What became of a key that was added.
+/// What happened to a key that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     /// It waits in the queue, or will at its time.

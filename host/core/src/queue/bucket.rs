@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A bucket of tokens, full at first; one token comes back per interval. A caller that finds it empty reserves a future
-/// token and learns how long it has to wait.
+/// A bucket of tokens, full at first; one token is added per interval. A caller that finds it empty reserves a future
+/// token and gets the time that it has to wait.
 ///
 /// Stored as the time at which the bucket would be full again. That is equivalent, without fractions of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ impl Bucket {
     /// Ten per second, a hundred at once (B11).
     pub const STANDARD: Self = Self { interval: Duration::from_millis(100), burst: 100, full_at: Duration::ZERO };
 
-    /// `interval` is the time in which one token comes back, `burst` the most tokens that there are.
+    /// `interval` is the time in which one token is added, `burst` the most tokens that there are.
     #[must_use]
     pub fn new(interval: Duration, burst: u32) -> Self {
         Self { interval, burst, full_at: Duration::ZERO }

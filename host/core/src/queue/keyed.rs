@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use super::Refused;
 
-/// One request per key: a newer one is merged into the one that is there.
+/// One request per key: a newer one is merged into the present one.
 #[derive(Debug, Clone)]
 pub struct Keyed<K, V> {
     requests: BTreeMap<K, V>,
@@ -40,8 +40,8 @@ impl<K: Ord + Clone, V> Keyed<K, V> {
         Ok(())
     }
 
-    /// Notes a request again whose work failed; a request that came meanwhile is newer. There is always room: only a
-    /// key that is worked on right now can come back.
+    /// Adds a failed request again; a request that was added meanwhile is newer. There is always room: only a key that
+    /// is worked on right now can be added again.
     pub fn put_back(&mut self, key: K, request: V) {
         let request = match self.requests.remove(&key) {
             Some(newer) => (self.merge)(request, newer),

@@ -114,7 +114,7 @@ impl Tracked {
         std::mem::take(&mut self.touched).then(|| self.key.clone())
     }
 
-    /// Gives back what growing reserved, unless a reader holds it.
+    /// Releases what growing reserved, unless a reader holds it.
     pub(super) fn shrink_to_fit(&mut self) {
         if let Some(dictionary) = Arc::get_mut(&mut self.column.dictionary) {
             dictionary.shrink_to_fit();

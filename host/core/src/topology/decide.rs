@@ -1,4 +1,4 @@
-//! One answer, judged: which objects it means, whether the guard lets it pass, which writes it takes.
+//! One answer, judged: which objects it means, whether the guard holds it, which writes it takes.
 //!
 //! Pure: everything it looks at is an argument, so `run`, `plan`, `tree` and `discover` decide the same.
 
@@ -21,7 +21,7 @@ pub struct Inputs<'a> {
     pub source: &'a Arc<str>,
     /// All HyperNodes of the cluster.
     pub observed: &'a Arc<Observed>,
-    /// The nodes that the answer speaks of.
+    /// The nodes that the answer is about.
     pub view: &'a View,
     /// The columns that the plugin reads.
     pub keys: &'a [ColumnKey],

@@ -226,7 +226,7 @@ pub fn judge(round: &Round<'_>) -> Judged {
     Judged { verdict, loss }
 }
 
-/// More than so many percent, and at least two: one object alone is no mass deletion, whatever its share.
+/// More than so many percent, and at least two: one object alone is no mass deletion, however large its share.
 fn exceeds(part: u64, of: u64, percent: u8) -> bool {
     part >= 2 && u128::from(part) * 100 > u128::from(of) * u128::from(percent)
 }

@@ -96,7 +96,7 @@ fn time((tag, text): (u8, &[u8])) -> Option<u64> {
     };
     let two = |at: usize| rest.get(at..at + 2)?.parse::<i8>().ok();
     let time = DateTime::new(year, two(0)?, two(2)?, two(4)?, two(6)?, two(8)?, 0).ok()?;
-    // Not as a timestamp: the last second of 9999, which stands for "without an end", is none.
+    // Not as a timestamp: the last second of 9999, which means "without an end", is not a valid one.
     let since = time.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0));
     Some(u64::try_from(since.as_secs()).unwrap_or(0))
 }

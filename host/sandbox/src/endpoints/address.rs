@@ -21,7 +21,7 @@ pub enum Place {
     Metadata,
     /// No single machine: unspecified, multicast, broadcast, reserved, documentation.
     Nowhere,
-    /// The Kubernetes API server that this host speaks to.
+    /// The Kubernetes API server of this host.
     ApiServer,
 }
 

@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl ApiServer {
-    /// By the client's URL, and by what the kubelet tells every pod.
+    /// By the client's URL, and by the variables that the kubelet sets in every pod.
     #[must_use]
     pub fn new(url: &http::Uri) -> Self {
         let is_plain = url.scheme_str() == Some("http");

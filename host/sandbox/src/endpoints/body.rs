@@ -17,7 +17,7 @@ use super::error::{Error, Wait};
 
 /// Compressed bytes that are unpacked at one time: gzip packs at most 1032 to one, so this is 1 MiB at most.
 const UNPACKED_AT_ONCE: usize = 1 << 10;
-/// The largest piece that is handed out, whatever was asked for.
+/// The largest piece that a caller gets, even if it requests more.
 const LARGEST_PIECE: usize = 1 << 20;
 
 /// What a body may be.
@@ -35,18 +35,18 @@ pub struct Bounds {
 pub struct Body {
     from: From,
     unpack: Option<MultiGzDecoder<Vec<u8>>>,
-    /// What came and was not unpacked.
+    /// Received bytes that are not unpacked yet.
     packed: Bytes,
     bounds: Bounds,
     /// Bytes that came, unpacked; and packed, where they were.
     came: u64,
     came_packed: u64,
-    /// What came and was not handed out, and how much of it was looked through.
+    /// Received bytes that the caller has not got yet, and how many of them were searched.
     held: Vec<u8>,
     looked: usize,
     marks: Vec<Hidden>,
     ended: bool,
-    /// What stands in place of its end.
+    /// The error in place of its end.
     broken: Option<Error>,
 }
 
@@ -154,7 +154,7 @@ impl Body {
 
     /// The same if it is here already.
     fn next_now(&mut self) -> Option<Option<Result<Bytes, hyper::Error>>> {
-        // It is asked again with the caller's own context when nothing is here.
+        // It is polled again with the caller's own context if nothing is here.
         match self.poll(&mut Context::from_waker(std::task::Waker::noop())) {
             Poll::Ready(frame) => Some(frame),
             Poll::Pending => None,
@@ -172,7 +172,7 @@ impl Body {
         }
     }
 
-    /// Takes in what came.
+    /// Adds a received frame.
     fn take(&mut self, frame: Option<Result<Bytes, hyper::Error>>) -> Result<(), Error> {
         let broken = |why: &str| Error::Protocol(format!("the answer {why} after {} bytes", self.came));
         match frame {
@@ -200,7 +200,7 @@ impl Body {
         }
     }
 
-    /// Unpacks a little of what came.
+    /// Unpacks a part of the received bytes.
     fn unpack(&mut self) -> Result<(), Error> {
         let packed = self.packed.split_to(self.packed.len().min(UNPACKED_AT_ONCE));
         let Some(unpack) = &mut self.unpack else { return Ok(()) };
@@ -213,7 +213,7 @@ impl Body {
         Ok(())
     }
 
-    /// Counts what came, unpacked.
+    /// Counts the unpacked bytes.
     fn keep(&mut self, length: usize) -> Result<(), Error> {
         self.came += length as u64;
         self.within(self.came)

@@ -1,5 +1,5 @@
 //! What a Secret holds, and what of it a request carries. Nothing in here can be printed: `Debug` shows kinds and names
-//! of keys, and errors speak of keys, never of values.
+//! of keys, and errors name keys, never values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -238,7 +238,7 @@ impl Credential {
         self.sent.identity.as_ref()
     }
 
-    /// What must never be seen in an answer: a server that repeats it would tell the plugin.
+    /// What must never be in an answer: a server that repeats it would pass it to the plugin.
     #[must_use]
     pub fn marks(&self) -> &[Hidden] {
         &self.sent.marks

@@ -1,7 +1,7 @@
 //! A connection to one endpoint: the name is resolved, every address is judged, and only what was judged is dialled.
 //!
-//! There is no proxy in here, whatever the environment says, and nothing between the judgement and the dial could
-//! resolve the name a second time.
+//! There is no proxy in here, even if the environment names one, and nothing between the judgement and the dial
+//! resolves the name a second time.
 
 use std::future::Future;
 use std::io;
@@ -59,7 +59,7 @@ pub struct Settings {
     pub tls: Arc<ClientConfig>,
     /// The name on the certificate where it is not that of the URL.
     pub server_name: Option<String>,
-    /// Until the connection stands.
+    /// The time until the connection is established.
     pub timeout: Duration,
 }
 

@@ -37,7 +37,7 @@ pub(super) enum Document {
 }
 
 impl Document {
-    /// The document, or that it is the one that the plugin has.
+    /// The document, or that the plugin has it already.
     pub(super) async fn get(&self, plan: &Plan, asked: &Asked) -> Result<Reply, Error> {
         if asked.method != Method::Get {
             return Err(Error::denied(Denial::Method, format!("a document has no {}", asked.method)));

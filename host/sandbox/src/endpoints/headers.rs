@@ -8,8 +8,8 @@ const MOST: usize = 32;
 const LONGEST: usize = 4 << 10;
 
 /// Headers that a plugin may set: what it would like to get, what it has, what it sends. A list of what it may not set
-/// would always lack one: servers and what stands before them believe `X-Forwarded-For`, `X_Remote_User`, `X-Original-URL`,
-/// `X-HTTP-Method-Override` and their like.
+/// would always lack one: servers, and the proxies before them, believe `X-Forwarded-For`, `X_Remote_User`,
+/// `X-Original-URL`, `X-HTTP-Method-Override` and their like.
 const ALLOWED: [HeaderName; 12] = [
     header::ACCEPT,
     header::ACCEPT_CHARSET,
@@ -44,7 +44,7 @@ const NEVER_SHOWN: [HeaderName; 12] = [
 /// The headers of a plugin as they may be sent.
 ///
 /// # Errors
-/// The name of the one that may not, and why.
+/// The name of the refused header, and why.
 pub(super) fn outgoing(asked: &[(String, String)]) -> Result<HeaderMap, String> {
     if asked.len() > MOST {
         return Err(format!("{} headers, at most {MOST} may be set", asked.len()));

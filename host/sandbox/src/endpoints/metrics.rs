@@ -73,7 +73,7 @@ impl Metrics {
         metrics
     }
 
-    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub fn examples(&self, any: &'static str) {
         let any: Arc<str> = any.into();
         let series = self.of(&any, &any);

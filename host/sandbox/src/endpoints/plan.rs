@@ -1,7 +1,7 @@
-//! What one endpoint is, after the plugin's wish and the operator's word are put together (decision H16).
+//! What one endpoint is, after the plugin's request and the operator's entry are combined (decision H16).
 //!
-//! For bytes that are embedded in the binary the wish is the grant, and whatever the operator writes down wins over it.
-//! For all others only the operator's word counts.
+//! For bytes that are embedded in the binary, the request is the grant, and the operator's entry overrides it. For all
+//! others only the operator's entry counts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ pub fn plan(granted: &GrantedEndpoint, entry: &Entry<'_>) -> Result<Plan, String
     }
 }
 
-/// Whether a pair speaks TLS and does not.
+/// Whether one member of a pair uses TLS and the other does not.
 fn is_mixed(carrier: &Carrier) -> bool {
     match carrier {
         Carrier::Urls(urls) => urls.iter().any(BaseUrl::is_https) && !urls.iter().all(BaseUrl::is_https),

@@ -108,7 +108,7 @@ impl Server {
             return self.reply(plan, reply, &built, (asked.method, begun));
         }
         so_far.looked_again = true;
-        // Perhaps the Secret is newer than what we know of it.
+        // Perhaps the Secret has changed since it was read.
         match self.ready(plan, Look::Again).await {
             Ok(newer) if !Arc::ptr_eq(&newer, &built) => {
                 let reply = self.first(plan, asked, &newer, &mut so_far.chosen, begun).await?;
@@ -133,7 +133,7 @@ impl Server {
             }
             let is_last = at + 1 == self.bases.len() || chosen.is_some();
             match self.one(plan, asked, built, base.uri(), begun).await {
-                // What stands in front of a stopped or passive server says so.
+                // A proxy in front of a stopped or passive server answers like this.
                 Ok(reply) if !is_last && is_absent(reply.status()) && only_asks(asked.method) => {
                     failed.push(format!("{} answers {}", host(base), reply.status().as_u16()));
                 }
@@ -325,7 +325,7 @@ impl Server {
     }
 }
 
-/// What one call of a plugin knows of an endpoint already.
+/// What one call of a plugin has learned about an endpoint so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SoFar {
     /// Which member of a pair answered.

@@ -1,8 +1,8 @@
 //! One object that an endpoint needs, as it was last seen.
 //!
-//! Where the host may watch it, the slot is always current and a change rings at once. Where it may only read it, the
-//! slot is read once per call of the plugin, and looked at now and then so that a change is noticed. Only the keys in
-//! use are kept, so that nothing else in the object rings.
+//! If the host may watch it, the slot is always current and a change rings the bell at once. If it may only read it,
+//! the slot is read once per call of the plugin, and now and then in between so that a change is noticed. Only the keys
+//! in use are kept, so that no other change in the object rings the bell.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -124,7 +124,7 @@ impl Slot {
         !same
     }
 
-    /// Keeps the slot current until it is dropped, and rings when the object changes.
+    /// Keeps the slot current until it is dropped, and rings the bell when the object changes.
     pub(super) async fn follow(self: Arc<Self>, bell: Bell) {
         loop {
             self.watch(&bell).await;

@@ -214,14 +214,14 @@ pub enum Verification {
     /// It is.
     #[default]
     Full,
-    /// It is not; a condition says so.
+    /// It is not; a condition shows it.
     Skipped,
 }
 
 /// How long each part of a request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until the connection stands, TLS included.
+    /// The time until the connection is established, TLS included.
     pub connect: Duration,
     /// Until the first byte of the answer.
     pub first_byte: Duration,
@@ -232,7 +232,7 @@ pub struct Timeouts {
 /// The same, as far as an entry says it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GivenTimeouts {
-    /// Until the connection stands, TLS included.
+    /// The time until the connection is established, TLS included.
     pub connect: Option<Duration>,
     /// Until the first byte of the answer.
     pub first_byte: Option<Duration>,
@@ -277,7 +277,7 @@ pub struct SecretRef {
 pub enum Credentials {
     /// In a Secret.
     Secret(SecretRef),
-    /// It stood in the document itself, as `config.token` of a source `roce`.
+    /// It was in the document itself, as `config.token` of a source `roce`.
     Token(Hidden),
 }
 

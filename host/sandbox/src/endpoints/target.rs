@@ -1,5 +1,5 @@
-//! From what a plugin asks for to what stands in the request line. Everything that two readers could understand
-//! differently is refused: a server that decodes once more than we do must not see another path than we judged.
+//! From what a plugin requests to the request line. Everything that two readers could understand differently is
+//! refused: a server that decodes once more than we do must not see another path than we judged.
 
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};

@@ -12,7 +12,7 @@ use kube::Api;
 use super::credential::Hidden;
 use topoloom_cluster::{Reason, Refusal, Restores, single};
 
-/// The largest file that stands for a key of a Secret.
+/// The largest file that is read as a key of a Secret.
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// Which kind of object holds something.
@@ -64,7 +64,7 @@ pub type Found = Result<Data, String>;
 pub enum Seen {
     /// The object as it is now.
     Now(Found),
-    /// The watch was interrupted and goes on.
+    /// The watch was interrupted and continues.
     Interrupted,
     /// There is no watch to be had: it is not granted.
     Refused,
@@ -77,7 +77,7 @@ pub enum Vault {
     Cluster {
         /// With the rights of this client.
         client: kube::Client,
-        /// How its watches learn that the API server went back.
+        /// How its watches are notified that the API server went back.
         restores: Restores,
         /// Where objects are that name no namespace.
         namespace: Arc<str>,

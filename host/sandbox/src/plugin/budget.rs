@@ -86,7 +86,7 @@ mod tests {
     fn a_thread_that_waits_for_a_processor_does_not_compute() {
         let budget = Budget::new(Duration::from_millis(20));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        // As if others had the processor: the thread stands still in the middle of a poll.
+        // As if others had the processor: the thread blocks in the middle of a poll.
         let (_sender, nothing) = std::sync::mpsc::channel::<()>();
         let polled = std::pin::pin!(budget.meter(async {
             let _ = nothing.recv_timeout(Duration::from_millis(100));

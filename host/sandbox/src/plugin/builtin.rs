@@ -1,9 +1,9 @@
 //! The plugins that are part of this program. Being one of them is a matter of bytes, not of names: a file with the same
 //! bytes is as trusted as the embedded copy, and one that only calls itself `label` is not.
 //!
-//! Which there are is a property of the program, as its version is: `main` says it once ([`embed`]), before anything else
-//! runs. So no library is built anew when a plugin is, none needs the WebAssembly target, and no function between `main`
-//! and the one that looks at bytes hands the list on. A program that embeds nothing has none.
+//! The list is a property of the program, as its version is: `main` sets it once ([`embed`]), before anything else
+//! runs. So no library is rebuilt when a plugin is, none needs the WebAssembly target, and no function between `main`
+//! and the one that reads bytes passes the list on. A program that embeds nothing has none.
 
 use std::sync::{Arc, OnceLock};
 

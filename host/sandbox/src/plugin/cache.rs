@@ -7,8 +7,8 @@
 //!
 //! Owns the folder, the key, and the decision whether a file is what it should be. Never compiles, never keeps an
 //! embedded plugin (its image is part of the binary), never takes an image from anywhere else. A key that is made when
-//! the process starts dies with it: such a cache helps only a plugin that goes and comes back. One that
-//! outlives the process needs a key that does.
+//! the process starts is lost when it ends: such a cache helps only a plugin that is removed and added again. A cache
+//! that outlives the process needs a key that does.
 //!
 //! # Failure story
 //!
@@ -50,7 +50,7 @@ pub(super) use seal::Verified;
 pub const DEFAULT_SIZE: u64 = 256 << 20;
 
 /// How long a disk may take to answer before the plugin is compiled without it. Reading the largest image takes less
-/// than a second; a network disk whose server is away takes for ever.
+/// than a second; a network disk without its server never answers.
 const DISK: Duration = Duration::from_secs(10);
 
 /// Where the cache is and who may seal its files.
@@ -89,7 +89,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// When the folder is not safe to use. The host goes on without a cache, and should say why.
+    /// When the folder is not safe to use. The host continues without a cache, and should log why.
     pub fn open(options: CacheOptions) -> Result<Self, OpenError> {
         let CacheOptions { folder, key, size } = options;
         let folder = Folder::open(folder, size)?;
@@ -166,7 +166,7 @@ impl Shared {
             compile::verified(engine, &verified).map_err(|error| Trouble::Refused(error.to_string()))
         });
         match component {
-            // Whatever did not become a component will not do so the next time.
+            // An image that did not load will not load the next time.
             Err(_) => self.folder.remove(&name),
             Ok(_) => file.touch(),
         }
@@ -185,7 +185,7 @@ impl Shared {
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(what).or_default() += 1;
     }
 
-    /// Tells each kind of trouble once: it is the same for every plugin, and each of them is compiled all the same.
+    /// Logs each kind of trouble once: it is the same for every plugin, and each of them is compiled anyway.
     fn report(&self, trouble: &Trouble, module: &Digest) {
         let reason = trouble.reason();
         self.count(reason);
@@ -206,7 +206,7 @@ impl Collector for Cache {
     }
 }
 
-/// Placeholder series for a disabled cache: one, whose event stands for any.
+/// Placeholder series for a disabled cache: one, whose event means any.
 #[derive(Debug)]
 pub struct Example(pub &'static str);
 

@@ -65,7 +65,7 @@ pub(super) struct Job {
     pub(super) turns: Arc<Semaphore>,
 }
 
-/// What a call may use and under which name it speaks.
+/// What a call may use, and under which name it logs.
 pub(super) struct Frame {
     pub(super) engine: Engine,
     pub(super) limits: Limits,
@@ -96,7 +96,7 @@ pub(super) trait Question: Send + 'static {
 pub(super) enum NoAnswer {
     /// The guest ended without a word.
     Stopped(wasmtime::Error),
-    /// The guest said so, or its answer was no answer.
+    /// The guest reported it, or its answer was not valid.
     Known(CallError),
 }
 
@@ -162,7 +162,7 @@ impl Question for Round {
 }
 
 impl Job {
-    /// Waits for its turn, asks, and finds out how it ended. The store dies here, whatever happened in it.
+    /// Waits for its turn, calls, and finds out how the call ended. The store is dropped here in any case.
     ///
     /// Its span begins now, below that of its caller: the call itself may begin on another thread.
     pub(super) fn run<Q: Question>(self, question: Q) -> impl Future<Output = Call<Q::Answer>> {

@@ -2,8 +2,8 @@
 //!
 //! The plugins of this binary were compiled when it was built. All other bytes are compiled in a process of their own
 //! (decision P2): a compiler that is led astray by hostile input then breaks a process that has no memory, no time and
-//! no secret to lose. What comes back is machine code that this process will run, so it is only ever taken from that
-//! pipe, from this binary itself, or from the cache, which gives back what came out of that pipe and nothing else.
+//! no secret to lose. The result is machine code that this process will run, so it is only ever taken from that pipe,
+//! from this binary itself, or from the cache, which returns what that pipe delivered and nothing else.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -24,8 +24,8 @@ use super::confine::seconds;
 use super::engine::Optimise;
 use super::load::{CompileLimit, LoadError};
 
-/// The longest a compile may take by the clock, as a multiple of its processor time: at the lowest priority on a busy
-/// machine that can take a while.
+/// The longest elapsed time of a compile, as a multiple of its processor time: at the lowest priority on a busy machine
+/// that can take a while.
 const WALL: u32 = 6;
 
 /// The largest image. Images have 2 to 4 times the size of the plugin, which has at most 32 MiB.

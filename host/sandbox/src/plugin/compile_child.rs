@@ -1,8 +1,7 @@
 //! The compiler process: WebAssembly in at standard input, an image out at standard output.
 //!
-//! It is this same binary, started with [`SUBCOMMAND`], one word, and its limits; all that is left of the environment
-//! is a word for the allocator. It puts those limits on itself before it reads the first byte, and never runs what it
-//! compiles.
+//! It is this same binary, started with [`SUBCOMMAND`], one word, and its limits; its environment holds only a setting
+//! of the allocator. It puts those limits on itself before it reads the first byte, and never runs what it compiles.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;

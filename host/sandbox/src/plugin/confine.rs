@@ -110,8 +110,8 @@ pub(super) fn seconds(cpu: Duration) -> u64 {
     (cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0)).max(1)
 }
 
-/// Half of what is left, so that a compile cannot take the host with it, and never more than the limit. Where that is
-/// too little even for the compiler itself, its end says so.
+/// Half of the free memory, so that a compile cannot end the host, and never more than the limit. If that is too little
+/// even for the compiler itself, the compile fails with that reason.
 fn memory(left: Option<u64>, limit: u64) -> u64 {
     left.map_or(limit, |left| (left / 2).min(limit))
 }
@@ -160,7 +160,7 @@ mod tests {
     fn a_profile_that_forbids_filters_is_named() {
         let error = std::thread::spawn(|| {
             forbid_the_rest().unwrap();
-            // Setting a filter is none of what is left.
+            // Setting a filter is not among the allowed calls.
             forbid_the_rest().unwrap_err()
         });
         let error = crate::plugin::chain(&error.join().unwrap());

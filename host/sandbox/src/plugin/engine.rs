@@ -1,7 +1,7 @@
 //! The engine: one per process, never without its ticker.
 //!
-//! A store with epochs that never advance would let an endless loop run for ever, and a ticker without epochs would
-//! stop nothing; so [`start`] makes both or neither.
+//! With epochs that never advance, an endless loop would never stop, and a ticker without epochs would stop nothing; so
+//! [`start`] makes both or neither.
 
 mod settings;
 
@@ -27,9 +27,9 @@ const KEPT_MEMORY: usize = 512 << 10;
 const KEPT_TABLE: usize = 16 << 10;
 const KEPT_STACK: usize = 64 << 10;
 
-/// Memory of instances is taken from a pool and given back: mapping and unmapping it anew would be a third of a short
-/// call. The pool is as large as all calls together may use, so it never refuses what the limits allow; nearly all of
-/// it is address space and no memory.
+/// Memory of instances is taken from a pool and returned to it: mapping and unmapping it anew would be a third of a
+/// short call. The pool is as large as all calls together may use, so it never refuses what the limits allow; nearly
+/// all of it is address space and no memory.
 fn pool(calls: usize) -> PoolingAllocationConfig {
     let each = StoreLimits::default();
     let all = |per_call: usize| u32::try_from(calls * per_call).unwrap_or(u32::MAX);

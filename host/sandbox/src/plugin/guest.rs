@@ -32,7 +32,7 @@ pub(super) struct Guest {
     looks: usize,
 }
 
-/// A host function does not go on: the call ends here, with this limit.
+/// A host function does not continue: the call ends here, with this limit.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub(super) struct Exceeded {

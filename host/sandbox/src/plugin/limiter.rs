@@ -160,7 +160,7 @@ impl ResourceLimiterAsync for Limiter {
     }
 
     fn table_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
-        // The engine asks before it looks at the table's own maximum; what it then refuses is given back.
+        // The engine asks before it looks at the table's own maximum; what it then refuses is released.
         if self.refused_table.is_none() {
             self.table_elements = self.table_elements.saturating_sub(std::mem::take(&mut self.last_table));
         }

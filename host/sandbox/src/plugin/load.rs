@@ -158,7 +158,7 @@ pub enum LoadError {
 pub enum CompileLimit {
     /// Processor time.
     Cpu(Duration),
-    /// Time by the clock.
+    /// Elapsed time.
     Wall(Duration),
     /// Memory.
     Memory {
@@ -190,7 +190,7 @@ impl std::fmt::Display for CompileLimit {
 }
 
 impl CompileLimit {
-    /// The row of the table. Two have none: they stand behind limits that act first.
+    /// The row of the table. Two have none: other limits act before them.
     #[must_use]
     pub const fn limit(self) -> Option<Limit> {
         match self {

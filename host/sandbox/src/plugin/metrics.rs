@@ -147,7 +147,7 @@ impl Metrics {
         metrics
     }
 
-    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub fn examples(&self, any: &'static str) {
         let both = || (Arc::<str>::from(any), Arc::<str>::from(any));
         for outcome in OUTCOMES {
@@ -204,7 +204,7 @@ impl Metrics {
         Series { metrics: self.clone(), digest: Arc::clone(digest) }
     }
 
-    /// A source is gone: what plugins cost it ends. Others may go on with the same plugins.
+    /// A source is gone: its series end. Other sources may continue with the same plugins.
     pub fn forget_source(&self, source: &str) {
         for (digest, live) in self.live().iter_mut() {
             let Some(source) = live.sources.take(source) else { continue };

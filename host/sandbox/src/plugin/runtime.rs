@@ -32,8 +32,8 @@ use super::{Digest, builtin};
 /// deadline while others work, and leave the host's own threads alone.
 const THREADS: usize = 2;
 
-/// Scans at one time. Each has a bound on its processor time, and those that were given up leave the queue: what
-/// strangers deliver keeps one processor busy at most, and who waits does so for the few that stand before it.
+/// Scans at one time. Each has a bound on its processor time, and those that were given up leave the queue: files of
+/// strangers keep one processor busy at most, and a scan waits only for the few before it.
 const SCANS: usize = 1;
 
 /// What the operator decides about all plugins together: it belongs to the engine, which they share.
@@ -104,8 +104,8 @@ pub struct Load {
 }
 
 impl Runtime {
-    /// Starts engine, ticker and threads for one who asks one plugin at a time: with the defaults, no bound on the
-    /// memory of all calls but that of each, and metrics that are not served.
+    /// Starts engine, ticker and threads for a caller that uses one plugin at a time: with the defaults, no bound on
+    /// the memory of all calls but that of each, and metrics that are not served.
     ///
     /// # Errors
     ///
@@ -157,8 +157,8 @@ impl Runtime {
 
     /// Makes a plugin of bytes: bounds, scan, compile, link. Runs no code of the plugin.
     ///
-    /// Foreign bytes come back compiled without optimisation; [`Plugin::optimise`] does the rest when they have proved
-    /// worth it. Cancel safe: a compiler process without a caller is killed.
+    /// Foreign bytes are compiled without optimisation; [`Plugin::optimise`] does the rest once they are active. Cancel
+    /// safe: a compiler process without a caller is killed.
     ///
     /// # Errors
     ///
@@ -171,7 +171,8 @@ impl Runtime {
 }
 
 impl Shared {
-    /// The scan is bounded, and may still take a while: meanwhile the plugins' threads go on. It ends with the future.
+    /// The scan is bounded, and may still take a while: meanwhile the plugins' threads continue. It ends with the
+    /// future.
     async fn scan(&self, bytes: &Arc<[u8]>, limits: &ScanLimits) -> Result<scan::Facts, LoadError> {
         let (bytes, limits) = (Arc::clone(bytes), limits.clone());
         let closed = || LoadError::Host("the queue of scans is closed".to_owned());
@@ -327,12 +328,12 @@ impl Plugin {
         self.call(source, Limit::Cpu, round, |_| {}).await
     }
 
-    /// Compiles foreign bytes once more, with optimisation, and serves with the result from the next call on. Embedded
-    /// bytes are optimised already, and so is what the cache or another source has in that form.
+    /// Compiles foreign bytes once more, with optimisation, and uses the result from the next call on. Embedded bytes
+    /// are optimised already, and so is what the cache or another source has in that form.
     ///
     /// # Errors
     ///
-    /// [`LoadError`]; the plugin goes on with the image it has.
+    /// [`LoadError`]; the plugin continues with the image it has.
     pub async fn optimise(&self) -> Result<(), LoadError> {
         if self.loaded.linked.load().code.optimise == Optimise::Yes {
             return Ok(());
@@ -349,7 +350,7 @@ impl Plugin {
         done.inspect_err(|error| self.shared.metrics.refused(error))
     }
 
-    /// One call, counted however it ends. What is learnt from its answer is learnt before it counts.
+    /// One call, counted however it ends. Facts from its answer are stored before it is counted.
     async fn call<Q: Question>(
         &self,
         source: &Arc<str>,

@@ -2,8 +2,8 @@
 //!
 //! One pass of the validator that also measures: the compiler's work grows with the square of a function's size, so a
 //! file within these bounds cannot keep it busy for long. The pass itself is bounded by its processor time, and it ends
-//! soon after it was given up: [`Patience`] is asked all the way. Reads the names of imports and exports, which say
-//! what the plugin wants and which version of the interface it speaks; a refusal here has better words than a linker's.
+//! soon after it was given up: it checks [`Patience`] all the way. Reads the names of imports and exports, which show
+//! what the plugin needs and which version of the interface it uses; a refusal here is clearer than a linker's.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,7 +126,7 @@ const LONG: usize = 32;
 /// Instructions between two looks at the clock: some tens of microseconds.
 const STEPS: u32 = 1 << 12;
 
-/// How long a scan may still go on.
+/// How long a scan may still take.
 struct Patience<'a> {
     began: Duration,
     limit: Duration,

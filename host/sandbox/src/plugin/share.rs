@@ -28,11 +28,11 @@ struct State {
 }
 
 impl State {
-    /// Tells those that got something meanwhile.
+    /// Notifies those that got something meanwhile.
     fn settle(&mut self) {
         for call in self.memory.settle() {
             if let Some(waiting) = self.waiting.remove(&call) {
-                // Who has stopped waiting gives it back itself.
+                // A caller that has stopped waiting releases it itself.
                 let _ = waiting.send(());
             }
         }
@@ -44,7 +44,7 @@ impl State {
 pub(super) enum Grown {
     /// It was there.
     AtOnce,
-    /// Others gave it back.
+    /// Others released it.
     AfterWaiting,
     /// No other call did in time.
     Late,
@@ -72,7 +72,7 @@ impl Shares {
     }
 }
 
-/// What one call has. It is given back when this is dropped.
+/// The memory of one call. It is released when this is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     shares: Arc<Shares>,

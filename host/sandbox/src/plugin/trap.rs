@@ -68,7 +68,7 @@ pub(super) fn classify(error: &wasmtime::Error, guest: &Guest, budget: &Budget, 
     CallError::Trap { kind, report }
 }
 
-/// What is known about a guest that ended by itself, or by the clock: not where it was.
+/// What is known about a guest that ended by itself, or exceeded its elapsed time: not where it was.
 pub(super) fn silent(guest: &Guest, budget: &Budget) -> Box<TrapReport> {
     report(String::new(), Vec::new(), guest, budget)
 }

@@ -1,18 +1,18 @@
 //! Who vouches for a plugin: signatures over what it is, checked with keys that the operator keeps.
 //!
 //! A `plugin.sig` beside a plugin is a few lines: name, version and digest of the plugin, the id of a key, and an
-//! ed25519 signature over all of them. It works without a network and without a service. The digest says which bytes
-//! are meant; name and version are signed too, so that a signature for one plugin cannot be laid beside another one
-//! that is of the same maker.
+//! ed25519 signature over all of them. It works without a network and without a service. The digest identifies the
+//! bytes; name and version are signed too, so that a signature for one plugin cannot be used for another plugin of the
+//! same maker.
 //!
-//! Owns the format, the keys and the check. Never decides which sources need a signature ([`Trust`] is a word for
-//! its caller does), never reads a plugin: the caller has its digest, and compares name and version with what the
-//! plugin says about itself as soon as it has said so.
+//! Owns the format, the keys and the check. Never decides which sources need a signature ([`Trust`] is a word for its
+//! caller does), never reads a plugin: the caller has its digest, and compares name and version with what the plugin
+//! describes as soon as it has done so.
 //!
 //! # Failure story
 //!
-//! Whatever is wrong is a [`TrustError`] and means: not trusted. A key file that cannot be read as keys is an error of
-//! the whole set, since a signature could be refused for no other reason than that.
+//! Every problem is a [`TrustError`] and means: not trusted. A key file that cannot be read as keys is an error of the
+//! whole set, since a signature could be refused for no other reason than that.
 
 mod pem;
 mod sign;
@@ -50,7 +50,7 @@ pub enum Trust {
 /// What the host asks of every plugin that is not embedded, and the keys that it believes.
 #[derive(Debug, Clone, Default)]
 pub struct TrustOptions {
-    /// The least that is asked for. A source may ask for more.
+    /// The least that is required. A source may require more.
     pub least: Trust,
     /// Who may sign.
     pub keys: TrustKeys,
@@ -115,7 +115,7 @@ pub enum TrustError {
         /// Whom we know.
         trusted: String,
     },
-    /// The signature does not hold.
+    /// The signature is not valid.
     #[error("the signature by the key {key} is not valid: name, version, digest or the signature itself was changed")]
     Signature {
         /// The key.
@@ -159,9 +159,9 @@ impl std::fmt::Display for KeyId {
 pub struct Signed {
     /// What the plugin has to call itself.
     pub name: String,
-    /// The version that it has to say.
+    /// The version that it has to report.
     pub version: String,
-    /// Who says so.
+    /// The key that signed it.
     pub key: KeyId,
 }
 
@@ -261,10 +261,10 @@ fn read(path: &Path) -> Result<String, TrustError> {
     let mut bytes = Vec::new();
     std::fs::File::open(path).map_err(failed)?.take(MAX_KEY_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_KEY_FILE {
-        // A part of the keys would be another set than the one that was named.
+        // A part of the keys would be another set than the named one.
         return Err(failed(std::io::Error::other(format!("it is larger than {MAX_KEY_FILE} bytes"))));
     }
-    // What is not text is not PEM, and the error says so.
+    // A file that is not text is not PEM, and the error says so.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

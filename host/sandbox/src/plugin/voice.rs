@@ -37,7 +37,7 @@ pub(super) struct Voice {
     tail: VecDeque<String>,
 }
 
-/// Under which name a call speaks.
+/// Under which name a call logs.
 #[derive(Debug, Clone)]
 pub(super) struct Speaker {
     /// The source that asked.

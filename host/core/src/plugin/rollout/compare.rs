@@ -63,8 +63,8 @@ impl fmt::Display for Comparison {
 /// Objects by the names that they have or would have in the cluster.
 pub type Objects<'a> = BTreeMap<&'a Arc<str>, &'a Spec>;
 
-/// Compares what serves with a candidate over the Nodes of one view, both as they would be named in the cluster: names
-/// say which group is the same one, whatever ids two versions of a plugin make of it. The view holds the columns that
+/// Compares the active plugin with a candidate over the Nodes of one view, both as they would be named in the cluster:
+/// the name identifies a group, even if two versions of a plugin give it different ids. The view holds the columns that
 /// selectors read.
 #[must_use]
 pub fn compare(serving: &Objects<'_>, candidate: &Objects<'_>, view: &View) -> Comparison {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// One thing that happens; a number picks the digest that it speaks of.
+/// One event; a number picks its digest.
 #[derive(Debug, Clone)]
 enum Happens {
     Wanted(u8, Cause),
@@ -93,7 +93,7 @@ impl World {
     }
 }
 
-/// Whether the event may let a candidate serve at once: the words that speak of its end.
+/// Whether the event may activate a candidate at once: the events about its end.
 fn may_swap(event: &Event<Digest>) -> bool {
     matches!(event, Event::Prepared(..) | Event::Shadowed(..) | Event::Continue(_))
 }
@@ -120,7 +120,7 @@ proptest! {
         let standing = standing.map(|(which, pinned)| {
             Happens::Wanted(which, if pinned { Cause::Operator } else { Cause::Delivery })
         });
-        // A wish that stands is said again after everything that happens.
+        // A lasting request is repeated after every event.
         let history = history.into_iter().flat_map(|happens| [Some(happens), standing.clone()]).flatten();
         for happens in history {
             let Some(event) = world.event(happens) else {
@@ -138,7 +138,7 @@ proptest! {
 
             // Never none after the first.
             prop_assert!(old.is_none() || new.is_some(), "{event:?}");
-            // What serves changes by an order that says so, to the candidate of before, and by no other event.
+            // The active plugin changes only by such an order, to the candidate of before, and by no other event.
             let changed = old.map(|serving| serving.digest) != new.map(|serving| serving.digest);
             prop_assert_eq!(changed, matches!(order, Some(Order::Swap(_))), "{:?}", event);
             if let Some(Order::Swap(to)) = order {
@@ -153,7 +153,7 @@ proptest! {
                     prop_assert!(may_roll_back(&event), "{event:?}");
                     prop_assert_eq!(before.earlier(), Some(&to));
                 }
-                // What was taken back comes back by a person's word alone.
+                // What was rolled back becomes active again only if a person asks for it.
                 let failed_before = before.taken_back().any(|taken| taken == to);
                 prop_assert!(!failed_before || cause == Cause::Operator || matches!(event, Event::Continue(_)));
                 // A comparison that is off never swaps by itself.
@@ -228,7 +228,7 @@ proptest! {
                 _ => vec![None, new.map(|serving| Work::Renew(serving.digest))],
             };
             prop_assert!(work.contains(&rollout.work()), "{:?} of {work:?} after {event:?}", rollout.work());
-            // What was wanted during a rollback is asked for once more after it.
+            // What was wanted during a rollback is requested once more after it.
             prop_assert!(!before.is_rolling_back() || rollout.is_rolling_back() || rollout.is_wish_due());
         }
     }

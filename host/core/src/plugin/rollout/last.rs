@@ -1,7 +1,8 @@
-//! What served in an earlier life of the host, and serves first in this one: what is newer has something to be compared
-//! with then.
+//! The plugin that was active when the host last stopped, and is activated first after a start: so that a newer one can
+//! be compared with it.
 //!
-//! It is tried for a while. When it cannot serve again, it makes way for what is delivered, or for what served before it.
+//! It is tried for a while. If it cannot be activated again, the delivered plugin replaces it, or the one that was
+//! active before it.
 
 use super::Failed;
 use crate::plugin::Digest;
@@ -12,10 +13,10 @@ const TRIES: u32 = 4;
 /// What served last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Last {
-    /// What is to serve first; nothing once anything served, or once it is given up.
+    /// The plugin to activate first; `None` once any plugin was active, or once it is given up.
     first: Option<Digest>,
     tries: u32,
-    /// What served last, whatever became of it in this life of the host.
+    /// The last active plugin, also if it could not be activated since the start.
     remembered: Option<Digest>,
 }
 
@@ -44,7 +45,7 @@ impl Last {
         Self { first: digest, tries: 0, remembered: digest }
     }
 
-    /// What is to serve before what is wanted does.
+    /// The plugin to activate before the wanted one.
     #[must_use]
     pub fn before(&self, wanted: Option<Digest>) -> Option<Digest> {
         self.first.filter(|first| Some(*first) != wanted)

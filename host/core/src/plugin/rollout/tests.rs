@@ -253,7 +253,7 @@ fn a_rollback_whose_bytes_are_lost_is_no_reason_for_quarantine() {
     assert_eq!(rollout.handle(Event::Called(Call::Fault), S), Some(Order::Quarantine(digest("b"))));
 }
 
-/// A source that `name` serves after a restart that broke its watch off: what served before is not at hand.
+/// A source whose active plugin is `name` after a restart during its watch: the handle of the one before is lost.
 fn restarted(previous: &[&str], name: &str) -> Rollout<Digest> {
     let previous = previous.iter().map(|name| digest(name)).collect();
     let mut rollout = Rollout::new(Memory { previous, taken_back: Vec::new(), watched: Some(digest(name)) });

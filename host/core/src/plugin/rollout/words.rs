@@ -86,7 +86,7 @@ pub enum Cause {
     Delivery,
     /// The operator named their digest, and thereby vouches for what they answer.
     Operator,
-    /// What came after them failed.
+    /// The plugin after them failed.
     Rollback,
 }
 
@@ -120,9 +120,9 @@ pub enum Event<R> {
     Failed(Digest, Step, Failed),
     /// The candidate has answered a round; `None`: there is nothing to compare the answer with.
     Shadowed(Digest, Option<Comparison>),
-    /// The operator lets the candidate with this digest go on: past a comparison that holds it, or past a refusal.
+    /// The operator lets the candidate with this digest continue: past a comparison that holds it, or past a refusal.
     Continue(Digest),
-    /// The operator names these bytes anew: that they were taken back before counts no more.
+    /// The operator names these bytes again: an earlier rollback from them no longer counts.
     Forgiven(Digest),
     /// A real call of the serving revision ended.
     Called(Call),
@@ -141,7 +141,7 @@ pub enum Call {
     Circumstance,
 }
 
-/// What is to be done.
+/// What the caller has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Make a revision of these bytes.

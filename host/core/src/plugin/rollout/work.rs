@@ -52,7 +52,7 @@ impl<R: Clone> Rollout<R> {
         self.work.is_none() && stage == Some(&Stage::Shadow)
     }
 
-    /// The shadow round begins. Answers the revisions that answer in it: the candidate's and the one that serves.
+    /// The shadow round begins. Returns the revisions that answer in it: the candidate's and the active one.
     pub fn begin_shadow(&mut self) -> Option<(R, R)> {
         let candidate = self.candidate.as_ref().filter(|_| self.is_shadow_due())?;
         let both = (candidate.ready.clone()?, self.serving.as_ref()?.revision.clone());

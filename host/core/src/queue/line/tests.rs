@@ -18,7 +18,7 @@ fn served<K: Ord + Clone>(queue: &mut Queue<K>, now: Duration) -> Vec<K> {
     keys
 }
 
-/// A worker that always fails: the times of its tries and what became of the key.
+/// A worker that always fails: the times of its tries, and the outcome of the key.
 fn tries(requeue: Requeue, most: usize) -> (Vec<Duration>, bool) {
     let mut queue = queue(1);
     queue.add("a", ZERO).unwrap();

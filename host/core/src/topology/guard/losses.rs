@@ -2,8 +2,8 @@
 //! take.
 //!
 //! While the process runs they are known by name, so a Node that returns or is deleted no longer counts. Across a
-//! restart only numbers by time are kept ([`Bucket`]), which fit into a status whatever the size of the cluster. After
-//! a restart any Node without a place may be one of them: rather too many are counted than too few.
+//! restart only numbers by time are kept ([`Bucket`]), which fit into a status even if the cluster is large. After a
+//! restart any Node without a place may be one of them: rather too many are counted than too few.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

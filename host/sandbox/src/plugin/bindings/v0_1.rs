@@ -16,7 +16,7 @@ use super::super::guest::Guest;
 
 pub(in super::super) use generated::PluginPre;
 
-/// What the handles of a guest stand for. Public because the generated code exports them again.
+/// What the handles of a guest mean. Public because the generated code exports them again.
 #[allow(unreachable_pub, reason = "the generated code needs them to be public and nothing else does")]
 mod handles {
     /// The host's side of `nodes.snapshot`. The nodes themselves are in the store: a call has one snapshot.

@@ -44,7 +44,7 @@ pub enum KeyError {
 #[derive(Clone)]
 pub struct CacheKey {
     pub(super) mac: hmac::Key,
-    /// Tells keys apart without telling anything about them.
+    /// Distinguishes keys without revealing them.
     pub(super) mark: [u8; 8],
 }
 

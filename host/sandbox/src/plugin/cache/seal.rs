@@ -25,7 +25,7 @@ const MODULE: usize = 71 + 1;
 const ENGINE: usize = 32;
 const BUILD: usize = 32;
 
-/// All that stands before the image.
+/// Everything before the image.
 pub(super) const HEAD: usize = SEAL + NUMBERS + MODULE + ENGINE + BUILD;
 
 /// Which image this is.
@@ -69,7 +69,7 @@ impl Identity {
 pub(super) const SUFFIX: &str = ".image";
 
 impl CacheKey {
-    /// What stands before the image in its file.
+    /// The bytes before the image in its file.
     pub(super) fn seal(&self, identity: &Identity, image: &[u8]) -> Vec<u8> {
         let mut head = Vec::with_capacity(HEAD);
         head.extend(MARK);

@@ -1,4 +1,4 @@
-//! What is signed, and the file that says so.
+//! What is signed, and the file that holds it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,8 +7,8 @@ use serde::Deserialize;
 use super::{MAX_SIGNATURE_FILE, TrustError};
 use crate::plugin::Digest;
 
-/// The first line of what is signed: no signature for anything else begins so, and none of ours is good for anything
-/// else. Another message is another number.
+/// The first line of what is signed: no signature for anything else begins like this, and none of ours is valid for
+/// anything else. A changed format gets another number.
 const DOMAIN: &str = "topoloom plugin signature 1";
 
 /// The longest name or version, as in descriptions.

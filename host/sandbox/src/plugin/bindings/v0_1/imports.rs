@@ -107,9 +107,9 @@ impl applied::Host for Guest {
     }
 }
 
-/// Members as the interface speaks of them: what exists as numbers, the rest by name. A regular expression has no form
-/// there; no discoverer can have written one, so it is left out. Names of Nodes are for those who may see them: without
-/// that grant, what is gone is left out, too.
+/// Members in the form of the interface: those that exist as numbers, the rest by name. A regular expression has no
+/// form there; no discoverer can have written one, so it is left out. Names of Nodes are for those who may see them:
+/// without that grant, what is gone is left out, too.
 fn applied_group(
     object: &Object,
     positions: &BTreeMap<&str, u32>,
