@@ -1,4 +1,4 @@
-//! The process: which controllers there are, who may write, who starts first and who stops last.
+//! The process: its controllers, which replica may write, and the order of start and stop.
 //!
 //! Owns every task by name; one that ends early ends the process with that name, since a host without one of its parts
 //! would look alive and do nothing.
@@ -10,7 +10,7 @@
 //! 3. Elections begin, one per group that has a controller here, on a thread of their own; controllers run, and those
 //!    that write wait for their lease.
 //! 4. A signal, a lost lease or a task that ended begins the end: controllers stop in reverse order, each when the one
-//!    after it has finished its work, all of them within the drain timeout. Then leases are given back, so that the next
+//!    after it has finished its work, all of them within the drain timeout. Then leases are released, so that the next
 //!    holder never meets a write of ours, and last of all the servers end.
 
 pub mod admin;
@@ -232,7 +232,7 @@ pub async fn run(
     ended
 }
 
-/// The elections that a controller here stands for, and those that none does.
+/// The elections that a controller here takes part in, and the others.
 fn by_need(elections: &[Election], runs: &[Ready]) -> (Vec<Election>, Vec<Election>) {
     let is_needed = |election: &Election| runs.iter().any(|ready| ready.group == Some(election.group()));
     elections.iter().cloned().partition(is_needed)

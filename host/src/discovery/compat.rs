@@ -1,10 +1,11 @@
-//! Whether a source goes on in Volcano's way because its objects are Volcano's (decision M5).
+//! Whether a source continues in Volcano's way because its objects are Volcano's (decision M5).
 //!
-//! An entry `ufm` that Volcano's controller served owns objects named by position, `leaf-hn-0` and so on, which jobs and
-//! people know. Other names and other groups over night would be a surprise, so such a source starts as
-//! `compat: volcano` and says so, until the operator writes down what he wants.
+//! An entry `ufm` that Volcano's controller served owns objects named by position, `leaf-hn-0` and so on, which jobs
+//! and people know. Other names and other groups over night would be a surprise, so such a source starts as `compat:
+//! volcano` and reports it, until the entry sets `compat`.
 //!
-//! An entry `label` that it served may have a type with a mistake, which it left out. Such a source goes on with the other types.
+//! An entry `label` that it served may have a type with a mistake, which it left out. Such a source continues with the
+//! other types.
 
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use crate::topology::writers::Made;
 /// The plugins that have this.
 const UFM: &str = "ufm";
 const LABEL: &str = "label";
-/// The key of `label` that says what becomes of a type with a mistake.
+/// The key of `label` that decides about a type with a mistake.
 const BAD_TYPES: &str = "badTypes";
 
 /// Whether a part of the configuration was assumed.

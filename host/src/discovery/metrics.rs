@@ -122,7 +122,7 @@ impl RoundMetrics {
         self.seconds.get_or_create(&SourceLabels { source: source.to_owned() }).observe(seconds);
     }
 
-    /// A plugin took over; `back`: the one before it was taken back.
+    /// A plugin became active; `cause`: by a delivery or by a rollback.
     pub fn swapped(&self, source: &str, cause: Cause) {
         self.swaps.swapped(source, cause);
     }
@@ -200,7 +200,7 @@ impl RoundMetrics {
         }
     }
 
-    /// How the plugin stands: whether it is in quarantine, and whether another one waits for a person.
+    /// The state of the plugin: whether it is in quarantine, and whether a candidate waits for a person.
     pub fn rollout<R: Clone>(&self, source: &str, rollout: &Rollout<R>) {
         self.swaps.rollout(source, rollout);
     }
@@ -210,7 +210,7 @@ impl RoundMetrics {
         self.swaps.not_stored(source, modules);
     }
 
-    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub(crate) fn examples(&self, any: &'static str) {
         self.round(any, any, 0.0);
         self.in_force(any, 0, 0);

@@ -102,7 +102,7 @@ impl<F: FnMut(FileNode)> Collector<F> {
     }
 }
 
-/// Whether an object of this kind may stand in a node list; a missing kind is taken on trust.
+/// Whether an object of this kind may be in a node list; a missing kind is accepted.
 fn is_node_kind(kind: &str) -> bool {
     kind == "Node"
 }

@@ -148,7 +148,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Of two rounds over the same nodes. Where what serves has no answer, the objects of the source stand for it.
+    /// Of two rounds over the same nodes. If the active plugin has no answer, the objects of the source replace it.
     #[must_use]
     pub fn of(serving: &Shot, candidate: &Shot, stored: &[Arc<Object>], view: &View) -> Self {
         let found = |shot: &'_ Shot| shot.result.as_ref().ok().map(|found| found.decision.named.objects.clone());

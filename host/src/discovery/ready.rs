@@ -88,7 +88,7 @@ mod tests {
         for (state, conditions, runs, wanted) in [
             (State::Serving, good.to_vec(), Runs::AsAsked, "True Ok"),
             (State::Serving, good.to_vec(), Runs::Otherwise, "False Pending"),
-            // Another plugin goes on while the one that the entry asks for waits for a person.
+            // The active plugin continues while the one that the entry names waits for a person.
             (State::Serving, but(Loaded, Reason::CanaryHeld), Runs::AsAsked, "False CanaryHeld"),
             (State::Serving, but(Loaded, Reason::Untrusted), Runs::Otherwise, "False Untrusted"),
             (State::Held, but(Applied, Reason::EmptyResult), Runs::AsAsked, "False EmptyResult"),

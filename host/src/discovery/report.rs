@@ -1,9 +1,9 @@
 //! What every source is doing: in memory for the admin server, in the cluster as DiscoverySource objects.
 //!
 //! Supervisors publish; workers bring the cluster up to date, with one write per source and change of content (decision
-//! H18). A source is a key of a work queue: one that the API server refuses is tried again with pauses of its own, holds
-//! up no other, and rests after too many tries until a resync or its next news. Where the CRD is not installed the host
-//! works on and says so.
+//! H18). A source is a key of a work queue: one that the API server refuses is tried again with pauses of its own,
+//! delays no other, and is dropped after too many tries until a resync or its next change. If the CRD is not installed,
+//! the host continues and reports it.
 
 mod decisions;
 mod states;
@@ -33,7 +33,7 @@ const REFRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
 /// More sources than one ConfigMap has room for.
 const CAPACITY: NonZeroUsize = NonZeroUsize::new(20_000).unwrap();
 
-/// What is said of every source when the host stops.
+/// The message of every source when the host stops.
 const STOPPED: &str =
     "no host runs: the last leader has stopped, and no other replica leads yet; the HyperNodes stay as they are";
 
@@ -41,7 +41,7 @@ const STOPPED: &str =
 enum Base {
     /// The object as it was last seen or written.
     Version(Option<String>),
-    /// There is none that we know of.
+    /// No object is known.
     Absent,
 }
 
@@ -108,7 +108,7 @@ impl Reports {
         }
     }
 
-    /// What the cluster holds about a source, learnt from the watch.
+    /// What the cluster holds about a source, from the watch.
     pub fn observed(&self, object: &DiscoverySource) {
         let source = object.status.source.clone();
         let known = self.with(&source, |entry| {
@@ -151,7 +151,7 @@ impl Reports {
         self.lock().values().map(|entry| entry.status.clone()).collect()
     }
 
-    /// What was decided about a source, and what became of it.
+    /// What was decided about a source, and the outcome.
     pub(crate) fn decided(&self, source: &str, decided: Decided) {
         self.with(source, |entry| decisions::remember(&mut entry.decisions, decided));
     }
@@ -196,7 +196,7 @@ impl Reports {
         }
     }
 
-    /// What is said from here on is not written any more.
+    /// Later reports are not written.
     pub fn close(&self) {
         self.queue.shut_down();
     }
@@ -213,7 +213,7 @@ impl Reports {
         self.lock().iter().filter(|(_, entry)| entry.is_due()).map(|(source, _)| source.clone()).collect()
     }
 
-    /// What is to be written about a source, and whether its object is there.
+    /// The status to write about a source, and whether its object exists.
     fn due_of(&self, source: &str) -> Option<(DiscoverySourceStatus, Base)> {
         let inner = self.lock();
         let entry = inner.get(source).filter(|entry| entry.is_due())?;
@@ -230,7 +230,7 @@ impl Reports {
 }
 
 impl Entry {
-    /// What is to be written: of the generation of the object that it is written over.
+    /// The status to write, with the generation of the present object.
     fn said(&self) -> DiscoverySourceStatus {
         self.status.clone().observed(self.generation)
     }

@@ -1,8 +1,8 @@
 //! One configured plugin: bytes, configuration and grants, checked together before any of them is used.
 //!
-//! A source serves with one [`Revision`] and keeps it until the next one is complete: whatever is wrong with an edited
-//! entry (a file that is missing, a digest that differs, a configuration that the plugin refuses, a grant that is
-//! missing) is a [`Refused`] and leaves the old revision in force (decision H1).
+//! A source uses one [`Revision`] and keeps it until the next one is complete: every mistake in an edited entry (a file
+//! that is missing, a digest that differs, a configuration that the plugin refuses, a grant that is missing) is a
+//! [`Refused`] and leaves the old revision in force (decision H1).
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub struct Revision {
     pub keys: Vec<ColumnKey>,
     /// When its rounds run.
     pub rhythm: Rhythm,
-    /// Whether it imitates Volcano because of the objects that were found, and not because anybody said so.
+    /// Whether it imitates Volcano because of the objects that were found, and not because the entry sets it.
     pub assumed: Assumed,
 }
 

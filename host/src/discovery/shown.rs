@@ -1,8 +1,9 @@
-//! What a plugin is shown of the objects that its source made.
+//! What a plugin sees of the objects that its source made.
 //!
-//! A plugin without the grant `nodeNames` sees Nodes as rows and never their names. If it answers with Nodes by name, the rows in its
-//! own objects would tell which of those names exist, and where. From its first such answer on it sees its objects without their
-//! Nodes; the DiscoverySource remembers that across restarts. A plugin that answers with rows learns nothing from them.
+//! A plugin without the grant `nodeNames` sees Nodes as rows and never their names. If it answers with Nodes by name,
+//! the rows in its own objects would show which of those names exist, and where. From its first such answer on it sees
+//! its objects without their Nodes; the DiscoverySource remembers that across restarts. A plugin that answers with rows
+//! gets no names from them.
 
 use std::sync::Arc;
 

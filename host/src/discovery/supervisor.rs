@@ -1,8 +1,8 @@
-//! One source: its revision, its rounds, its writes, and what it says about itself.
+//! One source: its revision, its rounds, its writes, and its reports.
 //!
-//! A supervisor is one task that does one thing at a time: run a round, write, let another revision take over. What
-//! happens meanwhile waits in its mailbox and its bell, and collapses. Beside it at most one task makes and tries the
-//! next revision.
+//! A supervisor is one task that does one thing at a time: run a round, write, activate another revision. Meanwhile,
+//! commands wait in its mailbox and changes in its bell, where equal ones collapse. Beside it at most one task makes
+//! and tries the next revision.
 //!
 //! ```text
 //! entry, module ─► prepare ─► Revision ─► round: view ─► discover ─► accept ─► decide ─► guard ─► execute ─► report
@@ -10,16 +10,16 @@
 //!                     └───────────────────────────────                  failed      └ drift: decide again, no plugin call
 //! ```
 //!
-//! What it remembers is five values, each with its invariants in a file of its own: `Entry` (the entry and how what serves
-//! stands to it), `Serving` (which bytes serve and which wait), `InForce` (the last answer and what of it the cluster
-//! holds), `Guarded` (what is held and who confirmed it) and `Writing` (when it is decided again, what is refused).
-//! What it does next is a pure function of them, `turn::due`.
+//! What it remembers is five values, each with its invariants in a file of its own: `Entry` (the entry, and whether it
+//! is in force), `Serving` (which plugin is active and which waits), `InForce` (the last answer and what of it the
+//! cluster holds), `Guarded` (what is held and who confirmed it) and `Writing` (when it is decided again, what is
+//! refused). What it does next is a pure function of them, `turn::due`.
 //!
 //! # Failure story
 //!
-//! Whatever fails, the topology in force stays in force and the source's conditions say why. A refused entry keeps the
-//! old revision. A failed round backs off. A refused write is decided again from what is then stored, after a pause. A round that
-//! would destroy too much is held until time or the operator confirms it.
+//! After every failure, the topology in force stays in force and the source's conditions say why. A refused entry keeps
+//! the old revision. A failed round backs off. A refused write is decided again from what is then stored, after a
+//! pause. A round that would destroy too much is held until time or the operator confirms it.
 
 mod clock;
 mod commands;
@@ -153,19 +153,19 @@ impl Shared {
 pub enum Command {
     /// The entry as it is now, its position in the document, and what is odd about it.
     Entry(Arc<EntryConfig>, usize, Vec<String>),
-    /// The entry, or the whole document, is wrong; what runs goes on.
+    /// The entry, or the whole document, is invalid; the running source continues.
     Invalid(Reason, String),
-    /// The document names no source any more: the source goes on, since its HyperNodes would go with it.
+    /// The document no longer names any source: the source continues, since its HyperNodes would be deleted with it.
     RemovalHeld(Held),
     /// The operator confirms the held result of that hash.
     Confirm(String),
     /// The operator asks for a round.
     Run,
-    /// The operator stops rounds and writes, or lets them go on.
+    /// The operator stops rounds and writes, or lets them continue.
     Pause(Pause),
-    /// The operator lets a waiting plugin go on.
+    /// The operator lets a waiting plugin continue.
     Continue(Digest),
-    /// The operator names the plugin that should serve, or does not any more.
+    /// The operator names the plugin that should be active, or no longer does.
     Serve(Option<Digest>),
     /// Writes were switched off or on, or a rival came or went.
     Switched,
@@ -426,8 +426,8 @@ impl Supervisor {
         }
     }
 
-    /// Whether nothing may be written: the host says so, writes are switched off, or the entry says so. An entry that was
-    /// refused may still forbid writes; it cannot allow what the one that runs forbids.
+    /// Whether nothing may be written: the host or the entry only observes, or writes are switched off. A refused entry
+    /// may still forbid writes; it cannot allow what the entry in force forbids.
     fn observes(&self) -> bool {
         if self.shared.switch.is_read_only() {
             return true;

@@ -67,8 +67,8 @@ fn profiles(profiling: Profiling) -> Router {
     Router::new().route("/debug/profile", answer)
 }
 
-/// These pages, for requests by a loopback name or address. A page in a browser on the same machine can
-/// make any other name stand for 127.0.0.1, and would then read what it gets.
+/// These pages, for requests by a loopback name or address. A page in a browser on the same machine can resolve any
+/// other name to 127.0.0.1, and could then read the answer.
 pub fn loopback_only(pages: Router) -> Router {
     pages.layer(middleware::from_fn(async |request: Request, next: Next| {
         if is_for_loopback(&request) {

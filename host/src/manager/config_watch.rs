@@ -24,11 +24,11 @@ pub struct Place {
     pub location: Location,
     /// The switch of all writes: off until the ConfigMap was looked at once.
     pub switch: Switch,
-    /// Writes stay off, whatever the annotation says.
+    /// Writes stay off, even if the annotation allows them.
     pub forced: bool,
     /// Counts what is found.
     pub metrics: SettingMetrics,
-    /// How the watch learns that the API server went back.
+    /// How the watch is notified that the API server went back.
     pub restores: Restores,
 }
 
@@ -66,7 +66,7 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
             }
         };
         if let Some(map) = &present {
-            // Without a ConfigMap the last word stands.
+            // Without a ConfigMap the last value counts.
             annotated = says_yes(map.annotations().get(READ_ONLY_ANNOTATION).map(String::as_str));
         }
         metrics.read_only(By::Annotation, switched(annotated));
@@ -96,8 +96,8 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
     }
 }
 
-/// Says in `/readyz` whether there is a configuration. The process is ready without one: what runs goes on, and the
-/// first install has none.
+/// Shows in `/readyz` whether there is a configuration. The process is ready without one: running sources continue, and
+/// the first install has none.
 fn stands(check: &Check, lack: Option<&Lack>) {
     match lack {
         None => check.pass(),

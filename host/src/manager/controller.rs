@@ -39,7 +39,7 @@ pub struct Context<'a> {
     pub locks: &'a OnceCell<locks::Shared>,
     /// The switch of all writes.
     pub switch: Switch,
-    /// How watches learn that the API server went back.
+    /// How watches are notified that the API server went back.
     pub restores: Restores,
     /// The watch of Nodes, one for all controllers.
     pub nodes: Arc<NodeWatch>,
@@ -95,13 +95,13 @@ pub enum RateClass {
 /// Whether a controller reads the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Configuration {
-    /// It does, and handles the switch of all writes that stands beside it.
+    /// It does, and handles the switch of all writes that is on the same object.
     Read,
     /// It does not.
     Unused,
 }
 
-/// What became of an initialisation.
+/// The outcome of an initialisation.
 pub enum Initialized {
     /// It runs until the token is cancelled, and has then finished its work and ended its tasks.
     Runs(Run),

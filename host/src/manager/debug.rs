@@ -1,7 +1,7 @@
-//! What `topoloom debug dump` shows: the state of every part of the process, as each part tells it itself.
+//! What `topoloom debug dump` shows: the state of every part of the process, as each part reports it.
 //!
-//! A part adds a function that gives its state when asked; nothing is copied beforehand. Whatever a part shows must be free
-//! of secrets: it shows names, numbers and sentences that stand in conditions and logs anyway.
+//! A part adds a function that returns its state on request; nothing is copied beforehand. No part may show secrets: it
+//! shows names, numbers and sentences that are in conditions and logs anyway.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,14 +1,13 @@
-//! The lease of one group of controllers: who of the replicas writes (decisions M2 and M4).
+//! The lease of one group of controllers: which of the replicas writes (decisions M2 and M4).
 //!
-//! `core::election` decides; here is what it decides with: the watch on the Lease, the requests, the boot-time clock,
-//! and the [`Gate`] that opens and closes with it. All of it runs on a thread of its own, with clients of its own: a
-//! process that is busy with a large cluster still renews in time, and a client that waits for its turn never holds up
-//! a lease.
+//! `core::election` decides; here are its inputs: the watch on the Lease, the requests, the boot-time clock, and the
+//! [`Gate`] that opens and closes with it. All of it runs on a thread of its own, with clients of its own: a process
+//! that is busy with a large cluster still renews in time, and a client that waits for its turn never delays a renewal.
 //!
 //! # Failure story
 //!
-//! Whatever happens to requests, the gate closes by the clock when the last confirmed renewal becomes too old; no task
-//! has to do anything for that. A lease that is lost stays lost: the process ends and is started anew.
+//! Even if no request succeeds, the gate closes by the clock when the last confirmed renewal becomes too old; no task
+//! has to do anything for that. A lost lease stays lost: the process ends and is restarted.
 
 mod history;
 mod lease;
@@ -82,11 +81,11 @@ impl Group {
 pub enum Role {
     /// It has not read the lease yet.
     Unknown,
-    /// Another one writes, or did until a moment ago; empty: no replica that we know of.
+    /// Another one writes, or did until a moment ago; empty: no replica is known.
     Follower(Arc<str>),
     /// It writes.
     Leader,
-    /// It wrote, and must not any more.
+    /// It wrote, and no longer may.
     Lost(Lost),
 }
 
@@ -233,7 +232,7 @@ pub struct Setup<'a> {
     pub check: Slot,
     /// The switch of all writes.
     pub switch: Switch,
-    /// How we learn that the API server went back.
+    /// How the election is notified that the API server went back.
     pub restores: Restores,
     /// `NAMESPACE/NAME` of the ConfigMap of the configuration, which the lease names.
     pub configuration: String,
@@ -363,7 +362,7 @@ struct Runner {
     release: CancellationToken,
     /// The Lease as last read or written: what is in it and not ours is kept.
     stored: Option<Lease>,
-    /// A claim of ours was sent that nothing speaks against: it may be stored even if no answer said so.
+    /// A claim of ours was sent and nothing disproves it: it may be stored even without an answer.
     may_be_ours: bool,
     check: Slot,
     /// Why it cannot be watched, while it cannot.
@@ -375,7 +374,7 @@ struct Runner {
 /// The lease, asked for in two ways.
 struct Leases {
     /// Without a gate: reads, the watch, and claims. A claim of a lease names its version; one that makes the lease
-    /// succeeds only where there is none, and a replica that learns of that too late releases it.
+    /// succeeds only where there is none, and a replica that sees its success too late releases it.
     asks: Api<Lease>,
     /// As its holder: what was meant to renew it, and was held up until its time was over, does not leave any more.
     holds: Api<Lease>,
@@ -387,7 +386,7 @@ impl Leases {
     }
 }
 
-/// What is learnt without asking.
+/// News from the watch.
 enum Watched {
     /// The lease as it is now, or why it cannot be watched.
     Lease(Box<Result<Option<Lease>, Refusal>>),
@@ -400,7 +399,7 @@ fn restored(restores: &Restores) -> impl Stream<Item = ()> + Send + use<> {
     stream::unfold(restores.changes(), |mut changes| async move { Some((changes.changed().await.ok()?, changes)) })
 }
 
-/// What came while a request was under way.
+/// What arrived while a request was under way.
 enum Came<T> {
     Answer(T),
     Late,
@@ -685,7 +684,7 @@ impl Runner {
         let Some(found) = found else { return Ok(false) };
         let record = lease::record(&found);
         if record.holder != *self.candidate.me() {
-            // What an earlier try wrote may have been stored, although no answer said so.
+            // The write of an earlier try may have been stored, although there was no answer.
             return Ok(record.holder.is_empty() && record.released_by.as_ref() == Some(self.candidate.me()));
         }
         self.stored = Some(found);
@@ -717,7 +716,7 @@ fn may_pass(reason: Reason) -> bool {
     matches!(reason, Reason::Unreachable | Reason::ServerError | Reason::TooManyRequests)
 }
 
-/// What is said of a request that was not answered in time.
+/// The refusal of a request that was not answered in time.
 fn late() -> Refusal {
     let message = "the API server did not answer in time".to_owned();
     Refusal { reason: Reason::Unreachable, message, retry_after: None }
@@ -727,7 +726,7 @@ fn late() -> Refusal {
 #[must_use]
 pub fn identity() -> Arc<str> {
     let mut bytes = [0_u8; 16];
-    // Without randomness there is no safe name; the time and the process id are what is left.
+    // Without randomness there is no safe name; the time and the process id are used instead.
     if ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes).is_err() {
         let nanos = boot_time().as_nanos() ^ (u128::from(std::process::id()) << 96);
         bytes = nanos.to_be_bytes();

@@ -1,12 +1,12 @@
 //! What works and what does not, for `/readyz` and `/healthz`.
 //!
 //! A replica that follows is ready when it has read the lease: what its controllers keep warm is shown, and does not
-//! count. One that leads is ready when its caches are there (requirement R6). Alive is everybody whose renew loop goes
-//! on.
+//! count. One that leads is ready when its caches are there (requirement R6). Every replica is alive whose renew loop
+//! continues.
 //!
 //! What worked once and fails now is shown, and does not count either. An API server that fails, fails for every
-//! replica: if that made them unready, all of them would be taken out of service at the same moment, where what is in
-//! force goes on. There are two exceptions, since a follower is there to take over and for nothing else: one that has
+//! replica: if that made them unready, all of them would be taken out of service at the same moment, while what is in
+//! force continues. There are two exceptions, since a follower is there to take over and for nothing else: one that has
 //! not been able to read the lease for two lease durations is not ready, and neither is one that may not read what a
 //! leader reads (403), so that a rolling update with broken rules does not replace the replicas that work. What was
 //! never read is judged at once: a new pod must not be ready in between. A cache that is cold and was not refused does
@@ -58,14 +58,14 @@ struct Checked {
     reported: Option<(Reason, String)>,
 }
 
-/// How a controller stands.
+/// The state of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Controller {
     /// It runs, or waits for its lease with everything warm.
     Running,
     /// What it needs is not there.
     Waiting(String),
-    /// It could not be initialised, and the process goes on without it.
+    /// It could not be initialised, and the process continues without it.
     Failed(String),
     /// It is not enabled.
     Disabled,
@@ -84,7 +84,7 @@ impl Controller {
     }
 }
 
-/// How one check stands.
+/// The state of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// Not there yet: the process is not ready.
@@ -156,12 +156,12 @@ impl Health {
         inner.left_to_others.insert(group);
     }
 
-    /// Says how a controller stands.
+    /// Sets the state of a controller.
     pub fn controller(&self, name: &str, stands: Controller) {
         self.lock().controllers.insert(name.to_owned(), stands);
     }
 
-    /// How every controller stands.
+    /// The state of every controller.
     #[must_use]
     pub fn controllers(&self) -> BTreeMap<String, Controller> {
         self.lock().controllers.clone()
@@ -213,8 +213,8 @@ impl Health {
                     ready = false;
                     format!("[!] {name} failing for too long to take over: {why}\n")
                 }
-                // What still fails says so again: a watch is opened anew at least every half minute, and one that came
-                // back without news says nothing at all.
+                // A check that still fails reports it again: a watch is opened again at least every half minute, and a
+                // watch that works again without news reports nothing at all.
                 State::Failing(why, since) if since.elapsed() < FORGOTTEN => format!("[!] {name} failing: {why}\n"),
                 State::Failing(..) => format!("[+] {name} ok\n"),
                 State::Absent(why) => format!("[-] {name} absent: {why}\n"),
@@ -256,7 +256,7 @@ impl Health {
     }
 }
 
-/// How controllers stand, as a metric: 1 for the word that holds.
+/// The states of controllers, as a metric: 1 for the present state.
 #[derive(Clone)]
 struct Collector(Health);
 
@@ -289,7 +289,7 @@ impl Health {
         registry.register_collector(Box::new(Collector(self.clone())));
     }
 
-    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub(super) fn examples(&self, any: &'static str) {
         let states = [
             Controller::Running,
@@ -357,7 +357,7 @@ impl Slot {
 }
 
 impl Judge for Slot {
-    /// It works. Says so once.
+    /// It works. Logs it once.
     fn pass(&self) {
         match self.set(State::Passing) {
             Some(State::Failing(..)) => tracing::info!(check = self.name, "works again"),

@@ -1,7 +1,7 @@
 //! `extender` and `nodelock-sweeper`: the two controllers of the node lock.
 //!
-//! They share what is watched: one of them watches, and the other goes on when that one ends. The sweeper is elected;
-//! the extender is not, since every replica serves and the writes on the node keep them apart (decision N8).
+//! They share the watches: one of them watches, and the other continues when that one ends. The sweeper is elected; the
+//! extender is not, since every replica serves and the writes on the node keep them apart (decision N8).
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -190,7 +190,7 @@ async fn serve(
         }
         // Binds that wait are answered at once, and kube-scheduler asks another replica.
         extender.lock.close();
-        // What is under way is finished, callers that gave up included; the watches go on until then.
+        // Work under way is finished, also for callers that gave up; the watches continue until then.
         serving.finish().await;
         extender.lock.finish().await;
         extender.announcer.finish().await;

@@ -31,7 +31,7 @@ pub struct Options {
     pub namespace: String,
     /// Which controllers run.
     pub controllers: Selection,
-    /// What becomes of the process when a controller cannot be initialised.
+    /// What the process does when a controller cannot be initialised.
     pub on_init_failure: OnInitFailure,
     /// Who may write.
     pub election: Election,
@@ -95,7 +95,7 @@ pub struct LockOptions {
     pub extender: Option<ExtenderOptions>,
 }
 
-/// What becomes of the process when an enabled controller cannot be initialised.
+/// What the process does when an enabled controller cannot be initialised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnInitFailure {
     /// The process ends with the reason.

@@ -1,9 +1,9 @@
 //! `/debug/profile`: where the process spends its processor time.
 //!
 //! While one is taken, each thread that runs is interrupted 99 times per second of processor time, and the frame
-//! pointers on its stack are followed; every address is asked of the kernel before it is read. What comes out are
-//! folded stacks, one per line with its samples, the outermost function first, which flame graphs are drawn from. A
-//! function that was interrupted itself is not on its line: its time is its caller's.
+//! pointers on its stack are followed; the kernel checks every address before it is read. The result is folded stacks,
+//! one per line with its samples, the outermost function first, which flame graphs are drawn from. A function that was
+//! interrupted itself is not on its line: its time is its caller's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -26,7 +26,7 @@ pub struct Right {
     pub group: &'static str,
     /// The plural, with the subresource behind a slash.
     pub resource: &'static str,
-    /// The objects; none stands for every one.
+    /// The objects; empty means all of them.
     pub names: Vec<String>,
     /// What is done to them.
     pub verbs: Vec<&'static str>,
@@ -34,7 +34,7 @@ pub struct Right {
     pub why: &'static str,
     /// Which part of the host needs it.
     pub part: &'static str,
-    /// What becomes of that part without it.
+    /// What that part does without it.
     pub need: Need,
 }
 
@@ -47,7 +47,7 @@ pub enum Place {
     Namespace(String),
 }
 
-/// What becomes of the host without a right.
+/// What the host does without a right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// The part that needs it does not work.

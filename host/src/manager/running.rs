@@ -96,8 +96,8 @@ impl Running {
 
     /// Stops them one after the other, the last one first, and cuts off what is not done within `drain`.
     ///
-    /// Each may take its share of the time that is left. One that takes longer goes on beside the next ones, so that it
-    /// never keeps another from hearing that it has to stop.
+    /// Each may take its share of the time that is left. One that takes longer continues beside the next ones, so that
+    /// it never delays the stop of another.
     async fn stop(&mut self, drain: Duration) {
         let begun = Instant::now();
         let left = || drain.saturating_sub(begun.elapsed());

@@ -36,7 +36,7 @@ const FIRST_ANEW: Duration = Duration::from_secs(1);
 const LAST_ANEW: Duration = Duration::from_secs(60);
 /// A source that ran that long without breaking begins with the first pause.
 const CALM: Duration = Duration::from_secs(600);
-/// What its Event says. Not what the panic said: that may hold anything, and stands in the log.
+/// The text of its Event. It leaves out the message of the panic, which may hold anything and is in the log.
 const BROKE: &str = "a task of this source crashed, which is a defect of topoloom and not of the configuration or the plugin; the host restarts the source, its HyperNodes stay, and the log of the leader shows the place";
 
 /// The running sources.
@@ -129,7 +129,7 @@ impl Sources {
         self.remember(&mut said).await;
         let mut rival = self.shared.rival.clone();
         let known = tokio::time::timeout(REMEMBER, rival.wait_for(rival::is_known));
-        // After that time, or when the process stops, the loop below goes on with what is known.
+        // After that time, or when the process stops, the loop below continues with what is known.
         let _ = self.stop.clone().run_until_cancelled(known).await;
         let (mut switched, mut rival) = (self.shared.switch.changes(), self.shared.rival.clone());
         let mut first = true;
@@ -457,8 +457,8 @@ impl Sources {
         shared.tiers.forget(&source.into());
     }
 
-    /// The last word of a source that broke and was taken out of the configuration before it was started anew: without it
-    /// the source would go on to say, and count, that it runs.
+    /// The last report of a source that crashed and was removed from the configuration before its restart: without it
+    /// the source would still be reported, and counted, as running.
     fn say_off(&self, source: &str) {
         let Some(mut status) = self.shared.reports.get(source) else { return };
         status.held = None;
@@ -468,8 +468,8 @@ impl Sources {
         self.shared.reports.publish_idle(status);
     }
 
-    /// A task broke. Its source waits a while and begins anew; until then it counts as one that stops, so that whatever is
-    /// said about it meanwhile counts when it begins. A deletion that broke is tried again.
+    /// A task crashed. Its source waits a while and is restarted; until then it counts as stopping, so that changes of
+    /// its entry meanwhile count when it starts. A deletion that crashed is tried again.
     fn crashed(&mut self, error: &tokio::task::JoinError) {
         let Some(source) = self.names.remove(&error.id()) else { return };
         let Some(running) = self.running.get_mut(&source) else { return };

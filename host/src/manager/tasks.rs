@@ -1,7 +1,7 @@
 //! Tasks with names and an owner.
 //!
 //! Nothing in the process runs without one: a task that ends early is reported by its name, a panic too, and a set that
-//! is dropped ends what is left in it.
+//! is dropped ends its remaining tasks.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,7 @@ impl Tasks {
         self.names.insert(handle.id(), name);
     }
 
-    /// Waits for the next one that ends; for ever if there is none.
+    /// Waits for the next one that ends; never returns if there is none.
     pub async fn next(&mut self) -> Ended {
         match self.set.join_next_with_id().await {
             Some(ended) => self.named(ended),
@@ -75,7 +75,7 @@ impl Tasks {
         }
     }
 
-    /// Cuts off what is left, and waits until it is gone.
+    /// Cuts off the remaining tasks, and waits until they have ended.
     pub async fn cut_off(&mut self) {
         self.set.shutdown().await;
         self.names.clear();

@@ -156,7 +156,7 @@ pub struct Verbs {
     pub run: Option<String>,
     /// Whether the source is paused.
     pub pause: bool,
-    /// The plugin that may go on.
+    /// The plugin that may continue.
     pub go_on: Option<Digest>,
     /// The plugin that is to serve.
     pub serve: Serve,
@@ -170,7 +170,7 @@ pub enum Serve {
     Delivered,
     /// This one.
     Named(Digest),
-    /// Something that is no digest: what was said before stands.
+    /// Something that is no digest: the value before it counts.
     Unreadable,
 }
 
@@ -180,7 +180,7 @@ impl Verbs {
     pub fn of(object: &DiscoverySource) -> Self {
         let text = |key| object.annotation(key).filter(|text| !text.is_empty()).map(str::to_owned);
         Self {
-            // It goes into the log, whatever it is.
+            // It goes into the log, even if it is invalid.
             confirm: text(CONFIRM_ANNOTATION).map(|text| topoloom_core::text::word(&text)),
             run: text(RUN_ANNOTATION),
             pause: topoloom_core::text::says_yes(text(PAUSE_ANNOTATION).as_deref()),

@@ -1,18 +1,18 @@
 //! A plan, executed.
 //!
 //! Every step waits for exactly the steps it names, as many as allowed run at once, and what depends on a failed step
-//! is left out, so that the cluster holds a valid forest at every moment, whatever fails (decision H7). Each write
-//! carries the version that it was decided on: *create* is an apply with resourceVersion 1, *update* a forced apply
-//! with uid and resourceVersion, *delete* has both as precondition. What the API server answers is entered at once, so
-//! that no plan plans against a past state.
+//! is left out, so that the cluster holds a valid forest at every moment, also after a failure (decision H7). Each
+//! write carries the version that it was decided on: *create* is an apply with resourceVersion 1, *update* a forced
+//! apply with uid and resourceVersion, *delete* has both as precondition. The answers of the API server are entered at
+//! once, so that no plan is made for a past state.
 //!
 //! # Failure story
 //!
 //! A conflict means that another program wrote in between: the object is read again, and the caller decides again. A
 //! refusal that every write would meet (RBAC, an unreachable webhook, 429, no answer) ends the execution after the
-//! writes that are under way; the caller says so and tries again later. Nothing is repeated blindly, and what was
+//! writes that are under way; the caller reports it and tries again later. Nothing is repeated blindly, and what was
 //! refused pauses ([`refusals`](super::refusals)). When the process is asked to stop, no further step begins: every
-//! prefix of a plan is a forest, and the rest belongs to who leads next.
+//! prefix of a plan is a forest, and the next leader does the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct Writer {
     pub stop: CancellationToken,
 }
 
-/// What became of a plan.
+/// The outcome of a plan.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Steps that were written.
@@ -263,7 +263,7 @@ impl Writer {
         let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match api.delete(name, &parameters).await {
             Ok(answer) => match answer.left().filter(|object| object.metadata.deletion_timestamp.is_some()) {
-                // It is still there, and still lists what it lists: nothing that waits for its end may go on.
+                // It still exists, and still lists its members: no step that waits for its end may continue.
                 Some(object) => {
                     self.hyper_nodes.written(&object);
                     let finalizers = object.metadata.finalizers.unwrap_or_default().join(", ");

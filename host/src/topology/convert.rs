@@ -1,7 +1,7 @@
 //! Between the HyperNode of the API and the model that decisions are made on.
 //!
-//! Reading is total: whatever the API server accepted has a model. Writing makes the body of one server-side apply with
-//! exactly the fields that are ours.
+//! Reading is total: everything that the API server accepted has a model. Writing makes the body of one server-side
+//! apply with exactly the fields that are ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How many HyperNodes were written, and what came of it.
+//! How many HyperNodes were written, and with which result.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -39,7 +39,7 @@ impl WriteMetrics {
         self.object("status", refused);
     }
 
-    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub(crate) fn examples(&self, any: &'static str) {
         self.object(any, None);
         Reason::ALL.into_iter().for_each(|reason| self.object(any, Some(reason)));

@@ -61,8 +61,8 @@ pub enum Upkeep {
 
 /// Is notified of what happens to objects, for one source.
 pub trait Owner: Send + Sync {
-    /// An object of the source is not what we last wrote. `writer` is the field manager that changed it, where the
-    /// object says so.
+    /// An object of the source is not what we last wrote. `writer` is the field manager that changed it, if the object
+    /// names it.
     fn drifted(&self, object: &str, writer: Option<&str>);
 
     /// An object of another owner came, changed or went: what it blocked may be possible now.
@@ -73,7 +73,7 @@ pub trait Owner: Send + Sync {
 pub struct HyperNodes {
     inner: Mutex<Inner>,
     synced: watch::Sender<bool>,
-    /// Rings when a count may be wrong.
+    /// Notified when a count may be wrong.
     pub(super) counts_due: Notify,
 }
 
@@ -156,7 +156,7 @@ impl HyperNodes {
         counts
     }
 
-    /// Every object as it is now. Arranged once for each change, and not for each who asks.
+    /// Every object as it is now. Arranged once for each change, and not for each caller.
     #[must_use]
     pub fn observed(&self) -> Arc<Observed> {
         let mut inner = self.lock();
@@ -387,7 +387,7 @@ pub(super) struct Changed {
     /// The source that it belongs to.
     source: Option<Arc<str>>,
     name: Arc<str>,
-    /// The field manager that changed it, where the object says so.
+    /// The field manager that changed it, if the object names it.
     writer: Option<String>,
 }
 

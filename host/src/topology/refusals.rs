@@ -1,9 +1,9 @@
-//! What the API server refuses of one source's writes: which object pauses for how long, and what the log says of it.
+//! What the API server refuses of one source's writes: which object pauses for how long, and what is logged about it.
 //!
 //! A refusal that every write would meet (RBAC, a webhook that is gone, 429) pauses the source; one that is about an
-//! object pauses that object and what depends on it, so that the others are written meanwhile. Pauses grow, and begin
-//! anew when something was written; what a schema or a policy says about one object stays true whatever else is
-//! written, so its pause goes on growing.
+//! object pauses that object and what depends on it, so that the others are written meanwhile. Pauses grow, and restart
+//! when something was written; the refusal of one object by a schema or a policy does not depend on other writes, so
+//! its pause continues to grow.
 //!
 //! Time is an argument, and nothing is sent or logged here.
 
@@ -83,7 +83,7 @@ impl Refused {
         (self.verb, reason, said)
     }
 
-    /// Whether the object alone is why, whatever else may be written.
+    /// Whether the object alone is the reason, so that others may be written.
     fn is_about_the_object(&self) -> bool {
         matches!(self.refusal.reason, Reason::Invalid | Reason::DeniedByAdmission)
     }
@@ -136,8 +136,8 @@ impl Pausing {
         };
     }
 
-    /// Whether it is worth a line: a conflict that is decided again at once is not, and neither is a write that we did
-    /// not send, since who switched that off has said so.
+    /// Whether it is logged: a conflict that is decided again at once is not, and neither is a write that the gate
+    /// refused, since the log already has the loss of the lease or the switch of writes.
     fn is_told(&self) -> bool {
         !self.is_quick && !matches!(self.refused.refusal.reason, Reason::NotLeader | Reason::ReadOnly)
     }
@@ -174,7 +174,7 @@ impl Refusals {
         Some(due.max(now))
     }
 
-    /// The one that is worth naming: what every write would meet, and else the first object.
+    /// The refusal to name: one that every write would meet, otherwise that of the first object.
     #[must_use]
     pub fn first(&self) -> Option<&Refused> {
         self.all.iter().chain(self.objects.values()).map(|pausing| &pausing.refused).next()
@@ -197,12 +197,12 @@ impl Refusals {
         self.all.is_none() && self.objects.values().all(|object| object.refused.is_about_the_object())
     }
 
-    /// Nothing waits any longer: a person asks, or what was in the way is gone.
+    /// Nothing waits any longer: a person asks, or the obstacle is gone.
     pub fn end_pauses(&mut self, now: Instant) {
         self.all.iter_mut().chain(self.objects.values_mut()).for_each(|pausing| pausing.until = now);
     }
 
-    /// Takes in what became of a plan, and returns what is to be logged.
+    /// Enters the outcome of a plan, and returns what has to be logged.
     pub fn learn(&mut self, plan: &Plan, outcome: &Outcome, now: Instant) -> Vec<News> {
         if outcome.written > 0 {
             self.progressed(now);

@@ -1,8 +1,8 @@
 //! Volcano's own HyperNode controller, by its lease: while it leads, no source of ours is written (decision M6).
 //!
 //! Only the stand-alone process can be seen: it always elects, under a name of its own (`hypernode.md` 13.2). The
-//! controller inside of `vc-controller-manager` shares that process's lease with nine others, and shows itself by what
-//! it writes ([`crate::discovery::supervisor`] notices).
+//! controller inside of `vc-controller-manager` shares that process's lease with nine others, and can be seen only by
+//! its writes ([`crate::discovery::supervisor`] notices).
 //!
 //! A lease counts for as long as it keeps changing, judged by our own clock, so neither a wrong clock nor a lease that
 //! an uninstall left behind holds anything up for longer than its duration.
@@ -38,7 +38,7 @@ const USUAL: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_secs(5);
 /// How long after such a look that failed the next one is made.
 const AGAIN: Duration = Duration::from_secs(2);
-/// What is said until every lease was looked at once.
+/// The message until every lease was read once.
 const UNKNOWN: &str = "not known yet whether Volcano's own HyperNode controller leads: its leases have not been read";
 
 /// Who leads there, as a sentence; nothing while no replica does.
@@ -168,7 +168,7 @@ impl Named {
     }
 }
 
-/// Says how all the watches stand, by the first that fails: each names its own lease, and one after the other they
+/// Reports the state of all watches, by the first that fails: each names its own lease, and one after the other they
 /// would look like news with every try.
 fn say(check: &Check, refused: &[Option<Refusal>]) {
     match refused.iter().flatten().next() {
@@ -221,7 +221,7 @@ pub async fn watch(
                     }
                 }
                 Err(refusal) => {
-                    // A right that is missing is no reason to stand still.
+                    // A missing right is no reason to stop writing.
                     let is_known = refusal.reason == Reason::Forbidden;
                     all.get_mut(index).into_iter().for_each(|named| named.is_known |= is_known);
                     refused.get_mut(index).into_iter().for_each(|refused| *refused = Some(refusal.clone()));

@@ -70,7 +70,7 @@ pub struct StatusWriter {
 
 /// First pause after a refusal; doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// An API server that comes back is noticed within this time.
+/// An API server that answers again is noticed within this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The condition that is ours.
@@ -158,7 +158,7 @@ impl StatusWriter {
         let now = jiff::Timestamp::now().to_string();
         let in_motion = inner.in_motion();
         let (moving, names): (BTreeSet<_>, BTreeSet<_>) = names.into_iter().partition(|name| in_motion.contains(name));
-        // The end of the plan rings again.
+        // The end of the plan notifies again.
         inner.status_due.extend(moving);
         let own = self.scope == Scope::Own;
         let due = names.into_iter().filter_map(|name| {
@@ -234,7 +234,7 @@ impl StatusWriter {
                 let refusal = Refusal::of(&error);
                 self.metrics.status(Some(refusal.reason));
                 match refusal.reason {
-                    // The watch brings what is there now, and with it a new count.
+                    // The watch brings the present object, and with it a new count.
                     Reason::NotFound | Reason::Conflict => Ok((due.name, due.count)),
                     _ => Err((due.name, refusal)),
                 }

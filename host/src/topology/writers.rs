@@ -17,7 +17,7 @@ use super::convert;
 use crate::cluster::leases::{Held, Standing};
 use crate::cluster::{Refusal, single};
 
-/// How long ago a change counts. What Volcano wrote before we took over stays in the lists of managers for ever.
+/// How long ago a change counts. What Volcano wrote before we took over stays in the lists of managers permanently.
 const LATELY: SignedDuration = SignedDuration::from_mins(10);
 /// Objects per page.
 const PAGE: u32 = 500;
@@ -55,7 +55,7 @@ pub struct Made {
 }
 
 impl Made {
-    /// What an object tells.
+    /// What an object shows.
     #[must_use]
     pub fn of(object: &Object) -> Self {
         let by_others = object.group_id.is_none() || !object.shared_labels.is_empty();

@@ -1,7 +1,7 @@
-//! An endpoint: something outside that a plugin may ask, by a name that the operator gives it.
+//! An endpoint: a server outside that a plugin may call, by a name that the operator gives it.
 //!
-//! The plugin says the name, never a URL. What the name stands for, how it is reached and with which credential is
-//! decided by the operator, and no part of a URL ever appears in a problem: people put passwords into URLs.
+//! The plugin passes the name, never a URL. The operator decides which server it means, how it is reached and with
+//! which credential, and no part of a URL ever appears in an error: people put passwords into URLs.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Which plugin serves a source, and what became of those that wanted to.
+//! Which plugin of a source is active, and which ones were refused or rolled back.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,7 +39,7 @@ pub(super) struct SwapMetrics {
     waiting: Family<SourceLabels, Gauge>,
     not_stored: Family<SourceLabels, Gauge>,
     last_success: Family<SourceLabels, Gauge<f64, std::sync::atomic::AtomicU64>>,
-    /// What `info` says of each source, so that it can be taken back.
+    /// What `info` shows of each source, so that it can be removed.
     serving: Arc<Mutex<BTreeMap<String, InfoLabels>>>,
 }
 
@@ -108,7 +108,7 @@ impl SwapMetrics {
         self.info.get_or_create(&labels).set(1);
     }
 
-    /// How the plugin stands.
+    /// The state of the plugin.
     pub(super) fn rollout<R: Clone>(&self, source: &str, rollout: &Rollout<R>) {
         let labels = SourceLabels { source: source.to_owned() };
         self.quarantined.get_or_create(&labels).set(i64::from(rollout.quarantine_pause().is_some()));
@@ -121,7 +121,7 @@ impl SwapMetrics {
         self.not_stored.get_or_create(&labels).set(i64::try_from(modules).unwrap_or(i64::MAX));
     }
 
-    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub(super) fn examples(&self, any: &str) {
         self.swapped(any, Cause::Rollback);
         Step::ALL.into_iter().for_each(|step| self.refused(any, step));

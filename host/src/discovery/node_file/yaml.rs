@@ -117,7 +117,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Whether the next value stands at this path of mapping keys, from the root or from an item of the list.
+    /// Whether the next value is at this path of mapping keys, from the root or from an item of the list.
     fn is_at(&self, path: &[&str]) -> bool {
         self.keys().is_some_and(|keys| keys == path)
     }

@@ -1,5 +1,5 @@
-//! What was last decided about a source, and what became of it: for `topoloom debug dump`. Numbers and sentences that
-//! stand in conditions anyway, in the host's memory only.
+//! What was last decided about a source, and the outcome: for `topoloom debug dump`. Numbers and sentences that are in
+//! conditions anyway, in the host's memory only.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ pub struct Decided {
     pub planned: Planned,
     /// Nodes with a place, and all.
     pub nodes: (usize, usize),
-    /// What became of it.
+    /// The outcome.
     pub fate: String,
 }
 
@@ -51,7 +51,7 @@ pub struct Planned {
 }
 
 impl Decided {
-    /// A decision now, with what became of it.
+    /// A decision now, with its outcome.
     #[must_use]
     pub(crate) fn now(decision: &Decision, fate: impl Into<String>) -> Self {
         let now = Timestamp::now().to_string();
@@ -80,7 +80,7 @@ fn planned(steps: &[Step], blocked: usize) -> Planned {
     planned
 }
 
-/// What became of a plan that was executed, in words.
+/// The outcome of a plan that was executed, in words.
 pub(crate) fn fate(outcome: &Outcome) -> String {
     let mut fate = format!("{} written", outcome.written);
     if let Some(Refused { object, refusal, .. }) = outcome.refused.first() {

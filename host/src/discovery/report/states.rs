@@ -11,7 +11,7 @@ use topoloom_api::discovery_source::{DiscoverySourceStatus, State};
 
 use super::Reports;
 
-/// Read at each scrape, so that it cannot drift from what is said elsewhere.
+/// Read at each scrape, so that it cannot differ from other reports.
 struct States(Arc<Reports>);
 
 impl fmt::Debug for States {
@@ -38,7 +38,7 @@ impl Reports {
         registry.register_collector(Box::new(States(Arc::clone(self))));
     }
 
-    /// One source in each state there can be; `any` stands where no set of words is closed.
+    /// One source in each possible state; `any` is the value of labels without a closed set.
     pub(crate) fn examples(any: &str) -> Arc<Self> {
         let reports = Self::default();
         for (index, state) in State::ALL.iter().enumerate() {

@@ -138,7 +138,7 @@ impl Judge for Stands {
     }
 }
 
-/// Writes until the condition holds; says how the check stands then.
+/// Writes until the condition holds; returns the state of the check then.
 async fn write<F: Fn(&str, Duration) -> Answer + Send + Sync + 'static>(
     reports: &Arc<Reports>,
     server: &Arc<Server<F>>,
@@ -182,7 +182,7 @@ async fn r8_a_refused_source_holds_up_no_other_and_rests_until_the_resync() {
     assert_eq!(server.times("b/status"), [Duration::ZERO, 20 * S]);
     let tries = server.times("a");
     assert_eq!((tries[1], tries[15], tries[16]), (S / 200, Duration::from_millis(163_835), 300 * S));
-    // When it is dropped, an Event says so once.
+    // When it is dropped, one Event reports it.
     assert_eq!(server.times(EVENTS), [tries[15]]);
     assert!(said.contains("too long"), "one source that works does not hide one that does not: {said}");
 }

@@ -61,7 +61,7 @@ impl Supervisor {
             self.serving.try_last_again();
             self.happens(Event::Edited);
         } else if self.entry.refused().is_some() || self.serving.refused().is_some() {
-            // Another part of the document was edited: this entry is still the one that was refused.
+            // Another part of the document was edited: this entry is still the refused one.
             self.say_again();
         }
     }
@@ -148,7 +148,7 @@ impl Supervisor {
         }
     }
 
-    /// The operator lets a candidate go on.
+    /// The operator lets a candidate continue.
     pub(super) fn go_on(&mut self, digest: Digest) {
         match self.serving.go_on(digest) {
             GoOn::Now => {

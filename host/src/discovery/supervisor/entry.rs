@@ -49,7 +49,7 @@ pub(super) struct Changes {
 pub enum Pause {
     /// The operator stops rounds and writes.
     On,
-    /// The operator lets them go on.
+    /// The operator lets them continue.
     Off,
 }
 

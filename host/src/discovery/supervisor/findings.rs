@@ -78,7 +78,7 @@ impl Report {
         self.set(ConditionType::NameConflict, true, Reason::NameTaken, message);
     }
 
-    /// Which part of the entry the plugin left out stands beside that the entry is valid.
+    /// The part of the entry that the plugin left out is added to the message that the entry is valid.
     fn left_out(&mut self, numbers: &Numbers) {
         let left_out = numbers.diagnostics.get("bad-type").map(|(_, example)| example.clone());
         if left_out == self.left_out {

@@ -17,7 +17,7 @@ pub(super) struct Guarded {
     confirmed: Option<String>,
 }
 
-/// How a result stands with the guard.
+/// What the guard decided about a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passage {
     /// It passes by itself.
@@ -37,7 +37,7 @@ pub(super) enum Passage {
     },
 }
 
-/// What becomes of the operator's confirmation.
+/// The outcome of the operator's confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
     /// It confirms what is held.

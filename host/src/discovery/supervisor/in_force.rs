@@ -1,8 +1,8 @@
-//! What is in force: the last answer, the nodes that it speaks of, and what of it the cluster holds.
+//! What is in force: the last answer, its nodes, and what of it the cluster holds.
 //!
-//! Invariants: an answer and its nodes come and go together; an answer of an earlier revision stays in force until the
-//! present one has answered, but is nothing that the present one may call unchanged; the baseline is the nodes of a result
-//! that is completely in the cluster.
+//! Invariants: an answer and its nodes change together; an answer of an earlier revision stays in force until the
+//! present one has answered, but the present one may not call it unchanged; the baseline is the nodes of a result that
+//! is completely in the cluster.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use topoloom_core::topology::{Forest, guard};
 
 use crate::discovery::decide;
 
-/// The last answer and what became of it.
+/// The last answer and its outcome.
 #[derive(Default)]
 pub(super) struct InForce {
     /// The plugin's own memory.
@@ -32,7 +32,7 @@ pub(super) struct InForce {
 pub(super) struct Answer {
     /// What it says.
     pub(super) forest: Arc<Forest>,
-    /// The nodes that it speaks of.
+    /// The nodes of the answer.
     pub(super) view: View,
     /// The configuration that it came from.
     pub(super) config_hash: String,

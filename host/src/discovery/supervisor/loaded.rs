@@ -37,7 +37,7 @@ pub(super) struct Loaded<'a> {
     pub(super) is_behind: bool,
 }
 
-/// Which way the condition points.
+/// The value of the condition.
 enum Says {
     Good(String),
     Bad(ConditionType, Reason, String),
@@ -50,7 +50,7 @@ impl Loaded<'_> {
         let tail = if self.serving.is_some() { "; the last valid version continues" } else { "" };
         let bad = |reason, message: String| Says::Bad(ConditionType::Loaded, reason, message);
         if let Some(pause) = self.rollout.quarantine_pause() {
-            // The length of the pause and not what is left of it: a status must not change by itself.
+            // The whole pause and not its remaining time: a status must not change by itself.
             let wait = pause.as_secs() / 60;
             let why = self.fault.unwrap_or("its calls fail");
             let message = format!(
@@ -120,7 +120,7 @@ impl Loaded<'_> {
 }
 
 impl Report {
-    /// Says what serves and what waits.
+    /// Reports the active plugin and the one that waits.
     pub(super) fn loaded(&mut self, loaded: &Loaded<'_>) {
         let serves = loaded.serving.is_some();
         match loaded.says() {

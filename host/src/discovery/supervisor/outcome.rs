@@ -60,7 +60,7 @@ enum Next {
 }
 
 impl Supervisor {
-    /// Decides about the last answer and writes, until the cluster is as decided or something stands in the way.
+    /// Decides about the last answer and writes, until the cluster is as decided or there is an obstacle.
     #[tracing::instrument(level = "debug", name = "reconcile", skip_all, fields(source = &*self.source))]
     pub(super) async fn decide_again(&mut self) {
         self.writing.begins();
@@ -132,7 +132,7 @@ impl Supervisor {
         others
     }
 
-    /// Says how a decision stands with the guard, and when the next round is due for that.
+    /// Reports what the guard decided, and when the next round is due for that.
     fn report_passage(&mut self, decision: &Decision, passage: Passage) {
         match (passage, &decision.verdict) {
             (Passage::Held { since, agreeing, needed, next }, Verdict::Held(held)) => {
@@ -229,7 +229,7 @@ impl Supervisor {
         self.shared.writer.execute(&self.source, &decision.plan, &mut self.writing.refusals).await
     }
 
-    /// Report: what became of a plan, and what follows.
+    /// Report: the outcome of a plan, and what follows.
     fn take_in(&mut self, decision: &Decision, outcome: &Outcome, answer: Answer) -> Next {
         self.remember(decision, fate(outcome));
         if outcome.complete() {

@@ -61,7 +61,7 @@ impl Supervisor {
     pub(super) async fn remove_for_good(&mut self) {
         self.is_removal_due = false;
         self.shared.hyper_nodes.synced().await;
-        // What is left is tried again with the next failure.
+        // HyperNodes that are left are deleted with the next failure.
         let removal = remove(&self.shared.writer, &self.source).await;
         self.report.removed_on_failure(&removal);
         self.in_force.removed();
@@ -84,7 +84,7 @@ impl Supervisor {
     }
 }
 
-/// What is said about a source whose entry was never valid in this life of the host.
+/// The status of a source whose entry was never valid since the start of the host.
 #[must_use]
 pub fn describe_invalid(
     source: &str,

@@ -13,7 +13,7 @@ use crate::topology::refusals::Refusals;
 /// How long it is tried again what an API server refuses that is away.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What became of the HyperNodes of a source.
+/// The outcome for the HyperNodes of a source.
 #[derive(Debug, Default)]
 pub struct Removal {
     /// How many were deleted.

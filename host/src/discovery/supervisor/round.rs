@@ -1,4 +1,4 @@
-//! One round: the plugin is asked, and its answer is a forest or an error.
+//! One round: the plugin is called, and its answer is a forest or an error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl Supervisor {
         self.pacing.started(self.clock.time(started));
         let time = Timestamp::now();
         let Some(end) = self.ask(&revision, &view, time).await else {
-            // Its answer was thrown away, so the next round is due when rounds go on.
+            // Its answer was dropped, so the next round is due when rounds continue.
             self.pacing.ask();
             Span::current().record("outcome", "abandoned");
             return;

@@ -25,7 +25,7 @@ pub(super) struct Serving<R = Arc<Revision>> {
     named: Option<Digest>,
     /// What served in an earlier life of the host.
     last: Last,
-    /// The plugin that the operator let go on before it waited in this life of the host.
+    /// The plugin that the operator let continue before it waited, since the start of the host.
     go_on: Option<Digest>,
     /// What the candidate answered in the shadow, and whether the operator vouches for that.
     shadow_result: Option<(Digest, ResultHash)>,
@@ -51,10 +51,10 @@ impl From<&EntryConfig> for Pins {
     }
 }
 
-/// What becomes of the operator's `continue`.
+/// The outcome of the operator's `continue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GoOn {
-    /// The candidate goes on.
+    /// The candidate continues.
     Now,
     /// Nothing serves yet: it counts for what may wait as soon as something does.
     Later,
@@ -114,7 +114,7 @@ impl<R: Clone> Serving<R> {
         self.rollout.ask_for_wish();
     }
 
-    /// The operator names what is to serve, or does not any more.
+    /// The operator names the plugin that should be active, or no longer does.
     pub(super) fn name(&mut self, named: Option<Digest>) {
         self.named = named;
         self.rollout.ask_for_wish();
@@ -130,8 +130,8 @@ impl<R: Clone> Serving<R> {
         }
     }
 
-    /// What the rollout should know of that. Before anything serves in this life of the host it is what served last, so
-    /// that a newer one has something to be compared with.
+    /// The event about it for the rollout. Until a plugin is active after a start, it is the last active one, so that a
+    /// newer one can be compared with it.
     pub(super) fn wish(&self, pins: Pins) -> Event<R> {
         let wanted = self.wanted(pins);
         let is_known = wanted.is_some() || !matches!(self.offer, Offer::Pending);
@@ -162,8 +162,8 @@ impl<R: Clone> Serving<R> {
         }
     }
 
-    /// A candidate failed. Answers whether it is what served last and makes way for something else, before anything
-    /// serves.
+    /// A candidate failed before any plugin is active. Returns whether it is the last active one and gives its place to
+    /// another.
     pub(super) fn makes_way(&mut self, digest: Digest, refused: &Refused, pins: Pins) -> bool {
         if self.rollout.serving().is_some() || !self.last.is(digest) {
             return false;
@@ -202,8 +202,8 @@ impl<R: Clone> Serving<R> {
         self.shadow_result = Some((digest, result));
     }
 
-    /// The operator lets a candidate go on. What its answer in the shadow would take away was looked at, so the guard
-    /// does not ask again.
+    /// The operator lets a candidate continue. The losses of its shadow answer were judged, so the guard does not hold
+    /// it again.
     pub(super) fn go_on(&mut self, digest: Digest) -> GoOn {
         let Some(candidate) = self.rollout.candidate().filter(|candidate| candidate.digest == digest) else {
             if self.rollout.serving().is_some() {

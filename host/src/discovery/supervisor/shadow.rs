@@ -20,7 +20,7 @@ use crate::discovery::shown;
 use crate::endpoints::Endpoints;
 use crate::plugin::{Plugin, Round};
 
-/// How long a shadow round waits for the lists that it speaks of.
+/// How long a shadow round waits for the lists that it needs.
 const LISTS: Duration = Duration::from_secs(60);
 
 /// Two answers about one snapshot.
@@ -29,7 +29,7 @@ pub(super) struct Shadow {
     candidate: Arc<Forest>,
     /// That of what serves, if it had one.
     serving: Option<Arc<Forest>>,
-    /// The nodes that both speak of, with the columns that selectors read.
+    /// The nodes of both answers, with the columns that selectors read.
     view: View,
 }
 

@@ -48,9 +48,9 @@ pub(super) struct Report {
     pub(super) names: BTreeMap<String, (String, String)>,
     /// A candidate said that the entry is wrong.
     pub(super) is_entry_blamed: bool,
-    /// The removal that waits for a person: beside what the source itself says, which goes on.
+    /// The removal that waits for a person, beside the reports of the source itself, which continue.
     pub(super) removal_held: Option<Held>,
-    /// News that no condition tells.
+    /// News that no condition reports.
     pub(super) events: Vec<(Urgency, Reason, String)>,
     pub(super) said: Vec<Condition>,
     /// What of its configuration was assumed.
@@ -66,7 +66,8 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Of a source that starts: what it said in an earlier life of the host stands until there is something newer.
+    /// The report of a source that starts: what it reported before the host's restart is kept until there is something
+    /// newer.
     pub(super) fn remembering(source: &str, on_removal: OnRemoval, old: DiscoverySourceStatus) -> Self {
         let status = DiscoverySourceStatus {
             source: source.to_owned(),
@@ -156,13 +157,13 @@ impl Report {
         self.set(ConditionType::Configured, false, reason, format!("{message}{tail}"));
     }
 
-    /// The plugin that serves refuses the configuration of the present entry.
+    /// The active plugin refuses the configuration of the present entry.
     pub(super) fn refused_entry(&mut self, refused: &delivery::Refused) {
         let message = format!("{}; the last valid version continues", refused.message);
         self.set(refused.condition, false, refused.reason, message);
     }
 
-    /// The entry was edited, and a plugin that waits stands between it and what serves.
+    /// The entry was edited, and cannot be in force before the waiting plugin is decided about.
     pub(super) fn runs_an_earlier_entry(&mut self) {
         if self.find(ConditionType::Configured).is_some_and(|condition| condition.status == "True") {
             let message = "the entry is valid; its version before the last edit is in force until the candidate \
@@ -171,7 +172,7 @@ impl Report {
         }
     }
 
-    /// A candidate that did not like the entry is gone, or has another trouble by now.
+    /// The candidate that refused the entry is gone, or has another problem by now.
     pub(super) fn entry_is_not_to_blame(&mut self) {
         if std::mem::take(&mut self.is_entry_blamed) && self.is_false(ConditionType::Configured) {
             let message = "the entry is valid; the last valid version is in force";
@@ -179,7 +180,7 @@ impl Report {
         }
     }
 
-    /// A revision serves.
+    /// A revision is active.
     pub(super) fn revision(&mut self, revision: &Revision) {
         self.has_served = true;
         let names = (revision.description.name.clone(), revision.description.version.clone());
@@ -445,7 +446,7 @@ impl Report {
         if let Some(rival) = rival {
             let message = format!("{rival}; this source writes nothing until that ends");
             self.set(ConditionType::SecondWriter, true, Reason::ForeignWriter, message);
-            // Its end rings.
+            // Its end rings the bell.
             return (true, None);
         }
         match self.foreign.second_writer(now) {

@@ -1,7 +1,7 @@
-//! Storing the modules that serve and served, so that a rollback works after a restart, on whichever node (decision P5).
+//! Stores the active and the earlier modules, so that a rollback works after a restart, on any node (decision P5).
 //!
-//! Failure story: what cannot be stored is named by the condition `ModuleNotStored`, a metric and the log, and is tried again
-//! after pauses that grow, for as long as the source wants it. What serves goes on meanwhile.
+//! Failure story: what cannot be stored is named by the condition `ModuleNotStored`, a metric and the log, and is tried
+//! again after pauses that grow, for as long as the source wants it. The active plugin continues meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// How long the process waits for modules that are being stored when it stops.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is to be stored and is stored nowhere so far.
+/// The modules that must be stored and are stored nowhere so far.
 #[derive(Default)]
 pub(super) struct Storing {
     missing: Vec<Arc<Module>>,

@@ -9,7 +9,7 @@ use crate::cluster::events::Urgency;
 use crate::discovery::decide::NO_SUCH_LABEL;
 use crate::discovery::ready::{self, PARTS, Runs};
 
-/// The first sentence of what is held: the column of a table; all of it stands in `held` and in the condition.
+/// The first sentence about a held result: the column of a table; `held` and the condition have all of it.
 fn first_sentence(held: &Held) -> Option<String> {
     held.sentence.split(". ").next().map(str::to_owned)
 }
@@ -44,7 +44,7 @@ impl Report {
             PARTS.into_iter().filter(|type_| self.is_false(*type_)).find_map(|type_| self.find(type_)).cloned();
         let works = self.status.plugin.is_some() && self.status.groups.is_some();
         let failing = first_bad.as_ref().filter(|condition| {
-            // A plugin that waits or was refused takes nothing from the one that serves.
+            // A plugin that waits or was refused does not change the active one.
             let is_loading = condition.type_ == ConditionType::Loaded.as_str();
             let is_harmless = is_loading && works && !self.is_false(ConditionType::Discovered);
             let is_wished = [Reason::Observing.as_str(), Reason::Pending.as_str()].contains(&&*condition.reason);
@@ -82,8 +82,8 @@ impl Report {
         }
     }
 
-    /// Nothing can run: what an earlier process counted and found is no word of this one. What the source needs to go on
-    /// one day stays.
+    /// Nothing can run: this process does not report what an earlier one counted and found. What the source needs to
+    /// continue later stays.
     fn forget_another_process(&mut self) {
         let status = &mut self.status;
         (status.nodes, status.groups, status.overlaps) = (None, None, None);
@@ -131,7 +131,7 @@ impl Report {
     }
 }
 
-/// What there is to say of a source in which nothing is wrong.
+/// The message of a source without a problem.
 fn sentence(status: &DiscoverySourceStatus, paused: bool) -> String {
     match (&status.nodes, status.groups) {
         _ if paused => "paused by the operator: no rounds, no writes".to_owned(),

@@ -1,7 +1,7 @@
-//! From delivered bytes to the revision that serves: what `core::plugin::rollout` orders, done.
+//! From delivered bytes to the active revision: carries out the orders of `core::plugin::rollout`.
 //!
-//! A candidate is prepared and tried in a task of its own, while the revision that serves goes on; it takes over between
-//! two rounds, so no call ever changes its plugin, and there is no moment without one.
+//! A candidate is prepared and tried in a task of its own, while the active revision continues; it becomes active
+//! between two rounds, so no call ever changes its plugin, and there is no moment without one.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Supervisor {
         self.want();
     }
 
-    /// Says which bytes should serve now.
+    /// Sends the rollout the bytes that should be active now.
     fn want(&mut self) {
         let wish = self.serving.wish(self.pins());
         let is_none = matches!(wish, Event::Unwanted);
@@ -59,7 +59,7 @@ impl Supervisor {
         self.go_on_early();
     }
 
-    /// Feeds the rollout, and does what it orders.
+    /// Passes an event to the rollout, and carries out its order.
     pub(super) fn happens(&mut self, event: Event<Arc<Revision>>) {
         let before = self.serving.rollout.revision().cloned();
         match self.serving.rollout.handle(event, self.clock.now()) {
@@ -71,7 +71,7 @@ impl Supervisor {
             Some(Order::Shadow(_)) | None => {}
         }
         if self.serving.rollout.work().is_none() {
-            // What is not wanted any more is cut off.
+            // Work that is no longer wanted is cut off.
             self.work = JoinSet::new();
         }
         self.serving.forget_others();
@@ -108,7 +108,7 @@ impl Supervisor {
         });
     }
 
-    /// Takes in what a task brings; `None`: it broke.
+    /// Handles the result of a task; `None`: it crashed.
     pub(super) fn done(&mut self, done: Option<Done>) {
         match (done, self.serving.rollout.work()) {
             (Some(Done::Prepared(digest, result)), _) => self.prepared(digest, *result),
@@ -131,7 +131,7 @@ impl Supervisor {
         self.first_wish_is_known();
     }
 
-    /// The entry was edited and the plugin that serves refuses it: it goes on as it was.
+    /// The entry was edited and the active plugin refuses it: the plugin continues with the entry in force.
     fn entry_refused(&mut self, digest: Digest, refused: Refused) {
         tracing::warn!(source = &*self.source, reason = %refused.reason, message = refused.message, "the entry is refused");
         if refused.condition == ConditionType::Configured {
@@ -142,7 +142,7 @@ impl Supervisor {
         self.happens(event);
     }
 
-    /// The candidate failed. Before anything serves, what served last makes way for what is delivered.
+    /// The candidate failed. If no plugin is active yet, the delivered one replaces the last active one.
     pub(super) fn candidate_failed(&mut self, digest: Digest, refused: Refused) {
         if self.serving.makes_way(digest, &refused, self.pins()) {
             tracing::info!(source = &*self.source, %digest, why = refused.message,
@@ -166,14 +166,14 @@ impl Supervisor {
         self.go_on_early();
     }
 
-    /// The operator may have let the candidate go on before it waited.
+    /// The operator may have let the candidate continue before it waited.
     pub(super) fn go_on_early(&mut self) {
         if let Some(digest) = self.serving.early_go_on() {
             self.go_on(digest);
         }
     }
 
-    /// The candidate has taken over. The revision before it is kept whole, so that a rollback takes no time.
+    /// The candidate is active. The revision before it is kept whole, so that a rollback takes no time.
     fn swapped(&mut self, digest: Digest, old: Option<&Revision>) {
         let vouched = self.serving.swapped(digest);
         let taken_back = self.serving.rollout.taken_back().next();
@@ -196,7 +196,7 @@ impl Supervisor {
         }
     }
 
-    /// Another revision serves: rounds, columns and endpoints are its own from here on.
+    /// Another revision is active: rounds, columns and endpoints are its own from here on.
     fn serve(&mut self, old: Option<&Revision>) {
         let Some(revision) = self.serving.rollout.revision().cloned() else { return };
         let interested = wake::Interested::new(Arc::clone(&self.wake), revision.keys.clone());

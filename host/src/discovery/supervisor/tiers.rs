@@ -1,4 +1,4 @@
-//! Which tier name stands for which tier, over all sources (decision H15): the earlier entry wins.
+//! Which tier name means which tier, over all sources (decision H15): the earlier entry wins.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,15 +25,15 @@ impl TierRegistry {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters where a source stands. From here on it is woken by what changes before it.
+    /// Enters the position of a source. From here on, changes in earlier entries wake it.
     pub(super) fn enter(&self, source: &Arc<str>, order: usize, wake: &Arc<Wake>) {
         let (names, wake) = (None, Arc::clone(wake));
         self.lock().insert(Arc::clone(source), Registered { order, names, wake });
     }
 
     /// The tier names of all that comes before a source: the entries above it, each with what it last wrote, or has
-    /// stored as long as it wrote nothing in this life of the host; and sources without an entry, whose objects were left
-    /// in the cluster. The earliest use of a name stands.
+    /// stored if it wrote nothing since the start of the host; and sources without an entry, whose objects were left in
+    /// the cluster. The earliest use of a name counts.
     pub(super) fn before(&self, source: &Arc<str>, order: usize, observed: &Observed) -> TierNames {
         let mut inner = self.lock();
         if let Some(entry) = inner.get_mut(source) {

@@ -50,7 +50,7 @@ impl Writing {
         self.look_at = [self.look_at, at].into_iter().flatten().min();
     }
 
-    /// The operator asks, or what was in the way is gone: nothing that is refused waits any longer.
+    /// The operator asks, or the obstacle is gone: refused writes no longer wait.
     pub(super) fn end_pauses(&mut self, now: Instant) {
         self.refusals.end_pauses(now);
     }

@@ -57,7 +57,7 @@ pub(super) fn renew(stored: Option<&Lease>, wanted: &Wanted<'_>, base: &str) -> 
     changed(stored, wanted, Some(base), &MicroTime(Timestamp::now()))
 }
 
-/// The Lease that we held, given back: others need not wait.
+/// The Lease that we held, released: others need not wait.
 pub(super) fn release(stored: Option<&Lease>, wanted: &Wanted<'_>, base: &str) -> Lease {
     let mut lease = changed(stored, wanted, Some(base), &MicroTime(Timestamp::now()));
     let spec = lease.spec.get_or_insert_default();
@@ -83,8 +83,8 @@ fn changed(stored: Option<&Lease>, wanted: &Wanted<'_>, base: Option<&str>, now:
         metadata: ObjectMeta {
             name: Some(wanted.name.to_owned()),
             resource_version: base.map(str::to_owned),
-            // An update makes a Lease that is not there, whatever version it names: with its UID it changes the one that
-            // was read, or nothing.
+            // An update creates a missing Lease, even if it names a version: with its UID it changes the one that was
+            // read, or nothing.
             uid: old.metadata.uid.filter(|_| base.is_some()),
             annotations: (!annotations.is_empty()).then_some(annotations),
             labels: old.metadata.labels,

@@ -9,7 +9,7 @@ use topoloom_core::election::Answer;
 
 use super::{Group, Role};
 
-/// Counts what becomes of leases.
+/// Counts the outcomes of lease writes.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
     leader: Family<GroupLabels, Gauge>,
@@ -40,7 +40,7 @@ impl Metrics {
         metrics
     }
 
-    /// How this replica stands.
+    /// The role of this replica.
     pub(in crate::manager) fn role(&self, group: Group, role: &Role) {
         let labels = GroupLabels { group: group.as_str() };
         self.leader.get_or_create(&labels).set(i64::from(*role == Role::Leader));
@@ -50,7 +50,7 @@ impl Metrics {
         self.attempts.get_or_create(&AttemptLabels { group: group.as_str(), result: word(answer) }).inc();
     }
 
-    /// One series of each kind there can be; `any` stands where no set of words is closed.
+    /// One series of each possible kind; `any` is the value of labels without a closed set.
     pub(in crate::manager) fn examples(&self, any: &'static str) {
         self.leader.get_or_create(&GroupLabels { group: any }).set(0);
         for answer in [Answer::Confirmed(any.into()), Answer::Conflict, Answer::Unknown] {

@@ -49,7 +49,7 @@ async fn r6_a_holder_whose_renew_loop_is_stuck_is_not_alive() {
         assert_eq!(code, 500);
         assert!(text.starts_with("the renewal of the lease hypernode is stuck: "), "{text}");
     }
-    // It goes on, or has given the lease back.
+    // It continues, or has released the lease.
     for until in [boot_time() + 10 * S, Duration::ZERO] {
         staged.confirmed_until(until);
         assert_eq!(ask(&health, "/healthz").await, (200, "ok".into()));
@@ -89,7 +89,7 @@ async fn r3_a_replica_that_leaves_a_lease_to_others_waits_for_nothing_of_its_gro
     assert!(health.elections().is_empty());
 }
 
-/// How the caches of a controller stand.
+/// The state of a controller's caches.
 type Caches = fn(&Slot);
 
 #[tokio::test]
@@ -268,7 +268,7 @@ async fn r6_a_follower_that_loses_a_right_is_not_ready_after_the_time_that_an_up
     };
     since(RIGHTS);
     assert_eq!(ask(&health, "/readyz").await.0, 503);
-    // A leader goes on with what is in force.
+    // A leader continues with what is in force.
     staged.becomes(Role::Leader);
     assert_eq!(ask(&health, "/readyz").await.0, 200);
     staged.becomes(follows());

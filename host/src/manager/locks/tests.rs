@@ -1,4 +1,4 @@
-//! The watches of the node lock: what is said while they are refused, and what they cost.
+//! The watches of the node lock: what is reported while they are refused, and what they cost.
 
 use std::sync::atomic::Ordering;
 

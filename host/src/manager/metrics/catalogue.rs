@@ -105,7 +105,7 @@ impl Described {
 pub fn catalogue() -> Vec<Described> {
     let (registry, _kept) = registered();
     let mut text = String::new();
-    // A string takes whatever is written.
+    // Writing to a string never fails.
     let _ = encode(&mut text, &registry);
     read(&text)
 }
@@ -164,7 +164,7 @@ fn read(text: &str) -> Vec<Described> {
 /// More values of a label than this are not listed.
 const MANY: usize = 16;
 
-/// What stands above the table of the documentation.
+/// The text above the table of the documentation.
 const HEAD: &str = "\
 # Metrics
 

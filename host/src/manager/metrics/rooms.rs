@@ -12,7 +12,7 @@ use crate::manager::election;
 use crate::topology::metrics::WriteMetrics;
 use crate::{endpoints, plugin, work};
 
-/// What the process counts, whatever controllers run.
+/// What the process counts, no matter which controllers run.
 #[derive(Debug)]
 pub struct Process {
     /// Requests to the API server.

@@ -1,5 +1,5 @@
-//! What ends the controllers, in which order they stop, and how long that takes. Time stands still but where it is
-//! waited for.
+//! What ends the controllers, in which order they stop, and how long that takes. Time is paused except where a test
+//! waits for it.
 
 use std::sync::{Arc, Mutex};
 
@@ -173,7 +173,7 @@ async fn r5_a_lease_that_is_lost_while_controllers_run_stops_them() {
     assert_eq!(story.told(), [at("b hears", 60), at("b ends", 61), at("a hears", 61), at("a ends", 62)]);
 }
 
-/// What the process says when this controller ends beside one that goes on.
+/// What the process reports when this controller ends beside one that continues.
 async fn ends(
     run: impl FnOnce(CancellationToken) -> BoxFuture<'static, Result<(), String>> + Send + 'static,
 ) -> String {

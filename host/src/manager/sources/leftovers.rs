@@ -1,5 +1,5 @@
-//! Sources that are gone from the document and never stopped in this life of the host, or left HyperNodes behind when they
-//! did: what becomes of these.
+//! Sources that are gone from the document and never stopped since the start of the host, or left HyperNodes behind
+//! when they did: what happens to those HyperNodes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Running, Sources, Stopping};
 use crate::config::{Document, Mode, Standing};
 use crate::discovery::supervisor::{Left, removal_held, remove};
 
-/// What becomes of the HyperNodes of a source without a task.
+/// What happens to the HyperNodes of a source without a task.
 enum Leftover {
     /// Nothing: it runs, will run, or is done with.
     Nothing,
@@ -42,7 +42,7 @@ impl Sources {
         }
     }
 
-    /// What becomes of the HyperNodes of a source that may be gone. Where the host, the entry or the operator forbids
+    /// What happens to the HyperNodes of a source that may be gone. If the host, the entry or the operator forbids
     /// writes, nothing is deleted either.
     fn leftover(&mut self, source: &str, document: &Document) -> Leftover {
         let Some(known) = self.known.get_mut(source) else { return Leftover::Nothing };
@@ -69,7 +69,7 @@ impl Sources {
         Leftover::Delete
     }
 
-    /// The status of a source that does not run, without what is said of one that does.
+    /// The status of a source that does not run, without the reports of a running one.
     fn idle(&self, source: &str) -> DiscoverySourceStatus {
         let mut status = self.known.get(source).map(|known| known.status.clone()).unwrap_or_default();
         status.held = None;
@@ -87,8 +87,8 @@ impl Sources {
         self.shared.reports.publish_idle(status);
     }
 
-    /// Deletes the HyperNodes of a source that is gone, in a task. It counts as a source that stops, so an entry that comes
-    /// back meanwhile waits for its end.
+    /// Deletes the HyperNodes of a source that is gone, in a task. It counts as a source that stops, so an entry that
+    /// is added again meanwhile waits for its end.
     fn delete_leftover(&mut self, source: &str) {
         let mut status = self.idle(source);
         let (mailbox, _) = unbounded_channel();

@@ -1,6 +1,7 @@
-//! A document that names no source at all, while HyperNodes would go with theirs (`onRemoval: delete`): it is emptied
-//! by mistake far more often than to give up every topology, so it is held as an empty result is (decision H6). Sources
-//! that run go on meanwhile. An entry that is taken out of a list that still has others is a wish and is not held.
+//! A document that names no source at all, while HyperNodes would be deleted with their sources (`onRemoval: delete`):
+//! people empty it by mistake far more often than to give up every topology, so it is held as an empty result is
+//! (decision H6). Running sources continue meanwhile. Removing one entry from a list that still has others is an
+//! intended change and is not held.
 
 use std::collections::BTreeMap;
 
@@ -82,9 +83,9 @@ fn nothing() -> String {
 }
 
 impl Sources {
-    /// Lets a source go on that an empty document would remove with its HyperNodes. Answers whether that was so.
+    /// Lets a source continue that an empty document would remove with its HyperNodes. Returns whether it did.
     pub(super) fn hold_removal(&mut self, source: &str) -> bool {
-        // One that waits to begin anew goes on, too.
+        // A source that waits for its restart continues, too.
         let goes_on = |running: &&Running| running.stopping.as_ref().is_none_or(|stopping| stopping.next.is_some());
         let Some(running) = self.running.get(source).filter(goes_on) else { return false };
         let is_paused = self.known.get(source).is_some_and(|known| known.verbs.pause);

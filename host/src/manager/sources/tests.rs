@@ -1,5 +1,5 @@
-//! A source whose task breaks: how long it waits, that it begins anew, and that no other source notices. Time stands still but
-//! where it is waited for.
+//! A source whose task crashes: how long it waits, that it is restarted, and that no other source is affected. Time is
+//! paused except where a test waits for it.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -362,7 +362,7 @@ async fn after_a_restart_with_a_bad_document_or_entry_a_source_has_failed_and_co
         let status = scene.reports.get("calm").expect("it is said");
         assert_eq!((status.state, status.groups, status.nodes), (Some(State::Failed), None, None), "{status:#?}");
         assert_eq!(said(&status), [format!("Configured False {reason}"), format!("Ready False {reason}")]);
-        // What it needs to go on one day stays.
+        // What it needs to continue later stays.
         assert_eq!((status.config_hash.as_deref(), status.on_removal), (Some("of then"), Some(OnRemoval::Delete)));
         scene.end().await;
     }

@@ -55,8 +55,8 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// A client as a kubelet's probe is one: it trusts whatever it is shown, and here remembers it. That the server has the
-/// key of its certificate is checked.
+/// A client like a kubelet's probe: it trusts every certificate, and here remembers it. That the server has the key of
+/// its certificate is checked.
 #[derive(Debug)]
 struct Probe {
     provider: Arc<CryptoProvider>,
@@ -127,7 +127,7 @@ async fn b10_healthz_is_served_over_https_with_the_certificate_of_the_file() {
     let wanted = CertificateDer::from_pem_file(&files.files.certificate).unwrap();
     assert_eq!(*probe.shown.lock().unwrap(), Some(wanted));
 
-    // Who does not speak TLS gets no answer.
+    // A client without TLS gets no answer.
     let mut plain = TcpStream::connect(address).await.unwrap();
     plain.write_all(b"GET /healthz HTTP/1.1\r\nhost: topoloom.test\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();

@@ -24,7 +24,7 @@ fn refused(object: &str, reason: Reason, message: &str) -> Refused {
     Refused { object: object.into(), verb: Verb::Update, refusal }
 }
 
-/// What became of a plan of these objects, those that were written and those that were refused.
+/// The outcome of a plan of these objects: those that were written and those that were refused.
 fn outcome(wanted: &[&str], wrote: &[&str], refused: &[Refused]) -> Outcome {
     Outcome {
         written: wrote.len(),

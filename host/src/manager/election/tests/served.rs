@@ -1,5 +1,5 @@
-//! The renew loop against an API server of one lease: what it asks when the lease cannot be made, and how it gives back
-//! what is, or may be, its own.
+//! The renew loop with an API server of one lease: what it requests when the lease cannot be created, and how it
+//! releases a lease that is, or may be, its own.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -33,7 +33,7 @@ const BUSY: Timing = Timing { retry_period: Duration::from_millis(20), ..SLOW };
 enum Fate {
     /// What it is there for.
     Served,
-    /// It stores what is written, and does not say so.
+    /// It stores what is written, and sends no answer.
     Muted,
     Refused(StatusCode, &'static str),
     /// There is no answer.
@@ -98,7 +98,7 @@ impl Store {
         Response::new(Body::from(serde_json::to_vec(&*stored).unwrap()))
     }
 
-    /// Who holds the lease, who gave it back, and which annotations others wrote.
+    /// Who holds the lease, who released it, and which annotations others wrote.
     fn says(&self) -> (String, Option<String>, Vec<String>) {
         let lease = self.0.lock().unwrap().clone().unwrap();
         let record = lease::record(&lease);
@@ -344,7 +344,7 @@ async fn an_unconfirmed_claim_is_read_back_and_released() {
 
 #[tokio::test]
 async fn a_lease_is_given_back_to_the_api_server_that_answers() {
-    // One goes away, and the next one stores it without a word.
+    // One write is lost, and the next one is stored without an answer.
     let Replica { runner, mut role, release, .. } = replica(BUSY);
     let (stop, tries) = (release.clone(), AtomicU64::new(0));
     let server = Server::new(move |_, method| match *method {
