@@ -280,8 +280,8 @@ fn start_run(matches: &ArgMatches, mut given: Given) -> anyhow::Result<ExitCode>
     ended
 }
 
-/// Ends what is left of the threads. One that hangs in the kernel, on a volume or a name server, must not keep the
-/// process: no task receives signals now.
+/// Ends the remaining threads. One that hangs in the kernel, on a volume or a name server, must not keep the process:
+/// no task receives signals now.
 fn end(runtime: tokio::runtime::Runtime) {
     runtime.shutdown_timeout(LAST_PATIENCE);
 }

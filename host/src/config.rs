@@ -7,7 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | [`location`] | which ConfigMap and key; the four outcomes of looking there |
-//! | [`document`] | the list of entries, and what stands for a source |
+//! | [`document`] | the list of entries, and the one that counts for each source |
 //! | [`entry`] | one entry, every field typed, with its hashes |
 //! | [`lock_resources`] | which resources of a pod need the lock of its node |
 //! | [`options_file`] | the options file of `run`: flags by name |
@@ -20,10 +20,10 @@
 //! | `read` | typed reading of that tree, collecting all problems at once |
 //!
 //! Failure story. Malformed YAML, or a top level of the wrong shape, is an [`Error`] for the whole document, and
-//! nothing is known about any source. A mistake inside one entry disables that entry alone. In both cases the last good
-//! version of what is affected goes on; an absent or broken document never removes a source, and one entry whose name
-//! cannot be read makes every absence doubtful ([`Document::names_all_sources`]). An entry that says `enabled: false`
-//! is disabled even if something else in it is wrong.
+//! nothing is known about any source. A mistake inside one entry disables that entry alone. In both cases the last
+//! valid version of the affected part continues; an absent or invalid document never removes a source, and one entry
+//! whose name cannot be read makes every absence uncertain ([`Document::names_all_sources`]). An entry that says
+//! `enabled: false` is disabled even if something else in it is wrong.
 //!
 //! No secret passes through here on purpose, but people put things in wrong places: values of credentials, URLs and
 //! the free-form `config` never appear in a problem, an error or a `Debug` text.
@@ -65,7 +65,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// Total: any text gives a document or an error, in time and memory bounded by [`MAX_BYTES`].
 ///
 /// # Errors
-/// When the text is no YAML or its top level has the wrong shape. Whatever runs should go on as it is.
+/// When the text is no YAML or its top level has the wrong shape. Running sources should continue unchanged.
 pub fn parse(text: &str) -> Result<Document, Error> {
     document::parse(text)
 }

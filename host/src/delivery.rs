@@ -3,7 +3,7 @@
 //!
 //! Owns the watches on those places, unpacking within bounds, and the check of what is delivered against what is
 //! declared beside it. All ways end in one thing, a [`Module`] with its digest, and in one message, an [`Offer`]. Never
-//! looks inside a module, never decides whether it serves.
+//! looks inside a module, never decides whether it becomes active.
 //!
 //! | file | idea |
 //! |---|---|
@@ -16,9 +16,9 @@
 //!
 //! # Failure story
 //!
-//! A place that is gone, unreadable or half written is an [`Offer`] that says so, and takes nothing away from anybody:
-//! an active plugin continues. Each place has its own task; two sources on one place share it. Where that breaks, both
-//! do, and begin with a new one.
+//! A place that is gone, unreadable or half written is an [`Offer`] that says so, and removes nothing: an active plugin
+//! continues. Each place has its own task; two sources on one place share it. If that task crashes, both sources do,
+//! and restart with a new one.
 
 pub mod config_map;
 pub mod folder;
@@ -298,12 +298,12 @@ impl Subscription {
         Self { offers: watch::Sender::new(offer).subscribe(), place: None }
     }
 
-    /// What there is now; it counts as seen.
+    /// The present offer; it counts as seen.
     pub fn offer(&mut self) -> Offer {
         self.offers.borrow_and_update().clone()
     }
 
-    /// Waits for another offer; for ever where there will be none. Breaks with the task that watches the place.
+    /// Waits for another offer; never returns if there will be none. Panics with the task that watches the place.
     pub async fn changed(&mut self) {
         if self.offers.changed().await.is_ok() {
             return;
@@ -377,14 +377,14 @@ impl Supply {
 }
 
 impl Offer {
-    /// What there is to say where a module is missing.
+    /// The refusal if a module is missing.
     fn refused(&self) -> Refused {
         let (reason, message) = self.trouble().unwrap_or((Reason::Pending, "the module is not there yet"));
         Refused::loading(Step::Receive, reason, message, Failed::ForGood)
     }
 }
 
-/// The plugin of this binary with that name, or what there is instead.
+/// The plugin of this binary with that name, or why there is none.
 fn builtin_offer(name: &str, folder: Option<&std::path::Path>) -> Offer {
     if let Some(module) = Module::builtin(name) {
         return Offer::Module(Arc::new(module));

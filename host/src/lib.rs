@@ -17,7 +17,7 @@
 //! | [`plugin`] | the sandbox |
 //! | [`endpoints`] | what plugins may ask outside, and how the host does that for them |
 //! | [`nodelock`] | the lock of a node between a Binding and the device plugin's answer |
-//! | [`extender`] | the HTTP that kube-scheduler speaks, and the Binds that come of it |
+//! | [`extender`] | the HTTP server for kube-scheduler, and its Binds |
 //! | [`serving`] | HTTP servers: bounds, TLS, a graceful end |
 //! | [`work`] | keys that wait for work, and the workers that take them |
 //! | [`cluster`] | connecting to the API server, reading its refusals, watching |

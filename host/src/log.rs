@@ -84,7 +84,7 @@ impl Control {
 /// The filter of the log, and what puts another one in force.
 fn level(text: &str) -> Result<(impl Filter<Registry> + use<>, reload::Handle<EnvFilter, Registry>), FilterError> {
     let (level, handle) = reload::Layer::new(parse(text)?);
-    // Apart from the directives: one about a span holds for whatever is said inside it.
+    // Apart from the directives: one about a span holds for every line inside it.
     Ok((level.and(filter_fn(is_logged)), handle))
 }
 

@@ -5,13 +5,13 @@
 //!
 //! | span | what it lasts |
 //! |---|---|
-//! | `prepare` | from bytes and an entry to a plugin that can be asked; `source`, `digest` |
-//! | `round` | a question to a plugin and all that comes of it; `source`, `outcome` |
+//! | `prepare` | from bytes and an entry to a plugin that can be called; `source`, `digest` |
+//! | `round` | a call of a plugin and all that follows from it; `source`, `outcome` |
 //! | `call` | one call of a plugin; `function`, `rows`, `outcome` and more |
 //! | `request` | one request of it to an endpoint, up to the head of the answer; `endpoint`, `outcome` |
-//! | `shadow` | a plugin that is to serve, asked beside the one that serves; `source` |
+//! | `shadow` | a candidate plugin, called beside the active one; `source` |
 //! | `remove` | the end of a source whose objects go with it; `source` |
-//! | `reconcile` | what is decided about a result, and done about it, in a round or without one; `source` |
+//! | `reconcile` | the decision about a result and its writes, in a round or without one; `source` |
 //! | `decide` | what a result means for the objects there are; `steps`, `verdict` |
 //! | `write` | a plan, executed; `steps`, `written`, `refused` |
 //! | `step` | one write of it; `hyper_node`, `verb`, `result` |
@@ -19,8 +19,8 @@
 //! # Failure story
 //!
 //! Nothing here waits for a collector, and nothing waits for anything here. Spans that end while [`QUEUE`] others wait
-//! are dropped; those that a collector does not take after some tries are lost. Both are counted, and the log says when
-//! spans begin to be lost and when that is over, at most once per minute.
+//! are dropped; those that a collector does not take after some tries are lost. Both are counted, and the log shows
+//! when spans begin to be lost and when that ends, at most once per minute.
 
 mod collector;
 mod queue;
@@ -83,7 +83,7 @@ pub fn start(settings: Settings, resource: Resource) -> (TraceLayer, Spans) {
 /// its crates they are in.
 const OURS: &str = "topoloom";
 
-/// Who speaks. What stands in the variable `OTEL_RESOURCE_ATTRIBUTES` wins.
+/// The resource that sends the spans. The variable `OTEL_RESOURCE_ATTRIBUTES` wins.
 #[must_use]
 pub fn resource(instance: &str) -> Resource {
     let own = [

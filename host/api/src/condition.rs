@@ -1,4 +1,4 @@
-//! Conditions: one type that reads whatever others wrote, and the words we use in ours.
+//! Conditions: one type that reads what any program wrote, and the words that we use in ours.
 //!
 //! `lastTransitionTime` is text on purpose: the API server accepts more spellings of a date than an RFC 3339 parser
 //! does, and a condition of another program must not stop the watch.
@@ -111,7 +111,7 @@ words! {
         SecondWriter,
         /// Some HyperNode names members that do not exist.
         MissingMembers,
-        /// A tier name already stands for another tier.
+        /// A tier name already means another tier.
         TierNameConflict,
         /// A name that must be used is taken by an object of someone else.
         NameConflict,
@@ -207,7 +207,7 @@ words! {
         SharedNodes,
         /// A member does not exist.
         MemberNotFound,
-        /// One tier name would stand for two tiers.
+        /// One tier name would mean two tiers.
         TierNameTaken,
         /// `compat: volcano` was assumed because of the objects found.
         CompatAssumed,

@@ -1,7 +1,7 @@
 //! `DiscoverySource`, `topoloom.dev/v1alpha1`: what one source is doing.
 //!
-//! Owns: the shape of the object and its definition. It has no spec: what a source should do stands in the ConfigMap,
-//! and the only thing an operator writes here are annotations ([`crate::names`]). Cluster-scoped, one per source.
+//! Owns: the shape of the object and its definition. It has no spec: the ConfigMap has what a source should do, and an
+//! operator writes only annotations here ([`crate::names`]). Cluster-scoped, one per source.
 //!
 //! The status says what an operator asks first: which plugin, in which state, how many nodes, since when, and why not.
 //! It holds no list that grows with the cluster; details come from the command line and the admin endpoint.
@@ -33,7 +33,7 @@ pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "topoloom.dev/v1alpha1";
 /// `kind` of every object.
 pub const KIND: &str = "DiscoverySource";
-/// The plural, as it stands in URLs.
+/// The plural, as in URLs.
 pub const PLURAL: &str = "discoverysources";
 /// The short name; `ds` belongs to DaemonSets.
 pub const SHORT_NAME: &str = "dsrc";

@@ -25,7 +25,7 @@ pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "topology.volcano.sh/v1alpha1";
 /// `kind` of every object.
 pub const KIND: &str = "HyperNode";
-/// The plural, as it stands in URLs.
+/// The plural, as in URLs.
 pub const PLURAL: &str = "hypernodes";
 
 /// A group of Nodes, or of HyperNodes of a lower tier, that are close to each other.
@@ -75,7 +75,7 @@ pub struct Member {
     pub selector: Option<MemberSelector>,
 }
 
-/// Whether a member stands for Nodes or for HyperNodes.
+/// Whether a member means Nodes or HyperNodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MemberType {
     /// Kubernetes Nodes.
@@ -147,7 +147,7 @@ impl HyperNode {
         self.metadata.labels.as_ref()?.get(crate::names::SOURCE_LABEL).map(String::as_str)
     }
 
-    /// The identity of the group that the object stands for; objects that Volcano made have none.
+    /// The identity of the object's group; objects that Volcano made have none.
     #[must_use]
     pub fn group_id(&self) -> Option<&str> {
         self.metadata.annotations.as_ref()?.get(crate::names::GROUP_ID_ANNOTATION).map(String::as_str)

@@ -12,14 +12,14 @@ pub const VOLCANO_TOPOLOGY_GROUP: &str = "topology.volcano.sh";
 /// Label on a HyperNode: the source that owns it. Ownership, listing and deletion are decided by this label alone.
 pub const SOURCE_LABEL: &str = "volcano.sh/network-topology-source";
 
-/// Annotation on a HyperNode: the opaque identity of the group it stands for, unique in its source.
+/// Annotation on a HyperNode: the opaque identity of its group, unique in its source.
 pub const GROUP_ID_ANNOTATION: &str = "topoloom.dev/group-id";
 
 /// Annotation on a HyperNode: the object whose Nodes it was first made of. While a domain is relabelled Node by Node
 /// this says which of the two objects keeps the name at the end.
 pub const SPLIT_FROM_ANNOTATION: &str = "topoloom.dev/split-from";
 
-/// Annotation on a HyperNode: what people call the group it stands for, for instance the switches of a unit.
+/// Annotation on a HyperNode: what people call its group, for instance the switches of a unit.
 pub const DESCRIPTION_ANNOTATION: &str = "topoloom.dev/description";
 
 /// Annotation on a DiscoverySource: apply the held result with exactly this hash.
@@ -51,10 +51,10 @@ pub const FIELD_MANAGER: &str = "topoloom";
 /// The reporting component of every Event.
 pub const EVENT_COMPONENT: &str = "topoloom";
 
-/// Node label whose value is the Node's own name; as the last level of a label list it stands for the Node itself.
+/// Node label whose value is the Node's own name; as the last level of a label list it means the Node itself.
 pub const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 
-/// On a Lease without a holder: who gave it back. Others then need not wait for that holder's time to pass.
+/// On a Lease without a holder: the holder that released it. Others then need not wait for that holder's time to pass.
 pub const RELEASED_ANNOTATION: &str = "topoloom.dev/released-by";
 
 /// Label on what belongs to an installation, as the chart sets it and a host on its leases: by it the command line

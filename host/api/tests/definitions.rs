@@ -32,7 +32,7 @@ fn the_files_under_deploy_are_the_definitions() {
 fn the_yaml_says_the_same_to_readers_of_yaml_1_1() {
     for definition in crds() {
         let yaml = crd::to_yaml(&definition).unwrap();
-        // Words that some readers take for booleans must not stand alone.
+        // Words that some readers take for booleans must not be alone.
         for line in yaml.lines() {
             let value = line.rsplit([' ']).next().unwrap_or_default();
             assert!(!["yes", "no", "on", "off", "y", "n", "True", "False"].contains(&value), "{line}");

@@ -1,5 +1,5 @@
-//! One HTTP server of the process: bounds on what a stranger may do to it, TLS where it is asked for, a graceful end.
-//! Who only holds connections keeps no probe out (`seats`).
+//! One HTTP server of the process: bounds on what a stranger may do to it, TLS on request, a graceful end. A client
+//! that only holds connections does not keep a probe out (`seats`).
 //!
 //! Never decides what is served: pages come as routes. It knows no cluster and no controller, and reads files only where
 //! [`tls`] is asked to.
@@ -178,7 +178,7 @@ async fn connection(
         () = stop.cancelled() => return,
         shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)) => shaken,
     };
-    // A peer that breaks off, or speaks something else, is its own affair.
+    // A peer that breaks off, or uses another protocol, is dropped without a log line.
     if let Ok(Ok(stream)) = shaken {
         requests(stream, routes, seat, stop, bounds).await;
     }

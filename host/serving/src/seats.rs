@@ -1,8 +1,10 @@
-//! Who may be connected: a bounded number of peers, and when there is one more, the one that has kept us waiting longest goes.
+//! Which peers may be connected: a bounded number. If there is one more, the peer that has kept us waiting longest is
+//! cut off.
 //!
-//! A peer keeps us waiting while it shakes hands, says what it wants, reads its answer, or does nothing at all. So strangers that
-//! only hold connections make room for a probe, and no request that we work on is cut off for another one. Each peer has a moment
-//! in which its seat is its own: strangers that come again as fast as they go take no seat from a probe whose request is on its way.
+//! A peer keeps us waiting while it shakes hands, sends its request, reads its answer, or does nothing at all. So
+//! strangers that only hold connections make room for a probe, and no request that we work on is cut off for another
+//! one. Each peer has a moment in which its seat is its own: strangers that reconnect as fast as they are cut off take
+//! no seat from a probe whose request is on its way.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

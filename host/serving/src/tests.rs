@@ -42,7 +42,7 @@ impl Running {
     }
 }
 
-/// All that still comes, up to the end of the connection, whatever that is.
+/// All bytes up to the end of the connection, however it ends.
 async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut answer = Vec::new();
     let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the connection stays open");

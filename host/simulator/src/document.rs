@@ -1,4 +1,4 @@
-//! A server of the document `topoloom.fabric/v1`: the same fabric as Ethernet switches and LLDP would tell it.
+//! A server of the document `topoloom.fabric/v1`: the same fabric as Ethernet switches and LLDP would report it.
 //!
 //! Pages are cut over the nodes and then the switches. A cursor says where the next page begins; the generation says of
 //! which fabric it is, and a reader whose generation changes begins anew.

@@ -45,7 +45,7 @@ pub struct Host {
     pub name: String,
     /// What it is for.
     pub kind: HostKind,
-    /// The unit it stands in; hosts that do not compute have none.
+    /// Its unit; hosts that do not compute have none.
     pub unit: Option<u32>,
     /// Its ports, in the order of their devices.
     pub hcas: Vec<Hca>,
@@ -113,11 +113,11 @@ pub struct Switch {
     pub name: String,
     /// What the vendor calls it.
     pub model: &'static str,
-    /// Where it stands.
+    /// Its layer.
     pub layer: Layer,
     /// The unit it serves, if it is the leaf of one.
     pub unit: Option<u32>,
-    /// The pod it stands in, if it is a leaf of a unit or a spine.
+    /// Its pod, if it is a leaf of a unit or a spine.
     pub pod: Option<u32>,
     /// The rail it serves, if it is the leaf of a unit.
     pub rail: Option<u32>,
@@ -136,7 +136,7 @@ impl Switch {
     }
 }
 
-/// Where a switch stands.
+/// The layer of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layer {
     /// Above hosts, for computing.

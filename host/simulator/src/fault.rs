@@ -44,7 +44,7 @@ pub enum Fault {
     WrongTypes(u8),
     /// Of a hundred records so many have numbers that JSON does not know.
     NotNumbers(u8),
-    /// Of a hundred records so many stand there twice.
+    /// Of a hundred records so many are in the list twice.
     Twice(u8),
     /// A well-formed list of nothing.
     EmptyList,

@@ -144,7 +144,7 @@ impl Simulator {
         self.core.record.requests()
     }
 
-    /// Forgets the requests so far. Counters go on.
+    /// Forgets the requests so far. Counters continue.
     pub fn forget_requests(&self) {
         self.core.record.forget();
     }
@@ -154,7 +154,7 @@ impl Simulator {
         *self.core.record.counters().borrow()
     }
 
-    /// Waits until the counters are as wanted and answers them. Waits for ever if that never happens.
+    /// Waits until the counters are as wanted and answers them. Never returns if that never happens.
     pub async fn until(&self, wanted: impl FnMut(&Counters) -> bool) -> Counters {
         // The sender lives in `self`, so waiting cannot end without a value.
         self.core.record.counters().wait_for(wanted).await.map_or_else(|_| self.counters(), |counters| *counters)

@@ -2,7 +2,7 @@
 //!
 //! A list of a large fabric is 150 MB and must not be what a benchmark of its reader measures. So keys and constant
 //! values are laid out once ([`Template`]) and a record is a few dozen copies; lists are written while they are sent
-//! ([`Listing`]), a piece at a time, and never stand in memory.
+//! ([`Listing`]), a piece at a time, and are never in memory as a whole.
 
 mod listing;
 mod template;

@@ -1,7 +1,6 @@
-//! `topoloom debug`: what a running host tells about itself at its admin server.
+//! `topoloom debug`: what a running host reports about itself at its admin server.
 //!
-//! Nothing of a Secret is ever there; what is written is nevertheless readable by its owner alone, since it names
-//! nodes.
+//! It never has a part of a Secret; the file is nevertheless readable by its owner alone, since it names nodes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

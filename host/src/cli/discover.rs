@@ -16,7 +16,7 @@ use crate::topology::convert::{self, Wanted};
 /// Flags of `discover`.
 #[derive(Debug, Args)]
 pub(super) struct DiscoverArgs {
-    /// The configuration: the document that stands in the ConfigMap, or the ConfigMap itself
+    /// The configuration: the document of the ConfigMap, or the ConfigMap itself
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// What `kubectl get nodes -o json` (or -o yaml) prints; - reads standard input

@@ -77,10 +77,10 @@ impl HostArgs {
         (namespace, name.clone().unwrap_or_else(|| LEASE.to_owned()))
     }
 
-    /// The same with the installation that is meant: the only one, where nothing says which.
+    /// The same with the installation: the only one, if no flag names it.
     ///
     /// # Errors
-    /// Where there are several, or none and `without` does not go on.
+    /// If there are several, or none and `without` does not continue.
     pub(super) async fn found(&self, without: Without) -> anyhow::Result<Self> {
         let names_a_lease = self.leader_elect_resource_name.is_some() || self.leader_elect_resource_namespace.is_some();
         if names_a_lease || self.cluster.names_an_installation() {

@@ -1,8 +1,8 @@
-//! Which installation a command on a desk is about where nothing says so: the only one that there is.
+//! Which installation a command on a desk is about if no flag names it: the only one.
 //!
-//! In a pod of the chart variables say it, elsewhere flags can. Where neither does, Deployments and leases are looked
-//! for by their label; exactly one installation is taken, and said. Of several none is, since a command about the wrong
-//! one confirms, deletes or switches off the wrong thing.
+//! In a pod of the chart variables name it, elsewhere flags can. Otherwise Deployments and leases are looked up by
+//! their label; if there is exactly one installation, it is taken and printed. With several, none is taken, since a
+//! command about the wrong one confirms, deletes or switches off the wrong thing.
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
@@ -39,15 +39,15 @@ pub(super) struct Installation {
 pub(super) enum Without {
     /// It fails, unless the configuration is where a host without flags would read it.
     Fails,
-    /// It goes on with what a host without flags would look at.
+    /// It continues with what a host without flags would look at.
     GoesOn,
 }
 
-/// Looks for the only installation and says which it is. `None`: there is none, and the command goes on with what a
+/// Looks for the only installation and prints which it is. `None`: there is none, and the command continues with what a
 /// host without flags would look at.
 ///
 /// # Errors
-/// Where there are several, where they could not be looked for, or where there is none and nothing to go on with.
+/// If there are several, if they could not be looked up, or if there is none and no default.
 pub(super) async fn look(client: &kube::Client, without: Without) -> anyhow::Result<Option<Installation>> {
     let by = ListParams::default().labels(&format!("{NAME_LABEL}={NAME}"));
     let deployments: Api<Deployment> = Api::all(client.clone());

@@ -130,7 +130,7 @@ impl Live {
         self.sources.iter().map(|source| (source.status.source.clone(), of(source))).collect()
     }
 
-    /// Another plugin beside the one that serves a source: both answer about the nodes as they are now. Writes nothing.
+    /// Another plugin beside the active one of a source: both answer about the nodes as they are now. Writes nothing.
     pub(super) async fn compare(&mut self, source: &str, module: Module) -> anyhow::Result<Compared> {
         let Standing::Enabled(entry) = self.document.standing(source) else {
             return Err(not_enabled(source, &self.document));

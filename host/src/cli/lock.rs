@@ -121,7 +121,7 @@ impl TermsArgs {
     }
 }
 
-/// Does what is asked for.
+/// Runs a verb.
 pub(super) async fn run(verb: LockVerb) -> anyhow::Result<ExitCode> {
     match verb {
         LockVerb::List(args) => list::run(args).await,

@@ -38,7 +38,7 @@ pub(super) async fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     args.output.print(&Plans::of(&shots), |_| text(&shots))?;
     let due = shots.iter().any(|shot| shot.result.as_ref().is_ok_and(|found| !found.decision.plan.is_empty()));
     Ok(match outcome(&shots) {
-        // Who asks by the code takes "nothing to write" for "all is as it should be".
+        // A script that reads the exit code takes "nothing to write" for "all is well".
         ExitCode::SUCCESS if shots.is_empty() && args.exit_code => ExitCode::FAILURE,
         ExitCode::SUCCESS if due && args.exit_code => ExitCode::from(DUE),
         code => code,

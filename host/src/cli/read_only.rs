@@ -1,4 +1,4 @@
-//! `topoloom read-only`: ends all writes of every replica, and lets them go on, without an uninstall.
+//! `topoloom read-only`: ends all writes of every replica, and allows them again, without an uninstall.
 
 use std::process::ExitCode;
 

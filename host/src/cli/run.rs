@@ -134,7 +134,7 @@ enum StatusScope {
     Own,
 }
 
-/// What is checked before the cluster is asked for anything.
+/// What is checked before the first request to the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     /// The rules across flags, which need no machine.
@@ -259,7 +259,7 @@ fn controllers(given: &mut Given) -> Selection {
 /// How long the tasks of the clients may take to notice that they are not needed any more.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
-/// Runs the host until a signal. A second one ends the process where it stands.
+/// Runs the host until a signal. A second one ends the process at once.
 pub(super) async fn run(settings: RunSettings, log: log::Control, spans: Option<Spans>) -> anyhow::Result<ExitCode> {
     let RunSettings { cluster, options, .. } = settings;
     let connection = cluster.connection().await?;

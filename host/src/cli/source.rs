@@ -137,7 +137,7 @@ pub(super) async fn run(verb: SourceVerb) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Why a host seems to run the source, as far as its DiscoverySource tells.
+/// Why a host seems to run the source, as far as its DiscoverySource shows.
 async fn running(client: &kube::Client, source: &str) -> anyhow::Result<Option<String>> {
     let api: Api<DiscoverySource> = Api::all(client.clone());
     match api.get_opt(&object_name(source)).await.map_err(|error| Refusal::of(&error)) {
@@ -210,7 +210,7 @@ async fn delete(args: &DeleteArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Deletes the modules that were kept for this source and for no other. Answers what there is to say about it.
+/// Deletes the modules that were kept for this source and for no other. Returns the end of the message about it.
 async fn forget_modules(client: &kube::Client, namespace: &str, sources: &[DiscoverySource], source: &str) -> String {
     let (own, others): (Vec<_>, Vec<_>) = sources.iter().partition(|other| other.status.source == source);
     let others: BTreeSet<Digest> = others.iter().flat_map(|other| modules::wanted(&other.status)).collect();

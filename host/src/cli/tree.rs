@@ -190,7 +190,7 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    /// Draws an object and what is below it. `first` stands before its own line, `rest` before all others.
+    /// Draws an object and what is below it. `first` begins its own line, `rest` all others.
     fn draw(&mut self, leaf: &'a Leaf, first: &str, rest: &str, odd: &str) {
         let again = !self.drawn.insert(&leaf.name);
         let below = leaf.count.unwrap_or_else(|| i64::try_from(self.count(leaf)).unwrap_or(i64::MAX));

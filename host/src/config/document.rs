@@ -1,4 +1,4 @@
-//! The whole document: a list of entries, and what stands for each source.
+//! The whole document: a list of entries, and the one that counts for each source.
 
 use super::entry::{self, EntryConfig};
 use super::read::{At, Place, Report};
@@ -12,10 +12,10 @@ pub(super) const LIST: &str = "networkTopologyDiscovery";
 /// A document that could be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// What stands for each source, in the order of the document; no source is there twice.
+    /// The entry that counts for each source, in the order of the document; no source is there twice.
     ///
-    /// Of several entries for one source the first that is enabled, or that might be, stands for it; else the first.
-    /// Entries that may be enabled and whose source cannot be read are here too: they stand for an unknown source.
+    /// Of several entries for one source, the first that is enabled, or that might be, counts; otherwise the first.
+    /// Entries that may be enabled and whose source cannot be read are here too: they mean an unknown source.
     pub entries: Vec<Entry>,
     /// What is odd without being an error: unknown keys, repeated keys, entries that do not count. A bounded number.
     pub warnings: Vec<Problem>,
@@ -181,7 +181,7 @@ fn read_entries(list: &At<'_>, report: &mut Report) -> Vec<Candidate> {
     items.filter_map(|(index, at)| read_entry(index, at, report)).collect()
 }
 
-/// Reads one entry; nothing where it has no source and is not enabled, so that it stands for nothing whatever it means.
+/// Reads one entry; `None` if it has no source and is not enabled, so that it cannot matter.
 fn read_entry(index: usize, at: At<'_>, warnings: &mut Report) -> Option<Candidate> {
     let (place, kind) = (at.place(), at.node.kind());
     let line = place.line;
@@ -217,7 +217,7 @@ fn read_entry(index: usize, at: At<'_>, warnings: &mut Report) -> Option<Candida
 
 /// Leaves one entry per source and reports the enabled ones that do not count.
 fn choose(candidates: Vec<Candidate>, report: &mut Report) -> Vec<Entry> {
-    // Per source the index of the entry that stands for it, and whether that one claims it.
+    // Per source the index of the entry that counts, and whether that one claims it.
     let mut chosen: BTreeMap<String, (usize, bool)> = BTreeMap::new();
     for Candidate { entry, claims } in &candidates {
         let Some(source) = &entry.source else { continue };

@@ -1,4 +1,4 @@
-//! Reads an endpoint: what it is stands in [`crate::endpoints::spec`].
+//! Reads an endpoint; [`crate::endpoints::spec`] defines what it is.
 //!
 //! No part of a URL ever appears in a problem: people put passwords into URLs.
 
@@ -106,7 +106,7 @@ fn read_tls(fields: &mut Fields<'_>, report: &mut Report) -> Tls {
         ca_bundle,
         server_name: fields.read("serverName", report, |at| {
             let text = at.text()?;
-            // A certificate may also stand for an address.
+            // A certificate may also be for an address.
             if is_dns_subdomain(&text.to_ascii_lowercase()) || text.parse::<IpAddr>().is_ok() {
                 Ok(text)
             } else {

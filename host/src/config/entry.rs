@@ -61,7 +61,7 @@ pub struct EntryConfig {
     pub verbs: Verbs,
     /// The free-form part, always an object, with `compat` merged in. May hold secrets of careless people.
     pub config: Value,
-    /// Hash of the whole entry without its verbs. Equal content has an equal hash, whatever its order and comments.
+    /// Hash of the whole entry without its verbs. Equal content has an equal hash, regardless of order and comments.
     pub hash: ContentHash,
     /// Hash of `config` alone.
     pub config_hash: ContentHash,
@@ -107,7 +107,7 @@ pub enum OnFailure {
 pub enum Compat {
     /// Volcano's own controller.
     Volcano,
-    /// No object of an earlier controller, whatever the source has.
+    /// No object of an earlier controller.
     None,
 }
 

@@ -81,11 +81,11 @@ impl Location {
 /// What was found at the location. Only `Valid` says anything about sources.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
-    /// There is no such ConfigMap. Nothing starts; what runs goes on.
+    /// There is no such ConfigMap. Nothing starts; running sources continue.
     NoConfigMap,
-    /// The ConfigMap lacks the key. Nothing starts; what runs goes on.
+    /// The ConfigMap lacks the key. Nothing starts; running sources continue.
     NoKey,
-    /// The value cannot be read. What runs goes on.
+    /// The value cannot be read. Running sources continue.
     Invalid(Error),
     /// The value can be read; single entries may still be invalid.
     Valid(Document),

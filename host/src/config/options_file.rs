@@ -9,7 +9,7 @@ use super::yaml::{self, Kind, Node, Resolved, Tree};
 use super::{Error, Problem};
 use topoloom_core::near::nearest;
 
-/// A flag that may stand in the file.
+/// A flag that may be in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Its name, without dashes in front.
@@ -27,7 +27,7 @@ pub enum Values {
     Many,
 }
 
-/// What stands in the file for one flag.
+/// The value of one flag in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The flag.

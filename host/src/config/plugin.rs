@@ -26,7 +26,7 @@ pub struct PluginRef {
 pub enum PluginOrigin {
     /// The plugin of that name that is installed: in the plugin folder, or part of the binary.
     Installed(String),
-    /// The plugin of that name that is part of the binary, whatever the plugin folder holds.
+    /// The plugin of that name that is part of the binary, even if the plugin folder has one.
     Builtin(String),
     /// A file that the host can read.
     File(PathBuf),

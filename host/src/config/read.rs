@@ -1,8 +1,8 @@
 //! Typed reading of the tree. All problems are collected, so that an operator sees every mistake at once.
 //!
 //! A reader gives a value or one sentence; the place is added here. Absent and null are the same: the default. A
-//! mapping must be read with all its keys: what is left over at its end is a typing mistake, which is an error in our
-//! own sections and a warning where Volcano would not care (decision H1).
+//! mapping must be read with all its keys: a key that was not read is a typing mistake, which is an error in our own
+//! sections and a warning where Volcano would ignore it (decision H1).
 
 use super::Problem;
 use super::duration::{self, SignedDuration};
@@ -32,7 +32,7 @@ pub(super) struct Report {
     pub(super) warnings: Vec<Problem>,
 }
 
-/// Where something stands in the document.
+/// A place in the document.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) path: String,

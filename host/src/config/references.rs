@@ -38,8 +38,8 @@ fn insert(sorted: &mut Vec<Named>, name: Named) {
 }
 
 impl Document {
-    /// What its enabled entries refer to by keys that every entry has; what stands in a plugin's own part of an entry is
-    /// known to that plugin alone. `namespace` is that of the configuration, which holds where none is named.
+    /// What its enabled entries refer to by keys that every entry has; only the plugin knows the content of its own
+    /// part of an entry. `namespace` is that of the configuration, the default where none is named.
     #[must_use]
     pub fn references(&self, namespace: &str) -> References {
         let (mut secrets, mut maps, mut plugins) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

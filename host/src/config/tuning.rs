@@ -126,7 +126,7 @@ pub(super) fn read_safety(fields: &mut Fields<'_>, report: &mut Report) -> Safet
     // One round cannot confirm itself; ten are as good as never.
     let confirmations = 2..=10;
     let percent = |at: &At<'_>| at.integer(0..=100).map(|value| u8::try_from(value).unwrap_or(100));
-    // A week: longer than a held result can be of use.
+    // A week: longer than a held result can be useful.
     let hold_for = Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
     Safety {
         max_delete_percent: fields.read("maxDeletePercent", report, percent).unwrap_or(default.max_delete_percent),

@@ -1,12 +1,11 @@
 //! YAML 1.1 as a tree that knows its lines.
 //!
-//! Owns: from text to [`Tree`], bounded in depth and size. Where one document is
-//! wanted the first is read, and that there is another is said. Repeated keys: the last
-//! counts. Keys are texts; `<<` merges. Aliases share what they point to, and a bound on the size of the expanded tree
-//! is checked while it grows, so that no document can multiply itself.
+//! Owns: from text to [`Tree`], bounded in depth and size. If one document is wanted, the first is read, and a second
+//! one is reported. Repeated keys: the last counts. Keys are texts; `<<` merges. Aliases share what they point to, and
+//! a bound on the size of the expanded tree is checked while it grows, so that no document can multiply itself.
 //!
 //! Why not a ready-made loader: whether `yes` is a boolean or a text depends on its quotes, which loaders into plain
-//! values forget, and none of them says on which line a value stood.
+//! values forget, and none of them reports the line of a value.
 
 mod build;
 mod json;

@@ -14,7 +14,7 @@ use crate::cluster::{Restores, single};
 /// Bytes of the list of keys in a sentence.
 const KEYS: usize = 300;
 
-/// Offers what the key holds, and whatever it holds later, until dropped.
+/// Offers the content of the key, now and after each change, until dropped.
 pub async fn watch(
     client: kube::Client,
     restores: Restores,

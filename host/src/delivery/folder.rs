@@ -45,7 +45,7 @@ impl Wanted {
     }
 }
 
-/// Offers what is there, and whatever is there later, until dropped.
+/// Offers the file, now and after each change, until dropped.
 pub async fn watch(wanted: Wanted, poll: Duration, look: Arc<Notify>, teller: Teller) {
     let rung = Arc::new(Notify::new());
     let mut ears = Ears::new(Arc::clone(&rung));
@@ -74,7 +74,7 @@ async fn quiet(rung: &Notify) {
     }
 }
 
-/// What is there now; `None`: what was there before. Reads in a thread of its own, since a volume may hang.
+/// The present offer; `None`: unchanged. Reads in a thread of its own, since a volume may hang.
 async fn take(wanted: &Wanted, seen: &mut Seen) -> Option<Offer> {
     let (wanted_there, mut before) = (wanted.clone(), std::mem::take(seen));
     let reading = tokio::task::spawn_blocking(move || {

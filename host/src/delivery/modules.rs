@@ -1,8 +1,8 @@
-//! What serves and what served before, kept for a rollback, also on another node (decision P5).
+//! The active and the earlier plugins, stored for a rollback, also on another node (decision P5).
 //!
 //! A module of at most 1 MiB packed is a ConfigMap `topoloom-module-<12 hex>` of our own namespace, immutable and named
 //! by its content; a larger one, and every one where the API server refuses, lies only in the local folder, where one
-//! is configured. Whatever is read is hashed again: the store is trusted with bytes, never with identities.
+//! is configured. Everything that is read is hashed again: the store is trusted with bytes, never with identities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -137,10 +137,11 @@ impl Modules {
         self.lock().entry(Arc::clone(source)).or_default().extend(wanted(status));
     }
 
-    /// Stores what serves, and deletes what no source wants any more. `digests` are all that the source wants.
+    /// Stores the active module, and deletes those that no source wants any more. `digests` are all that the source
+    /// wants.
     ///
     /// # Errors
-    /// Why the module is stored nowhere. What runs goes on; only a rollback after a restart is not possible.
+    /// Why the module is stored nowhere. The active plugin continues; only a rollback after a restart is not possible.
     pub async fn keep(
         &self,
         source: &Arc<str>,
@@ -250,7 +251,7 @@ impl Modules {
     /// The module with that digest; `None` where it is not kept.
     ///
     /// # Errors
-    /// Why it cannot be said whether it is, or that something else stands in its place.
+    /// Why it is not known whether it is stored, or that something else is in its place.
     pub async fn find(&self, digest: Digest) -> Result<Option<Module>, FindError> {
         if let Some(builtin) = builtin::all().iter().find(|builtin| builtin.digest == digest) {
             return Ok(Some(Module::plain(Arc::clone(&builtin.bytes), Origin::Builtin)));

@@ -10,7 +10,7 @@ pub(crate) const MESSAGE: usize = 8 << 10;
 /// Why an entry and a module do not become a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// The condition that says so.
+    /// The condition that shows it.
     pub condition: ConditionType,
     /// The word.
     pub reason: Reason,

@@ -3,8 +3,8 @@
 use crate::rules::is_dns_subdomain;
 use sha2::{Digest, Sha256};
 
-/// How many hexadecimal digits of the hash stand behind an altered name: 40 bits, so that two of a thousand sources
-/// meet with a probability below one in a million.
+/// How many hexadecimal digits of the hash end an altered name: 40 bits, so that two of a thousand sources meet with a
+/// probability below one in a million.
 const SUFFIX_DIGITS: usize = 10;
 
 /// The name of the DiscoverySource of `source`.

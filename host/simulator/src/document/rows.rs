@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The hosts, as collectors on them would tell.
+/// The hosts, as collectors on them would report.
 pub(super) struct Nodes {
     pub(super) fabric: Arc<Fabric>,
     pub(super) hosts: Vec<u32>,
@@ -34,7 +34,7 @@ impl Nodes {
         );
         let mut first = true;
         for (number, hca) in (0..).zip(&host.hcas) {
-            // A pulled cable has no neighbour, and without a neighbour LLDP has nothing to tell.
+            // A pulled cable has no neighbour, and without a neighbour LLDP reports nothing.
             let Some((End::Switch { switch, port }, state)) = self.fabric.peer(End::Host { host: index, hca: number })
             else {
                 continue;
@@ -74,7 +74,7 @@ fn link(out: &mut Vec<u8>, hca: &Hca, kind: Chassis, (switch, port): (&Switch, u
     out.extend_from_slice(format!("\",\"up\":{up},\"speedMbps\":{}}}", if up { 400_000 } else { 0 }).as_bytes());
 }
 
-/// The switches, as their controller would tell.
+/// The switches, as their controller would report.
 pub(super) struct Switches {
     pub(super) fabric: Arc<Fabric>,
     pub(super) switches: Vec<u32>,

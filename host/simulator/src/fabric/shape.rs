@@ -133,7 +133,7 @@ impl Shape {
         Self { units: 512, pods: 32, cores: 2_048, ..Self::large() }
     }
 
-    /// The fabrics that have a name, which may stand first in a shape, for help and documents.
+    /// The fabrics that have a name, which may come first in a shape, for help and documents.
     pub fn presets() -> [(&'static str, Self); 3] {
         [("default", Self::default()), ("large", Self::large()), ("huge", Self::huge())]
     }

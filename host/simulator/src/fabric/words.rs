@@ -60,7 +60,7 @@ pub enum Edit {
 /// One row of help about an edit.
 #[derive(Debug, Clone, Copy)]
 pub struct EditHelp {
-    /// The words, with what stands for a value in angle brackets.
+    /// The words, with values in angle brackets.
     pub usage: &'static str,
     /// One sentence.
     pub help: &'static str,

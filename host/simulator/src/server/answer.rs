@@ -26,7 +26,7 @@ pub(crate) enum Tweak {
     None,
     /// Lists are empty.
     Empty,
-    /// Lists end in the middle, and say so nowhere.
+    /// Lists end in the middle, without any sign of it.
     Half,
     /// Pages after the first are of another moment.
     Moved,

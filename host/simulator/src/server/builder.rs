@@ -89,7 +89,7 @@ impl<K> Builder<K> {
     /// Starts. The simulator runs on the runtime of the caller until it is stopped or dropped.
     ///
     /// # Errors
-    /// The address is taken, a name cannot stand in a certificate, or a rule cannot be.
+    /// The address is taken, a name cannot be in a certificate, or a rule is not possible.
     pub async fn start(self) -> Result<Simulator, Error> {
         self.rules.iter().try_for_each(Rule::check)?;
         let identities = match self.transport {

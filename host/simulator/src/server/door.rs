@@ -143,7 +143,7 @@ async fn stand(listener: TcpListener, address: SocketAddr, mut inbox: Inbox, hal
     }
 }
 
-/// The next connection; waits for ever while there is no listener.
+/// The next connection; waits while there is no listener.
 async fn accept(listener: Option<&TcpListener>) -> TcpStream {
     let Some(listener) = listener else { return std::future::pending().await };
     loop {
@@ -187,7 +187,7 @@ impl Hall {
     }
 }
 
-/// Reads whatever comes until the client leaves, and never says anything.
+/// Reads until the client leaves, and never answers.
 async fn listen_only(stream: &mut TcpStream) {
     let mut ignored = [0; 1024];
     while matches!(stream.read(&mut ignored).await, Ok(1..)) {}

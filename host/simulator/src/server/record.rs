@@ -1,4 +1,4 @@
-//! What came in: a bounded list of requests, and counters one can wait for.
+//! What was received: a bounded list of requests, and counters to wait for.
 
 use super::credentials::Presented;
 use http::{HeaderMap, Method};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// Most requests that are remembered; the oldest go first. Counters go on.
+/// Most requests that are remembered; the oldest go first. Counters continue.
 const KEPT: usize = 10_000;
 
 /// One request.

@@ -32,7 +32,7 @@ pub(crate) enum Damage {
     Types,
     /// Numbers that JSON does not have, `NaN` and `Infinity`.
     Numbers,
-    /// The record stands there twice.
+    /// The record is there twice.
     Twice,
 }
 

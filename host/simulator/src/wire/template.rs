@@ -13,7 +13,7 @@ pub enum Layout {
     Compact,
 }
 
-/// What stands behind a key.
+/// The value of a key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value<F> {
     /// This JSON, whatever the record.

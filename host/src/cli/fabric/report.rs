@@ -214,7 +214,7 @@ fn count(findings: &[&Finding]) -> usize {
     findings.iter().find_map(said).unwrap_or_else(|| findings.iter().map(|finding| weight(finding)).sum())
 }
 
-/// For how many hosts it stands.
+/// How many hosts it is about.
 fn weight(finding: &Finding) -> usize {
     match &finding.subject {
         About::Nodes(nodes) => nodes.len().max(1),

@@ -20,7 +20,7 @@ const CELL: usize = 80;
 /// Longest text of why a node could not be looked at.
 const WHY: usize = 300;
 
-/// Every node on which a lock stands.
+/// Every node that has a lock.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Listed {

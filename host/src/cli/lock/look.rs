@@ -48,7 +48,7 @@ impl Judged {
         }
     }
 
-    /// The annotation that it stands under.
+    /// The annotation that holds it.
     pub(super) fn key(stands: &Stands) -> Key {
         Key::ALL.get(stands.key).copied().unwrap_or(Key::Shared)
     }
@@ -94,8 +94,8 @@ impl Look {
         Ok(Judged { node, stands: sweep.stands().to_vec() })
     }
 
-    /// The verdicts on all nodes on which something stands, or where a pod waits for its device plugin, in order. One
-    /// that cannot be looked at hides no other.
+    /// The verdicts on all nodes that have a lock, or where a pod waits for its device plugin, in order. One that
+    /// cannot be read hides no other.
     pub(super) async fn judge_all(&self) -> Vec<(NodeName, Result<Judged, Refusal>)> {
         let nodes = self.carrier.view().known(Sightings::concerned);
         let verdicts = stream::iter(nodes).map(async |node| (node.clone(), self.judge(node).await));

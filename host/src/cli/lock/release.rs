@@ -81,7 +81,7 @@ fn refused(why: Why, live: &PodKey) -> String {
     )
 }
 
-/// What is there, with the words to release it.
+/// The locks of the node, with the commands that release them.
 fn what_stands(look: &Look, node: &str) -> String {
     let locks = Key::ALL.into_iter().filter_map(|key| Some((key, look.lock(node, key)?)));
     let lines: Vec<String> = locks

@@ -44,7 +44,7 @@ pub(in crate::cli) struct Setting {
 }
 
 impl Setting {
-    /// As a sentence names it: flag, value and where that stands.
+    /// As a sentence names it: flag, value and where it was set.
     pub(super) fn named(&self, flag: &str) -> String {
         let values: Vec<String> = self.values.iter().map(|value| shown(value)).collect();
         let values = values.join(" ");
@@ -70,7 +70,7 @@ fn shown(value: &str) -> String {
 pub(in crate::cli) struct Given {
     /// What was said about each flag, defaults included; the first counts.
     pub(super) settings: BTreeMap<String, Vec<Setting>>,
-    /// Flags with a value that cannot be used; their defaults stand in for them, and rules across flags leave them out.
+    /// Flags with a value that cannot be used; their defaults replace them, and rules across flags leave them out.
     pub(super) broken: BTreeSet<String>,
     mistakes: Vec<String>,
     warnings: Vec<String>,

@@ -32,8 +32,7 @@ pub(in crate::cli) enum Reading {
     Other,
     /// Words that no flag explains, or a request for help: the error prints itself.
     Usage(clap::Error),
-    /// `run`: the matches of its flags, and what was given. Where there are mistakes, defaults stand in for broken
-    /// values.
+    /// `run`: the matches of its flags, and what was given. If there are mistakes, defaults replace invalid values.
     Run(Box<(ArgMatches, Given)>),
 }
 

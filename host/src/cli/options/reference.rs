@@ -6,7 +6,7 @@ use super::flags::{self, Flag, variable};
 use super::{VOLCANOS, WITHOUT_EFFECT};
 use crate::config::options_file::Values;
 
-/// What stands above the tables.
+/// The text above the tables.
 const HEAD: &str = "\
 # Flags of `topoloom run`
 
@@ -90,7 +90,7 @@ fn row(flag: &Flag, text: &mut String) {
     );
 }
 
-/// What stands below them.
+/// The text below them.
 const DIFFERENCES: &str = "
 ## What differs from Volcano
 

@@ -26,7 +26,7 @@ pub(in crate::cli) fn whole<const LOW: u32, const HIGH: u32>(text: &str) -> Resu
     value.ok_or_else(|| format!("must be a whole number, {LOW} to {HIGH}"))
 }
 
-/// How often something is tried again; below zero: for ever.
+/// How often something is tried again; below zero: without limit.
 pub(in crate::cli) fn tries(text: &str) -> Result<i64, String> {
     let value = text.parse().ok().filter(|value: &i64| *value <= i64::from(u32::MAX));
     value.ok_or_else(|| format!("must be a whole number, 0 to {}, or below zero for no limit", u32::MAX))
@@ -69,7 +69,7 @@ pub(in crate::cli) fn node_lock_timeout(text: &str) -> Result<Duration, String> 
     lasting::<10_000, 86_400_000>(text)
 }
 
-/// A duration in Go's grammar, whatever it is.
+/// Any duration in Go's grammar.
 pub(in crate::cli) fn any_duration(text: &str) -> Result<String, String> {
     let wanted = || "must be a duration with units, such as 5s".to_owned();
     duration::parse(text).map(|_| text.to_owned()).ok_or_else(wanted)

@@ -23,7 +23,7 @@ pub(in crate::cli) struct Plugin {
 }
 
 impl Plugin {
-    /// The one that answers in a round.
+    /// The plugin that answers in a round.
     pub(in crate::cli) fn of(shot: &Shot) -> Option<Self> {
         let revision = shot.revision.as_ref()?;
         Some(Self {
@@ -33,7 +33,7 @@ impl Plugin {
         })
     }
 
-    /// The one that serves a source, as its status has it.
+    /// The active plugin of a source, as its status has it.
     pub(in crate::cli) fn serving(status: &DiscoverySourceStatus) -> Option<Self> {
         let plugin = status.plugin.as_ref()?;
         Some(Self { name: plugin.name.clone(), version: plugin.version.clone(), digest: plugin.digest.clone() })

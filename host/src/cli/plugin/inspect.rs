@@ -73,7 +73,7 @@ struct Report {
 struct Wishes {
     /// For the configuration that was given; nothing is known without one.
     requirements: Option<Requirements>,
-    /// Whether it reads names of Nodes, whatever its configuration.
+    /// Whether it reads names of Nodes, with any configuration.
     node_names: bool,
     /// The lines that grant it all.
     grants: Option<String>,

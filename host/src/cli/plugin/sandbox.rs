@@ -31,7 +31,7 @@ impl ProfileArg {
 /// A sandbox.
 pub(super) struct Sandbox {
     pub(super) runtime: Runtime,
-    /// Nothing: what is looked at here is asked nothing that needs others.
+    /// Empty: the calls made here need no endpoint.
     outside: Outside,
     source: Arc<str>,
 }
@@ -48,7 +48,7 @@ impl Sandbox {
         Host::at_desk(&self.runtime, &self.outside)
     }
 
-    /// What stands in the place of a source.
+    /// The name in place of a source.
     pub(super) fn source(&self) -> &Arc<str> {
         &self.source
     }
@@ -58,7 +58,7 @@ impl Sandbox {
         self.runtime.load(Load { bytes: Arc::clone(bytes), pinned: None, limits }).await
     }
 
-    /// What a plugin says about itself. No entry is at hand that could give the compiler more time, so it has as much as
+    /// What a plugin says about itself. There is no entry that could give the compiler more time, so it has as much as
     /// an entry can give.
     pub(super) async fn describe(&self, bytes: &Arc<[u8]>, mut limits: Limits) -> anyhow::Result<Description> {
         if let Setting::Entry { high, .. } = Limit::CompileCpu.row().setting {

@@ -87,7 +87,7 @@ pub(in crate::cli) struct RollbackArgs {
     cluster: ClusterArgs,
     /// The source
     source: String,
-    /// The plugin to roll back to, by digest or its first digits; default: the one that served before
+    /// The plugin to roll back to, by digest or its first digits; default: the plugin before the active one
     #[arg(long, value_name = "DIGEST")]
     to: Option<String>,
 }
@@ -189,7 +189,7 @@ pub(super) async fn rollback(args: RollbackArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ends a rollback, or lets the plugin go on that waits.
+/// Ends a rollback, or lets the waiting plugin continue.
 pub(super) async fn go_on(args: ContinueArgs) -> anyhow::Result<ExitCode> {
     let api: Api<DiscoverySource> = Api::all(args.cluster.connect().await?);
     let object = get(&api, &args.source).await?;
@@ -211,7 +211,7 @@ pub(super) async fn go_on(args: ContinueArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The whole digest of the one that begins so.
+/// The whole digest that begins with these digits.
 fn find<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> anyhow::Result<String> {
     let digits = text.strip_prefix("sha256:").unwrap_or(text).to_ascii_lowercase();
     if let Some(digest) = crate::plugin::Digest::parse(&format!("sha256:{digits}")) {

@@ -28,7 +28,7 @@ pub(in crate::cli) struct SignArgs {
     /// The version that is signed; default: what the plugin says
     #[arg(id = "plugin_version", long = "version", value_name = "VERSION")]
     version: Option<String>,
-    /// The limits under which the plugin is asked for its name and version
+    /// The limits of the call that reads the plugin's name and version
     #[arg(long, value_enum, default_value_t = ProfileArg::Standard)]
     profile: ProfileArg,
 }

@@ -15,13 +15,13 @@ use crate::topology::writers::{self, Writer, Writers};
 
 /// The HyperNode that is never stored.
 const PROBE: &str = "topoloom-preflight";
-/// What is said about others who write HyperNodes.
+/// The check of other programs that write HyperNodes.
 const SECOND_WRITER: &str = "second writer";
-/// What is said about admission.
+/// The check of admission.
 const ADMISSION: &str = "admission of HyperNodes";
 
-/// Whether both resources are served with the version that we speak. Discovery is open to everybody who is
-/// authenticated, and lists only what is established.
+/// Whether both resources are served with our version. Discovery is open to every authenticated user, and lists only
+/// established definitions.
 pub(super) async fn definitions(client: &kube::Client) -> Vec<Line> {
     let apply = "topoloom crd | kubectl apply --server-side -f -";
     let hyper_nodes = served(client, hyper_node::API_VERSION, hyper_node::PLURAL).await;
@@ -69,7 +69,7 @@ pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Times
         let name = group.lease(name);
         let what = format!("lease {namespace}/{name}");
         lines.push(match leases::read(client, namespace, &name, now).await {
-            // Without its namespace no replica ever leads; reading it alone does not tell.
+            // Without its namespace no replica ever leads; reading it alone does not show that.
             Ok(None) => match leases::could_be_made(client, namespace, &name).await {
                 Err(refusal) if refusal.reason == Reason::NotFound => Line::fail(
                     &what,
@@ -135,7 +135,7 @@ pub(super) async fn second_writers(client: &kube::Client, setting: &Setting, now
     lines
 }
 
-/// What the managers of fields tell. Of what Volcano wrote long ago only where nothing else shows that it runs.
+/// What the managers of fields show. Old writes of Volcano count only if nothing else shows that it runs.
 fn other_writers(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec<Line> {
     let mut lines: Vec<Line> = lately
         .iter()
@@ -160,7 +160,7 @@ fn other_writers(Writers { lately, volcanos }: &Writers, rivals: &[Held]) -> Vec
 }
 
 /// Whether a valid HyperNode passes admission: it is created without being stored. An operator who only observes so far
-/// learns of it before HyperNodes are written, and not after.
+/// sees it before HyperNodes are written, and not after.
 pub(super) async fn admission(client: &kube::Client, extent: Extent) -> Line {
     let what = ADMISSION;
     let body = json!({

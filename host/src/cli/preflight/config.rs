@@ -15,7 +15,7 @@ use crate::endpoints::Outside;
 use crate::topology::writers;
 use crate::topology::writers::Made;
 
-/// What is said about the switch of all writes.
+/// The check of the switch of all writes.
 pub(super) const WRITES: &str = "writes";
 
 /// Mistakes and warnings that are shown; the rest is counted.

@@ -66,8 +66,8 @@ pub(super) async fn ask(
     Ok(said)
 }
 
-/// The embedded module that serves an entry, unless others are pinned. A folder of plugins may hold another one of that name;
-/// what is asked for then is what the embedded one would read.
+/// The embedded module of an entry, unless the entry pins another. A folder of plugins may hold another one of that
+/// name; the check is then about what the embedded one would read.
 fn module(entry: &EntryConfig) -> Option<Module> {
     let name = match &entry.plugin.origin {
         PluginOrigin::Builtin(name) | PluginOrigin::Installed(name) => name,

@@ -4,7 +4,7 @@ use clap::{ArgAction, Args};
 
 use crate::cli::options::{Given, VOLCANOS, WITHOUT_EFFECT, values};
 
-/// What is said about flags of other controllers.
+/// The warning about flags of other controllers.
 const NO_CONTROLLER: &str = "has no effect: topoloom has no such controller";
 
 /// How the log of the original is written: here it goes to standard error, and nowhere else.

@@ -110,8 +110,8 @@ impl PluginArgs {
         }
     }
 
-    /// Where compiled plugins are kept. A key that was named and cannot be used is an error: going on without it would
-    /// be another cache than the one that was asked for.
+    /// Where compiled plugins are kept. A named key that cannot be used is an error: without it, the cache would be
+    /// another one than requested.
     pub(super) fn cache(&self, given: &mut Given) -> Option<CacheOptions> {
         let folder = self.plugin_cache.clone()?;
         let (flag, key) = match &self.plugin_cache_key {

@@ -16,7 +16,7 @@ const MISSING_RULE: &str = "The missing rule";
 pub(super) struct Configuration<'a> {
     /// Where that is.
     pub(super) location: &'a Location,
-    /// What is there, or why it could not be read.
+    /// The configuration, or why it could not be read.
     pub(super) load: &'a Result<Load, Refusal>,
 }
 
@@ -27,7 +27,7 @@ impl Configuration<'_> {
         format!("kubectl edit configmap {name} --namespace {namespace}")
     }
 
-    /// What is wrong with it as a whole, and with entries that no DiscoverySource speaks for.
+    /// The problems of the whole configuration, and of entries without a DiscoverySource.
     pub(super) fn waits(&self, sources: &[&str]) -> Vec<Waiting> {
         let lack = match self.load {
             Err(refusal) => return vec![self.unread(refusal)],
@@ -46,7 +46,7 @@ impl Configuration<'_> {
         Waiting { what: format!("{} could not be read: {refusal}", self.location), command }
     }
 
-    /// Entries that cannot be read, and whose source has no object that says so.
+    /// Entries that cannot be read, and whose source has no object that shows it.
     fn mistakes(&self, document: &Document, sources: &[&str]) -> Vec<Waiting> {
         let speaks = |entry: &Entry| entry.source.as_deref().is_some_and(|source| sources.contains(&source));
         let wrong = document.entries.iter().filter(|entry| !speaks(entry));
@@ -70,7 +70,7 @@ impl Configuration<'_> {
         };
         match reason {
             Reason::InvalidConfig | Reason::InvalidDocument | Reason::PermissionDenied => self.edit(),
-            // What is there now counts, not what was when the condition was written.
+            // The present state counts, not the one when the condition was written.
             Reason::ConfigMissing => match self.load.as_ref().ok().and_then(|load| load.lack(self.location)) {
                 Some(lack) => lack.todo,
                 None => String::new(),

@@ -22,7 +22,7 @@ use crate::topology::writers;
 
 /// The chart's name for our pods, unless its values give another.
 const PODS: &str = "app.kubernetes.io/name=topoloom";
-/// The labels by which the chart tells our pods from others.
+/// The labels by which the chart distinguishes our pods from others.
 const TELLING: [&str; 2] = ["app.kubernetes.io/name", "app.kubernetes.io/instance"];
 /// Groups that may have a lease.
 const GROUPS: [Group; 2] = [Group::HyperNode, Group::NodeLock];

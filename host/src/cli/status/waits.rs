@@ -1,4 +1,4 @@
-//! What of a source waits, and the command that lets it go on.
+//! What of a source waits, and the command that lets it continue.
 
 use schemars::JsonSchema;
 use serde::Serialize;

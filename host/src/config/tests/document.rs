@@ -250,7 +250,7 @@ fn a_key_that_yaml_reads_as_something_else_is_said() {
     for key in ["true", "16", "yEs", "gpu"] {
         assert_eq!(warnings(&types(key)), [""; 0], "{key}");
     }
-    // In the manifest of a ConfigMap, and in a document that stands in a text, it is the same.
+    // In the manifest of a ConfigMap, and in a document inside of a text, it is the same.
     let text = "|\n  networkTopologyDiscovery:\n  - {source: a, config: {y: 1}}\n";
     assert_eq!(document(text).warnings.iter().map(|it| (it.line, it.path.as_str())).collect::<Vec<_>>(), [(3, "y")]);
 }

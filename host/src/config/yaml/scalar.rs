@@ -1,4 +1,4 @@
-//! What a scalar stands for in YAML 1.1.
+//! What a scalar means in YAML 1.1.
 
 use super::tree::Kind;
 use saphyr_parser::{ScalarStyle, Tag};
@@ -21,7 +21,7 @@ enum Reading {
     Text,
 }
 
-/// What a scalar stands for.
+/// What a scalar means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::config) enum Resolved {
     Null,
@@ -96,7 +96,7 @@ fn resolve(text: &str) -> Resolved {
     }
 }
 
-/// Integers in four bases and decimal fractions; underscores may stand anywhere but in front. Base 60 is not known.
+/// Integers in four bases and decimal fractions; underscores may be anywhere except at the front. Base 60 is not known.
 fn number(text: &str) -> Resolved {
     let digits = text.replace('_', "");
     integer(&digits).or_else(|| float(&digits)).unwrap_or(Resolved::Text)

@@ -8,7 +8,7 @@ use std::rc::Rc;
 pub(in crate::config) struct Tree {
     /// Its content; nothing where there is none.
     pub(in crate::config) root: Option<Rc<Node>>,
-    /// Keys that stand more than once in one mapping.
+    /// Keys that are more than once in one mapping.
     pub(in crate::config) repeated: Vec<RepeatedKey>,
     /// Keys that YAML reads as something else than what is written.
     pub(in crate::config) misread: Vec<MisreadKey>,
@@ -16,7 +16,7 @@ pub(in crate::config) struct Tree {
     pub(in crate::config) further: Option<usize>,
 }
 
-/// A key without quotes that is no text in YAML 1.1, and stands for another text than its own.
+/// A key without quotes that is no text in YAML 1.1, and means another text than its own.
 #[derive(Debug)]
 pub(in crate::config) struct MisreadKey {
     /// As it is written.
@@ -29,12 +29,12 @@ pub(in crate::config) struct MisreadKey {
     pub(in crate::config) line: usize,
 }
 
-/// A key that stands more than once in one mapping.
+/// A key that is more than once in one mapping.
 #[derive(Debug)]
 pub(in crate::config) struct RepeatedKey {
     /// The key.
     pub(in crate::config) key: String,
-    /// The line of the one that counts.
+    /// The line of the key that counts.
     pub(in crate::config) line: usize,
 }
 
@@ -95,7 +95,7 @@ impl Node {
         }
     }
 
-    /// What a scalar stands for.
+    /// What a scalar means.
     pub(in crate::config) fn resolve(&self) -> Option<Resolved> {
         match &self.content {
             Content::Scalar(scalar) => Some(scalar.resolve()),
@@ -130,8 +130,8 @@ impl Node {
         self.map()?.iter().rev().find(|field| field.key == key).map(|field| &field.value)
     }
 
-    /// The text of a document that stands here as a text, and how many lines come before it: a value that went
-    /// through a YAML writer once too often (Helm's `toYaml` of a string does that).
+    /// The text of a document that is here as a text, and how many lines come before it: a value that went through a
+    /// YAML writer once too often (Helm's `toYaml` of a string does that).
     pub(in crate::config) fn embedded_document(&self) -> Option<(&str, usize)> {
         match &self.content {
             Content::Scalar(scalar) if scalar.resolve() == Resolved::Text => {

@@ -1,4 +1,4 @@
-//! Which layer counts, and what becomes of mistakes in all of them.
+//! Which layer counts, and how mistakes in all of them are reported.
 
 use super::*;
 use crate::config::Mode;

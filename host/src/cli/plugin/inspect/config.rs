@@ -1,4 +1,4 @@
-//! What a plugin would run with, in any form that a person has at hand.
+//! What a plugin would run with, in any form that a person has.
 //!
 //! Everything is read by the reader of the host, so that `yes` means here what it means there: a part of a document is
 //! made a whole one first.
@@ -37,7 +37,7 @@ impl Given {
     }
 }
 
-/// The forms, by what stands at the top.
+/// The forms, by their top level.
 enum Form {
     Document,
     List,
@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path, source: Option<&str>) -> anyhow::Result<Given> {
 
 fn parse(text: &str, source: Option<&str>) -> anyhow::Result<Given> {
     let form = form(text)?;
-    // A marker of its beginning cannot stand inside of another document.
+    // A marker of its beginning cannot be inside of another document.
     let body = text.trim_start_matches('\u{feff}').trim_start_matches("---");
     let indented = |by: &str| body.lines().map(|line| format!("{by}{line}\n")).collect::<String>();
     let (whole, added) = match form {
