@@ -35,7 +35,7 @@ pub struct Options {
     pub ttl: Duration,
     /// Whose locks are taken over for their age alone.
     pub takeover: Takeover,
-    /// How API errors and conflicts are tried again.
+    /// How the node lock retries after API errors and conflicts.
     pub retry: Retry,
 }
 

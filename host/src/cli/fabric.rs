@@ -13,7 +13,7 @@ pub(super) enum FabricVerb {
     /// Show what is wrong with the cabling, with evidence: wrong cables, dead links, switches that serve two units,
     /// names that match no Node
     Report(report::ReportArgs),
-    /// Run a fabric manager over a generated fabric, with faults by switch, until interrupted
+    /// Simulate a fabric manager over a generated fabric, with faults on request, until interrupted
     Simulate(simulate::SimulateArgs),
 }
 

@@ -18,10 +18,10 @@ pub(super) const LEASE: &str = "topoloom-hypernode";
 pub(super) struct HostArgs {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
-    /// The name of the lease, as `run` has it; other groups of controllers add a suffix. Default: topoloom-hypernode
+    /// The name of the lease, as for `run`; other groups of controllers add a suffix. Default: topoloom-hypernode
     #[arg(long, env = "TOPOLOOM_LEADER_ELECT_RESOURCE_NAME", value_name = "NAME", value_parser = values::lease)]
     leader_elect_resource_name: Option<String>,
-    /// The namespace of the lease, as `run` has it; default: our own
+    /// The namespace of the lease, as for `run`; default: our own
     #[arg(long, env = "TOPOLOOM_LEADER_ELECT_RESOURCE_NAMESPACE", value_name = "NAME", value_parser = values::some_namespace)]
     leader_elect_resource_namespace: Option<String>,
 }

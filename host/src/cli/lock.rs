@@ -38,14 +38,14 @@ pub(super) enum LockVerb {
 pub(super) struct TermsArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// Age at which a lock expires if the state of its pod cannot show that the lock is still needed, as `run` has it
+    /// Age at which a lock expires if the state of its pod cannot show that the lock is still needed, as for `run`
     /// (10s to 24h; default: the variable HAMI_NODELOCK_EXPIRE, otherwise 5m)
     #[arg(long, env = "TOPOLOOM_NODE_LOCK_TIMEOUT", value_name = "DURATION", value_parser = values::node_lock_timeout)]
     node_lock_timeout: Option<Duration>,
-    /// Who loses a lock for its age alone, as `run` has it
+    /// When a lock may be taken over, as for `run`
     #[arg(long, env = "TOPOLOOM_NODE_LOCK_TAKEOVER", value_enum, default_value_t = TakeoverWord::State)]
     node_lock_takeover: TakeoverWord,
-    /// The resources that need the lock, as `run` has it
+    /// The resources that need the lock, as for `run`
     #[arg(long, env = "TOPOLOOM_NODE_LOCK_RESOURCES", value_name = "FILE", value_parser = values::path)]
     node_lock_resources: Option<PathBuf>,
 }
@@ -55,7 +55,7 @@ pub(super) struct TermsArgs {
 pub(super) enum TakeoverWord {
     /// Only when the pod is provably done with the lock
     State,
-    /// Everybody
+    /// Whenever the lock is older than the timeout
     Age,
 }
 
@@ -95,10 +95,10 @@ pub(super) struct ReleaseArgs {
     terms: TermsArgs,
     /// The node
     node: String,
-    /// The whole value of the lock that you saw: another one is left alone
+    /// The whole value of the lock that you saw; a lock with another value is not removed
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     expect: Option<String>,
-    /// Remove it although its pod holds it: it may be given another pod's devices
+    /// Remove the lock although its pod holds it: that pod may then get the devices of another pod
     #[arg(long)]
     even_if_live: bool,
 }

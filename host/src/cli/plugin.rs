@@ -17,11 +17,11 @@ use clap::Subcommand;
 /// Verbs about plugins.
 #[derive(Debug, Subcommand)]
 pub(super) enum PluginVerb {
-    /// Show for each source the active plugin, a waiting one, and those that served before
+    /// Show for each source the active plugin, the candidate and the earlier plugins
     List(serving::ListArgs),
-    /// Roll back to a plugin that served before
+    /// Roll back to an earlier plugin
     Rollback(serving::RollbackArgs),
-    /// Let a waiting plugin take over, or end a rollback
+    /// Activate a waiting plugin, or end a rollback
     Continue(serving::ContinueArgs),
     /// Put a plugin file into a ConfigMap
     Push(push::PushArgs),

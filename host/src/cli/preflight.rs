@@ -35,16 +35,16 @@ pub(super) struct PreflightArgs {
     host: HostArgs,
     #[command(flatten)]
     rivals: RivalArgs,
-    /// Which controllers run, as `run` has it
+    /// Which controllers run, as for `run`
     #[arg(long, env = "TOPOLOOM_CONTROLLERS", value_name = "NAMES", default_value = "*", allow_hyphen_values = true, action = ArgAction::Append)]
     controllers: Vec<String>,
-    /// The host holds a lease while it writes, as `run` has it
+    /// The host holds a lease while it writes, as for `run`
     #[arg(long, env = "TOPOLOOM_LEADER_ELECT", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = ArgAction::Set, value_parser = values::boolean)]
     leader_elect: bool,
-    /// The host writes no HyperNodes, as `run` has it
+    /// The host writes no HyperNodes, as for `run`
     #[arg(long, env = "TOPOLOOM_OBSERVE", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     observe: bool,
-    /// The host writes nothing but leases, as `run` has it
+    /// The host writes nothing but leases, as for `run`
     #[arg(long, env = "TOPOLOOM_READ_ONLY", value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     read_only: bool,
     /// Plugins that have served are stored in ConfigMaps, which needs the RBAC rule of `plugins.kept` in the chart

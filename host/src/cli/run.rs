@@ -46,7 +46,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = ArgAction::Set, value_parser = values::boolean)]
     read_only: bool,
     /// Which controllers run: names separated by commas, `*` for all others, `-NAME` to leave one out; may be repeated.
-    /// Known are bottomup-syncer, extender, hyperNode-controller, nodelock-sweeper
+    /// The controllers are bottomup-syncer, extender, hyperNode-controller, nodelock-sweeper
     #[arg(long, help_heading = VOLCANOS, value_name = "NAMES", default_value = "*", allow_hyphen_values = true, action = ArgAction::Append)]
     controllers: Vec<String>,
     /// How often a failing work item is tried again before it is dropped; below zero: no limit

@@ -36,8 +36,7 @@ pub(super) struct StatusArgs {
     selector: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
-    /// The admin server of one replica, which says more about it: PORT, IP:PORT or a URL; default: 8082, where it
-    /// answers
+    /// The admin server of one replica, for details about it: PORT, IP:PORT or a URL; default: 8082, if it answers
     #[arg(long, value_name = "ADDRESS", value_parser = server::address)]
     admin: Option<SocketAddr>,
 }

@@ -18,7 +18,7 @@ use super::super::{print, private};
 #[command(after_long_help = help())]
 pub(in super::super) struct SimulateArgs {
     /// The fabric, as `units=4,hosts-per-unit=20,rails=8,…`, or first a preset (`default`, `large`, `huge`) and then
-    /// what differs from it, as `large,units=8`; what is not said has its default (see below)
+    /// what differs from it, as `large,units=8`; parts that are not named have their defaults (see below)
     #[arg(long, default_value = "", value_name = "SHAPE", value_parser = shape)]
     shape: Shape,
     /// Where the UFM listens; port 0 picks a free one
@@ -50,7 +50,7 @@ pub(in super::super) struct SimulateArgs {
     /// writes it as ca.crt
     #[arg(long, conflicts_with = "plain")]
     self_signed: bool,
-    /// A further name for the certificate, beside the address that the simulator listens on
+    /// A further name for the certificate, in addition to the address that the simulator listens on
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
     /// A fault that is set from the start, as `status:429:30` or `html times=2` (see below)

@@ -22,7 +22,7 @@ pub(in crate::cli) struct DiffArgs {
     cluster: ClusterArgs,
     /// The plugin: a component, packed with zstd or not
     file: PathBuf,
-    /// The source that it would serve, with its entry as it is in the cluster
+    /// The source that would use it, with its entry as it is in the cluster
     #[arg(long)]
     source: String,
 }

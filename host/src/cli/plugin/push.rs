@@ -29,7 +29,7 @@ const FITS: usize = (1 << 20) - (16 << 10);
 pub(in crate::cli) struct PushArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// The plugin: a component, packed with zstd or not; a signature beside it (.sig) goes along
+    /// The plugin: a component, packed with zstd or not; a signature beside it (.sig) is pushed too
     file: PathBuf,
     /// The ConfigMap; without a namespace it is that of the configuration
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
@@ -40,7 +40,7 @@ pub(in crate::cli) struct PushArgs {
     /// Which limits apply when the plugin is tested before it is pushed
     #[arg(long, value_enum, default_value_t = ProfileArg::Standard)]
     profile: ProfileArg,
-    /// Do everything but the write
+    /// Do everything except the write
     #[arg(long)]
     dry_run: bool,
 }

@@ -22,10 +22,10 @@ pub(in crate::cli) struct SignArgs {
     /// The private key, as `openssl genpkey -algorithm ed25519` writes it
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// The name that is signed; default: what the plugin calls itself
+    /// The name that is signed; default: the plugin's own name
     #[arg(id = "plugin_name", long = "name", value_name = "NAME")]
     name: Option<String>,
-    /// The version that is signed; default: what the plugin says
+    /// The version that is signed; default: the plugin's own version
     #[arg(id = "plugin_version", long = "version", value_name = "VERSION")]
     version: Option<String>,
     /// The limits of the call that reads the plugin's name and version

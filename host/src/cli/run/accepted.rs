@@ -95,7 +95,7 @@ pub(super) struct AcceptedArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = VOLCANOS)]
 pub(super) struct VerbosityArgs {
-    /// How much is logged: 0 and 1 info, 2 to 4 debug, from 5 on trace; --log wins (0 to 1000)
+    /// How much is logged: 0 and 1 info, 2 to 4 debug, from 5 on trace; --log takes precedence (0 to 1000)
     #[arg(short = 'v', long = "v", id = "v", value_name = "LEVEL", value_parser = values::whole::<0, 1_000>)]
     level: Option<u32>,
 }

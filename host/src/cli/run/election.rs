@@ -36,7 +36,7 @@ pub(super) struct ElectionArgs {
     /// The namespace of the lease; default: our own
     #[arg(long, value_name = "NAME", value_parser = values::some_namespace)]
     leader_elect_resource_namespace: Option<String>,
-    /// The older name of --leader-elect-resource-namespace; it wins
+    /// The older name of --leader-elect-resource-namespace; it takes precedence
     #[arg(long, value_name = "NAME", value_parser = values::namespace)]
     lock_object_namespace: Option<String>,
 }

@@ -37,7 +37,7 @@ pub(super) struct ListenerArgs {
     /// The certificate of the health server in PEM, with its chain
     #[arg(long, help_heading = VOLCANOS, value_name = "FILE", value_parser = values::path)]
     tls_cert_file: Option<PathBuf>,
-    /// Its private key in PEM
+    /// The private key of the health server in PEM
     #[arg(long, help_heading = VOLCANOS, value_name = "FILE", value_parser = values::path)]
     tls_private_key_file: Option<PathBuf>,
 }

@@ -44,7 +44,7 @@ pub(super) struct NodeLockArgs {
     /// is older than the timeout, as in HAMi, so that two pods may share a device
     #[arg(long, value_enum, default_value_t = TakeoverWord::State)]
     node_lock_takeover: TakeoverWord,
-    /// How API errors and conflicts are tried again
+    /// How the node lock retries after API errors and conflicts
     #[arg(long, value_enum, default_value_t = RetryWord::Classic)]
     node_lock_retry: RetryWord,
     /// A YAML file with the resources that need the lock, in place of the built-in table
@@ -59,7 +59,7 @@ pub(super) struct NodeLockArgs {
     /// The certificate of the extender in PEM, with its chain; read again when it changes
     #[arg(long, value_name = "FILE", value_parser = values::path)]
     extender_tls_cert_file: Option<PathBuf>,
-    /// Its private key in PEM
+    /// The private key of the extender in PEM
     #[arg(long, value_name = "FILE", value_parser = values::path)]
     extender_tls_private_key_file: Option<PathBuf>,
     /// Authorities in PEM: clients need a certificate of one of them
@@ -95,11 +95,11 @@ enum RetryWord {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FilterWord {
-    /// None
+    /// No nodes
     Off,
-    /// Those whose device plugin has not answered for longer than a lock lasts
+    /// Nodes whose device plugin has not answered for longer than the lock timeout
     Stuck,
-    /// Those that a pod holds
+    /// Nodes that a pod holds
     Locked,
 }
 

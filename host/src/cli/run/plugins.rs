@@ -54,7 +54,7 @@ pub(super) struct PluginArgs {
 enum TrustArg {
     /// Nothing
     None,
-    /// A digest that a person wrote down
+    /// A digest that is declared beside the plugin or pinned in the entry
     Digest,
     /// A signature by one of the keys
     Signature,
