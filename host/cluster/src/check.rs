@@ -1,7 +1,7 @@
-//! Whether something works, said to a judge that knows what that means for the process.
+//! Whether something works, reported to a judge that knows what that means for the process.
 //!
-//! A watch, a writer or a look says what it saw through a [`Check`], and does not know who collects that: in the host
-//! `/readyz` does, by way of `manager::health`.
+//! A watch, a writer or a look reports what it saw through a [`Check`], and does not know its reader: in the host that
+//! is `/readyz`, by way of `manager::health`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub trait Judge: Send + Sync {
     fn absent(&self, why: &str);
 }
 
-/// One thing that works or does not, for the one who does it.
+/// One thing that works or does not, for the code that does it.
 #[derive(Clone)]
 pub struct Check(Arc<dyn Judge>);
 
@@ -29,7 +29,7 @@ impl fmt::Debug for Check {
 }
 
 impl Check {
-    /// Everything that is said goes to this judge.
+    /// All reports go to this judge.
     pub fn new(judge: impl Judge + 'static) -> Self {
         Self(Arc::new(judge))
     }

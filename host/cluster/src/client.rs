@@ -83,7 +83,7 @@ impl Connection {
         let refused = |error: kube::Error| ConnectError::Client(chain(&error));
         let config = &self.config;
         let mut tcp = HttpConnector::new();
-        // TLS comes on top.
+        // TLS is added on top.
         tcp.enforce_http(false);
         let wire = gate::Connector::new(gate.clone(), tcp);
         let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(wire).map_err(refused)?);

@@ -21,8 +21,8 @@ const NOTE: usize = 1024;
 /// How long an Event may take: nothing waits for an unreachable API server.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// After so many Events all series begin anew: a recorder keeps each of its Events for minutes, and looks at all of
-/// them with every new one. A pod that is bound has one of its own.
+/// After so many Events all series restart: a recorder keeps each of its Events for minutes, and looks at all of them
+/// with every new one. Each bound pod has a series of its own.
 const KEPT: usize = 1_000;
 
 /// Publishes Events.

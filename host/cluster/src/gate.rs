@@ -56,7 +56,7 @@ pub struct Position {
     held: Option<Arc<str>>,
 }
 
-/// What an operator wants.
+/// What the operator has set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Word {
     /// It was not read yet, and why; nothing is written until then.
@@ -191,7 +191,7 @@ impl Gate {
         Self::until(0, switch)
     }
 
-    /// A gate for who writes without asking.
+    /// A gate for writers that need no lease.
     #[must_use]
     pub fn open(switch: &Switch) -> Self {
         Self::until(FOR_EVER, switch)

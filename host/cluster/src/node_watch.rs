@@ -78,7 +78,7 @@ impl NodeWatch {
         self.begun.send_replace(true);
     }
 
-    /// Lists anew, since more is kept of each node from now on.
+    /// Lists again, since more is kept of each node from now on.
     pub fn relist(&self) {
         self.relist.notify_one();
     }

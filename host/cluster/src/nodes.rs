@@ -27,7 +27,7 @@ pub trait Listener: Send + Sync {
     fn nodes_changed(&self, change: &Change);
 }
 
-/// The nodes and everybody who reads them.
+/// The nodes and all their readers.
 pub struct Nodes {
     inner: Mutex<Inner>,
     watch: Arc<NodeWatch>,

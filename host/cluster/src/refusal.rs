@@ -14,7 +14,7 @@ const RULE: &str = ". The missing rule: ";
 pub struct Refusal {
     /// The kind.
     pub reason: Reason,
-    /// What the other side said, and for [`Reason::Forbidden`] the rule that would allow it.
+    /// The text of the answer, and for [`Reason::Forbidden`] the rule that would allow the request.
     pub message: String,
     /// How long the server asked us to wait.
     pub retry_after: Option<Duration>,
@@ -37,7 +37,7 @@ pub enum Reason {
     Unauthorized,
     /// 422 or 400: the schema refuses what we sent.
     Invalid,
-    /// An admission webhook or policy said no.
+    /// An admission webhook or policy refused it.
     DeniedByAdmission,
     /// An admission webhook could not be asked: every write fails until it is back.
     WebhookUnreachable,
@@ -162,7 +162,7 @@ impl Refusal {
         Self { reason: Reason::Unreachable, message, retry_after: None }
     }
 
-    /// Reads an error that came as an event of a watch.
+    /// Reads an error that is an event of a watch.
     #[must_use]
     pub fn of_event(status: &kube::core::Status) -> Self {
         Self::of_status(status.code, &status.reason, &status.message, 0)

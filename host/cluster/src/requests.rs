@@ -62,7 +62,7 @@ struct KindLabels {
     resource: &'static str,
 }
 
-/// The status of an answer, where one came.
+/// The status of an answer, if there was one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Code(Option<StatusCode>);
 

@@ -196,7 +196,7 @@ struct Standing<K> {
     /// All up to this version is known.
     version: ResourceVersion,
     stream: BoxStream<'static, kube::Result<WatchEvent<K>>>,
-    /// Where nothing comes until then, the connection is broken.
+    /// If nothing arrives until then, the connection is broken.
     ends: Instant,
 }
 
@@ -289,7 +289,7 @@ where
             && let Some(version) = &version
             && self.went_back(self.known.as_ref(), version)
         {
-            // The next step begins the list anew.
+            // The next step restarts the list.
             return Ok(());
         }
         version.iter().for_each(|version| self.has_shown(version));
@@ -408,7 +408,7 @@ where
         self.state = State::Listed(version);
     }
 
-    /// A look has ended; says whether the server went back.
+    /// A look has ended; returns whether the server went back.
     fn looked(&mut self, known: Option<&ResourceVersion>, current: Option<ResourceVersion>) -> bool {
         self.look_at = self.next_look();
         let Some(current) = current else { return false };

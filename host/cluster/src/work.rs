@@ -40,7 +40,7 @@ pub struct Options {
     pub requeue: Requeue,
     /// How often what was dropped or refused is added again; at least a second.
     pub resync: Duration,
-    /// Who counts.
+    /// Where keys are counted.
     pub metrics: Metrics,
 }
 

@@ -56,7 +56,7 @@ pub struct Flight {
     pub closing: CancellationToken,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 pub struct Landed {
     /// How it ended.
     pub outcome: Outcome,

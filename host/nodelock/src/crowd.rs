@@ -22,7 +22,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// As many as come.
+    /// No limit.
     pub const NONE: Self = Self { waiting: usize::MAX, under_way: usize::MAX };
 
     /// Binds that wait for one node.

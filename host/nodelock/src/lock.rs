@@ -90,7 +90,7 @@ pub struct NodeLock {
     tasks: TaskTracker,
 }
 
-/// How long a Bind has, and who still waits for it.
+/// How long a Bind has, and whether its caller still waits.
 struct Patience<'a> {
     /// By the steady clock.
     until: Duration,
@@ -98,7 +98,7 @@ struct Patience<'a> {
 }
 
 impl NodeLock {
-    /// One for this process, for as many Binds as come.
+    /// One for this process, without a limit on Binds.
     #[must_use]
     pub fn new(carrier: Carrier, options: Options) -> Arc<Self> {
         Self::bounded(carrier, options, Bounds::NONE, Switch::new(ReadOnly::No))
@@ -286,7 +286,7 @@ impl NodeLock {
             return Err(Failure::Crowded { node: node.clone(), full, held: held() });
         }
         match self.in_time(patience, turn).await {
-            // A turn that comes after the time is as good as none.
+            // A turn after the deadline counts as none.
             Ok(turn) if view.now() < patience.until => Ok(turn),
             Ok(_) | Err(Failure::TooLate) => Err(Failure::Behind { node: node.clone(), held: held() }),
             Err(Failure::GaveUp(_)) => Err(Failure::GaveUp(held())),

@@ -1,5 +1,5 @@
-//! The device plugin's side of the lock, for one that is written in Rust (`node-lock-and-bind.md` A19): for which pod a
-//! kubelet asks, and giving the lock back once that pod has all its devices.
+//! The device plugin's side of the lock, for one that is written in Rust (`node-lock-and-bind.md` A19): which pod a
+//! kubelet's request is for, and the release of the lock once that pod has all its devices.
 //!
 //! A plugin asks [`Requests::whom`] when its kubelet asks it, serves that pod and no other, and calls
 //! [`Requests::give_back`] when it has answered, whether it succeeded or failed. What it writes into the pod's work

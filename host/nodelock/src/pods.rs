@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     fn seen(pod: Value) -> PodSighting {
-        // As it comes: all of a real pod's fields are there.
+        // As the API server sends it: with all fields of a real pod.
         let whole: core_v1::Pod = serde_json::from_value(pod).unwrap();
         let slice: Slice = serde_json::from_value(serde_json::to_value(whole).unwrap()).unwrap();
         of(&slice, &Backend::known()).unwrap()

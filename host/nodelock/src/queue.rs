@@ -1,4 +1,4 @@
-//! Which attempt of this process is next on a node: in the order in which they came, for each key.
+//! Which attempt of this process is next on a node: in the order of arrival, for each key.
 //!
 //! Only an optimisation, and a courtesy: what keeps two pods apart is the write on the node, between processes too. Without
 //! it, all that wait would wake at once, and all but one would have written for nothing (requirement R19).
@@ -30,7 +30,7 @@ impl<K> Default for Queues<K> {
     }
 }
 
-/// Its turn has come, on all of its keys, until this is dropped.
+/// It is the attempt's turn, on all of its keys, until this is dropped.
 pub struct Turns<'a, K: Id> {
     queues: &'a Queues<K>,
     held: Vec<(Place<K>, Option<OwnedMutexGuard<()>>)>,

@@ -86,7 +86,7 @@ impl Requests {
         }
     }
 
-    /// The same, with what the API server said against it.
+    /// The same, with the refusal of the API server.
     pub(super) async fn write_node(
         &self,
         name: &str,
@@ -148,7 +148,7 @@ pub(super) fn proves(refusal: Refusal) -> Answer {
     match refusal.reason {
         Reason::Conflict | Reason::AlreadyExists => Answer::Conflict,
         Reason::NotFound => Answer::Absent,
-        // Said before anything was stored.
+        // Answered before anything was stored.
         Reason::Forbidden
         | Reason::Unauthorized
         | Reason::Invalid

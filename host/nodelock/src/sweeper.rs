@@ -5,8 +5,8 @@
 //!
 //! # Failure story
 //!
-//! A node whose sweep fails comes again, with a pause that grows. A conflict is no failure: the watch shows what changed the
-//! node, and the node is looked at again.
+//! A node whose sweep fails is swept again, after a pause that grows. A conflict is no failure: the watch shows what
+//! changed the node, and the node is looked at again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -47,7 +47,7 @@ const PAGE: u32 = 500;
 /// What the steady clock shows at the beginning, so that there is a time long enough before it.
 const BEGINS: Duration = GRACE;
 
-/// What is known, and who waits for it.
+/// What is known, and the waiters for it.
 pub struct View {
     /// Which resources need which key.
     backends: Arc<[Backend]>,
@@ -185,7 +185,7 @@ impl View {
         self.lock().sightings.confirmed(node, named, value, read, reads, self.now());
     }
 
-    /// Who keeps a pod with these keys from a node, as far as is known without a request.
+    /// The holder that keeps a pod with these keys from a node, as far as is known without a request.
     #[must_use]
     pub fn blocked(&self, node: &str, keys: &[Key], terms: &lock::Options, by: Blocks) -> Option<Held> {
         let clock = self.clock();

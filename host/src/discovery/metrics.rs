@@ -1,4 +1,4 @@
-//! What is counted of sources: their rounds, and the plugins that serve them. Labels come from closed sets only.
+//! The metrics of sources: their rounds and their active plugins. Labels come from closed sets only.
 
 mod swaps;
 

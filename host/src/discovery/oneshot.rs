@@ -195,7 +195,7 @@ fn words(shot: &Shot) -> String {
 /// What is known of the objects of a source that are in the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Applied {
-    /// Hash of the configuration that they came from.
+    /// Hash of their configuration.
     pub config_hash: Option<String>,
     /// Whether the plugin has answered with Nodes by name without the grant to see names.
     pub nodes_by_name: bool,

@@ -100,7 +100,7 @@ impl Reports {
         self.publish(status);
     }
 
-    /// The host stops. Until another one leads, what it said last is not kept true by anybody.
+    /// The host stops. Until another replica leads, nothing keeps its last reports up to date.
     pub fn host_stops(&self) {
         for status in self.all().into_iter().filter(|status| status.state != Some(State::Disabled)) {
             let message = STOPPED.to_owned();
@@ -140,7 +140,7 @@ impl Reports {
         gone.into_iter().for_each(|source| self.look_at(source));
     }
 
-    /// Nothing is said about a source any more.
+    /// A source is no longer reported.
     pub fn forget(&self, source: &str) {
         self.lock().remove(source);
     }

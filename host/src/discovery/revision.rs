@@ -154,7 +154,7 @@ pub struct Host<'a> {
     pub runtime: &'a Runtime,
     /// What plugins may reach.
     pub outside: &'a Outside,
-    /// Whom to ask about bytes.
+    /// What decides whether bytes are trusted.
     pub trust: Vouchers<'a>,
     /// The objects of the source, as far as they are known.
     pub objects: &'a [Made],
@@ -174,7 +174,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Whom to ask about bytes.
+/// What decides whether bytes are trusted.
 #[derive(Debug, Clone, Copy)]
 pub enum Vouchers<'a> {
     /// The policy of a host and its keys.

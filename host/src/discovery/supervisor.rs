@@ -167,7 +167,7 @@ pub enum Command {
     Continue(Digest),
     /// The operator names the plugin that should be active, or no longer does.
     Serve(Option<Digest>),
-    /// Writes were switched off or on, or a rival came or went.
+    /// Writes were switched off or on, or a rival appeared or disappeared.
     Switched,
     /// The source is off or gone.
     Stop(OnRemoval),
@@ -178,7 +178,7 @@ pub enum Command {
 /// What is remembered of a source from an earlier life of the host.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
-    /// What the source last said about itself.
+    /// The last status of the source.
     pub status: DiscoverySourceStatus,
     /// The pause annotation.
     pub paused: bool,
@@ -219,7 +219,7 @@ pub struct Supervisor {
     shared: Arc<Shared>,
     source: Arc<str>,
     mailbox: mpsc::UnboundedReceiver<Command>,
-    /// Commands that came during a call and wait for their turn.
+    /// Commands that arrived during a call and wait for their turn.
     commands: VecDeque<Command>,
     wake: Arc<Wake>,
     clock: Clock,
@@ -232,10 +232,10 @@ pub struct Supervisor {
     /// When rounds are due.
     pacing: Pacing,
     columns: Columns,
-    /// The entry wants the HyperNodes of a plugin in quarantine to go.
+    /// The HyperNodes of a plugin in quarantine have to be deleted, as the entry requires.
     is_removal_due: bool,
     report: Report,
-    /// The place that modules come from.
+    /// The place of the modules.
     place: Subscription,
     /// The task that prepares or tries a revision: what `serving.rollout.work()` names.
     work: JoinSet<Done>,
@@ -292,8 +292,8 @@ impl Supervisor {
         Self {
             serving: Serving::new(memory.rollout(), memory.served_last(), memory.named, memory.go_on),
             in_force: InForce::new(memory.status.config_hash.clone()),
-            // What the annotation says now may have been said long ago, about another result that looked the same; it is
-            // taken away when it is read, so it is new.
+            // An old annotation could be about another result that looked the same; but it is removed when it is read,
+            // so a present one is new.
             guarded: Guarded::new(losses, memory.confirmed),
             report: Report::remembering(&source, entry.on_removal, memory.status),
             entry: Entry::new(entry, order, memory.paused.into()),
@@ -368,7 +368,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits for the next thing to do. A command comes before what the source does by itself.
+    /// Waits for the next thing to do. Commands have priority over the source's own turns.
     async fn next(&mut self) -> Turn {
         if let Some(command) = self.commands.pop_front() {
             return Turn::Command(command);
@@ -395,8 +395,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits for something that takes long, unless a command comes that ends it: an operator who switches a source off,
-    /// pauses it or gives it another entry does not wait for a plugin, and nothing of its answer is written after that.
+    /// Waits for something that takes long, unless a command ends it: an operator who switches a source off, pauses it
+    /// or gives it another entry does not wait for a plugin, and nothing of its answer is written after that.
     async fn unless_commanded<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         loop {

@@ -50,7 +50,7 @@ pub async fn watch(client: kube::Client, place: Place, loads: UnboundedSender<Lo
     metrics.read_only(By::Unread, ReadOnly::Yes);
     let mut annotated = false;
     let api: Api<ConfigMap> = Api::namespaced(client, &location.namespace);
-    // An operator who switches writes off at night waits for this watch, so a silent one is soon opened anew.
+    // An operator who switches writes off at night waits for this watch, so a silent one is soon opened again.
     let mut states = std::pin::pin!(single::watch_anew(api, &location.name, &restores, LISTENS));
     let mut last: Option<(Option<Option<String>>, Option<Lack>)> = None;
     while let Some(state) = states.next().await {

@@ -79,7 +79,7 @@ pub trait Controller: Send {
     /// Makes what it runs with. Does not block and sends no request.
     ///
     /// # Errors
-    /// Why it cannot run at all; something that may come later is [`Initialized::Waits`].
+    /// Why it cannot run at all; something that may be there later is [`Initialized::Waits`].
     fn initialize(self: Box<Self>, context: Context<'_>) -> Result<Initialized, InitError>;
 }
 

@@ -201,7 +201,7 @@ impl Election {
         (!until.is_zero() && !late.is_zero()).then_some(late)
     }
 
-    /// Asks for the lease from now on. Who never begins leaves it to others, without a word to the API server.
+    /// Tries to get the lease from now on. An election that never begins leaves it to others, and sends no request.
     pub fn begin(&self) {
         self.begin.cancel();
     }
@@ -278,7 +278,7 @@ pub fn start(setups: Vec<Setup<'_>>) -> Result<(Vec<Election>, Option<Thread>), 
             renew_deadline: setup.options.renew_deadline,
             retry_period: setup.options.retry_period,
         };
-        // Who follows and has not read the lease for longer could not take over (requirement R6).
+        // A follower that has not read the lease for longer could not take over (requirement R6).
         setup.check.counts_for_followers(setup.group, timing.duration * 2);
         let (sender, role) = watch::channel(Role::Unknown);
         let pulse = Arc::new(Pulse { until: AtomicU64::new(0), grace: timing.duration - timing.renew_deadline });
@@ -376,7 +376,7 @@ struct Leases {
     /// Without a gate: reads, the watch, and claims. A claim of a lease names its version; one that makes the lease
     /// succeeds only where there is none, and a replica that sees its success too late releases it.
     asks: Api<Lease>,
-    /// As its holder: what was meant to renew it, and was held up until its time was over, does not leave any more.
+    /// As its holder: a renewal that was delayed until its deadline is no longer sent.
     holds: Api<Lease>,
 }
 
@@ -390,7 +390,7 @@ impl Leases {
 enum Watched {
     /// The lease as it is now, or why it cannot be watched.
     Lease(Box<Result<Option<Lease>, Refusal>>),
-    /// The API server went back: what is known of the lease is of a past that it has left.
+    /// The API server went back: what is known of the lease is from a history that it has left.
     Restored,
 }
 
@@ -699,7 +699,7 @@ impl Runner {
     }
 }
 
-/// What a process that does not lead is. Another holder is who it says it is, and that goes into the log.
+/// The role of a process that does not lead. The identity of another holder is its own text, and goes into the log.
 fn role(standing: &Standing) -> Role {
     let shown = |holder: &str| topoloom_core::text::holder(holder).into();
     match standing {

@@ -338,7 +338,7 @@ impl Slot {
     }
 
     /// From now on a follower of the group is not ready once this has failed for that long. Shorter failures do not
-    /// count, so that an API server that is started anew does not make every replica unready.
+    /// count, so that a restarted API server does not make every replica unready.
     pub fn counts_for_followers(&self, group: Group, patience: Duration) {
         if let Some(checked) = self.health.lock().checks.get_mut(self.name) {
             checked.followers = Some((group, patience));

@@ -198,7 +198,7 @@ impl Parts {
         let checks = Checks::new(health);
         let check = checks.nodes.clone();
         node_watch.follow(Arc::clone(&shared.nodes) as _, Box::new(move |answer| check.take(answer)));
-        // Until the sources have said which columns they read: one list has them all.
+        // Until the sources have registered their columns: one list has them all.
         node_watch.wait();
         Ok(Self {
             shared,
@@ -308,7 +308,7 @@ impl Parts {
             tracing::warn!("counts under way were not written in time");
         }
         counting.cut_off().await;
-        // What the sources said last is still written, where that is possible.
+        // The last reports of the sources are still written, if that is possible.
         reports.close();
         if self.election.gate().check().is_ok() && tokio::time::timeout(LAST_REPORTS, reporting.finish()).await.is_err()
         {
@@ -321,7 +321,7 @@ impl Parts {
 }
 
 impl Parts {
-    /// Says by an Event who leads, and then nothing more.
+    /// Sends one Event that names the leader.
     async fn announce(&self) {
         if let Some(lease) = self.election.lease() {
             // Until the configuration was read, nothing is written.

@@ -33,7 +33,7 @@ pub struct Options {
     pub controllers: Selection,
     /// What the process does when a controller cannot be initialised.
     pub on_init_failure: OnInitFailure,
-    /// Who may write.
+    /// Which replica may write.
     pub election: Election,
     /// How long workers may take to finish when the process stops.
     pub drain: Duration,
@@ -82,7 +82,7 @@ pub struct Options {
     pub locks: LockOptions,
 }
 
-/// The lock of nodes, and who works with it.
+/// The lock of nodes, and the controllers that use it.
 #[derive(Debug, Clone)]
 pub struct LockOptions {
     /// How it is kept.
@@ -91,7 +91,7 @@ pub struct LockOptions {
     pub backends: Arc<[Backend]>,
     /// What the sweeper does; nothing: it waits.
     pub sweep: Option<SweepMode>,
-    /// Where the extender listens, and to whom; nothing: it waits.
+    /// Where the extender listens, and which clients it accepts; `None`: it waits.
     pub extender: Option<ExtenderOptions>,
 }
 
@@ -107,7 +107,7 @@ pub enum OnInitFailure {
 /// Whether the process writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// As its controllers want.
+    /// As its controllers decide.
     Allowed,
     /// Nothing but its leases.
     LeasesOnly,

@@ -12,7 +12,7 @@ use pprof::{Frames, ProfilerGuardBuilder, Report};
 
 /// Samples per second of processor time: no multiple of the period of anything.
 const FREQUENCY: i32 = 99;
-/// How long a profile takes when nothing is said.
+/// How long a profile takes by default.
 pub const USUAL: Duration = Duration::from_secs(30);
 /// How long one may take: the server gives a connection two minutes.
 pub const LONGEST: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! The controllers while they run, and their end: what begins it, who stops when, and how long that may take.
+//! The controllers while they run, and their end: its cause, the order of stopping, and how long it may take.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -60,7 +60,8 @@ impl Running {
             ((group, why), ..) = lost => {
                 // Others may hold the lease after its duration: until then what is under way may finish.
                 let drain = match &options.election {
-                    // Who works without a lease finishes in its own time; the others' writes stop by themselves.
+                    // A controller without a lease finishes within the drain timeout; the others' writes stop by
+                    // themselves.
                     Elects::On(_) if self.has_unelected() => options.drain,
                     Elects::On(lease) => lease.duration - lease.renew_deadline,
                     Elects::Off => options.drain,

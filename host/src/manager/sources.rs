@@ -166,7 +166,8 @@ impl Sources {
                         self.names.remove(&task);
                         self.ended(&source, left);
                     }
-                    // A panic in one source must not take the others along; it is loud, and the source is started anew.
+                    // A panic in one source must not end the others; it is logged as an error, and the source is
+                    // restarted.
                     Err(error) => self.crashed(&error),
                 },
             }
@@ -205,16 +206,16 @@ impl Sources {
                 }
             }
         };
-        // What was not said by then is taken in by the loop when it comes.
+        // The loop handles later objects when they arrive.
         let _ = stop.run_until_cancelled(tokio::time::timeout(REMEMBER, all)).await;
     }
 
-    /// Lets the watch on Nodes begin when every first entry has said which columns it wants, or could not.
+    /// Starts the watch on Nodes when every first entry has registered its columns, or could not.
     async fn first_wishes(&self) {
         let wanted = self.running.len();
         let mut prepared = self.shared.prepared.subscribe();
         let all = prepared.wait_for(|prepared| *prepared >= wanted);
-        // A plugin that is slow to say what it wants costs one more list, and holds up no other.
+        // A plugin that registers its columns late costs one more list, and delays no other.
         let _ = self.stop.run_until_cancelled(tokio::time::timeout(FIRST_WISHES, all)).await;
         self.shared.nodes.begin();
     }
@@ -298,7 +299,7 @@ impl Sources {
         self.say_unreadable();
     }
 
-    /// What earlier lives of the host said of sources is not true any more where none of them can run.
+    /// Statuses from before the host's restart are no longer true if no source can run.
     fn say_unreadable(&self) {
         let Some((reason, message)) = &self.unreadable else { return };
         for (source, known) in &self.known {
@@ -355,7 +356,7 @@ impl Sources {
     fn stop_source(&mut self, source: &str, entry: Option<&EntryConfig>) {
         let Some(running) = self.running.get_mut(source) else { return };
         let entry = entry.or(running.entry.as_deref());
-        // A source that must not write must not delete either, also when the word comes only after the stop.
+        // A source that must not write must not delete either, also if it is forbidden only after the stop.
         let writes = entry.filter(|entry| entry.mode == Mode::Apply && !entry.verbs.pause);
         let on_removal = writes.map(|entry| entry.on_removal).unwrap_or_default();
         match &mut running.stopping {
@@ -375,7 +376,7 @@ impl Sources {
     fn said(&mut self, said: Said) {
         let object = match said {
             Said::Object(object) => object,
-            // The first complete list may come late: then this is the moment to look at what was left.
+            // The first complete list may be late: then leftovers are looked for now.
             Said::Complete => {
                 self.say_unreadable();
                 return self.leftovers();

@@ -19,7 +19,7 @@ pub struct Tasks {
 pub struct Ended {
     /// Which one.
     pub name: &'static str,
-    /// What it left: nothing, an error, or the word of a panic.
+    /// Its result: nothing, an error, or the message of a panic.
     pub how: Result<(), String>,
 }
 
@@ -97,7 +97,7 @@ impl Tasks {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn said(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without words")

@@ -62,9 +62,9 @@ pub struct Outcome {
     pub wrote: BTreeSet<Arc<str>>,
     /// Steps that were refused.
     pub refused: Vec<Refused>,
-    /// Steps that were left out, since they or what they depend on was refused, or came after the end.
+    /// Steps that were left out, since they or what they depend on was refused, or were due after the end.
     pub left_out: usize,
-    /// The process stops, and the rest is left to who leads next.
+    /// The process stops, and the rest is left to the next leader.
     pub is_cut_short: bool,
 }
 

@@ -59,13 +59,13 @@ pub enum Upkeep {
     Observed,
 }
 
-/// Is notified of what happens to objects, for one source.
+/// Is notified of changes of objects, for one source.
 pub trait Owner: Send + Sync {
     /// An object of the source is not what we last wrote. `writer` is the field manager that changed it, if the object
     /// names it.
     fn drifted(&self, object: &str, writer: Option<&str>);
 
-    /// An object of another owner came, changed or went: what it blocked may be possible now.
+    /// An object of another owner appeared, changed or disappeared: what it blocked may be possible now.
     fn others_changed(&self);
 }
 
@@ -110,7 +110,7 @@ pub struct Counts {
     pub statuses_due: usize,
 }
 
-/// Who runs a source.
+/// The owner of a source.
 struct Owned {
     owner: Arc<dyn Owner>,
     /// Nothing of the source may be written, status included.
@@ -216,7 +216,7 @@ impl HyperNodes {
         self.lock().planned.remove(name);
     }
 
-    /// The plan has ended; what it did not come to is not waited for.
+    /// The plan has ended; objects that it did not write are not waited for.
     pub(super) fn plan_ends<'a>(&self, names: impl Iterator<Item = &'a Arc<str>>) {
         let mut inner = self.lock();
         for name in names {

@@ -23,7 +23,7 @@ use crate::cluster::{Reason, Refusal};
 const QUICK_CONFLICTS: u32 = 5;
 /// Different refusals of one source that the log names at the same time.
 const NAMED: usize = 16;
-/// Bytes of what the API server said that a line of the log has room for.
+/// How many bytes of the API server's text a log line holds.
 const SAID: usize = 1024;
 
 /// What is done to an object.

@@ -41,7 +41,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// The message until every lease was read once.
 const UNKNOWN: &str = "not known yet whether Volcano's own HyperNode controller leads: its leases have not been read";
 
-/// Who leads there, as a sentence; nothing while no replica does.
+/// The leader there, as a sentence; `None` while no replica leads.
 pub type Rival = Option<String>;
 
 /// What holds before anything is known: nothing is written beside a controller that may lead.

@@ -35,7 +35,7 @@ pub struct Writer {
     pub example: String,
 }
 
-/// Who else wrote HyperNodes that belong to a source.
+/// Other programs that wrote HyperNodes of a source.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Writers {
     /// Programs that changed some lately.
@@ -79,7 +79,7 @@ pub async fn rivals(client: &kube::Client, names: &[String], now: Timestamp) -> 
     (fresh, refused)
 }
 
-/// Who changed HyperNodes that belong to a source.
+/// The programs that changed HyperNodes of a source.
 ///
 /// # Errors
 /// The refusal of the list.
@@ -139,13 +139,13 @@ fn count(counted: &mut Counted, name: &str, managers: BTreeSet<&str>) {
     }
 }
 
-/// Who wrote the object itself, and not only its status.
+/// The programs that wrote the object itself, and not only its status.
 fn of_itself(entries: &[ManagedFieldsEntry]) -> impl Iterator<Item = (&str, &ManagedFieldsEntry)> {
     let itself = entries.iter().filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty());
     itself.filter_map(|entry| Some((entry.manager.as_deref()?, entry)))
 }
 
-/// The others who changed an object lately.
+/// The other programs that changed an object lately.
 fn lately(entries: &[ManagedFieldsEntry], now: Timestamp) -> BTreeSet<&str> {
     let is_new = |entry: &ManagedFieldsEntry| {
         let time = entry.time.as_ref();

@@ -183,7 +183,7 @@ async fn a_watch_that_cannot_wait_keeps_its_pause() {
     assert_eq!([waits.failed(server.begun, None), waits.failed(server.begun, Some(60 * S))], [2 * S, 2 * S]);
 }
 
-/// The first event of each list, and when it came.
+/// The first event of each list, and its time.
 async fn begins(server: &Server, restores: &Restores, until: Duration) -> Vec<(Earlier, Duration)> {
     let mut events = std::pin::pin!(server.watched_by(restores));
     let mut begun = Vec::new();

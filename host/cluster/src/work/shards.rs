@@ -58,7 +58,7 @@ impl<K: Key + AsRef<str>> Shards<K> {
         self.of(&key).add(key)
     }
 
-    /// Shuts down every queue; answers the keys that were to come later.
+    /// Shuts down every queue; returns the keys that were due later.
     pub fn shut_down(&self) -> Vec<K> {
         self.queues.iter().flat_map(WorkQueue::shut_down).collect()
     }

@@ -1,4 +1,4 @@
-//! Workers: each takes a key, does its work, says how it went, and takes the next.
+//! Workers: each takes a key, does its work, reports the outcome, and takes the next.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -96,7 +96,7 @@ async fn resync<K: Key, W: Work<K>>(queue: &WorkQueue<K>, work: &W, pause: Durat
     loop {
         tokio::time::sleep(pause.max(LEAST_RESYNC)).await;
         let revived = queue.revive();
-        // One that finds no room is counted, and comes again with the next resync.
+        // A key that finds no room is counted, and the next resync adds it again.
         let refused = work.all().into_iter().filter(|key| queue.add(key.clone()) == Err(Refused::Full)).count();
         if refused > 0 {
             tracing::warn!(queue = queue.name(), refused, "the queue is full; the rest waits for a resync");

@@ -1,7 +1,7 @@
 //! Bodies of requests: how long each may be, and all of them together.
 //!
-//! A Bind is four names. A filter is a pod and either the names of all nodes that are left, or, with
-//! `nodeCacheCapable: false`, those nodes themselves; nodes go back as they came, and nothing of them is copied or taken apart.
+//! A Bind is four names. A filter is a pod and either the names of all nodes that are left, or, with `nodeCacheCapable:
+//! false`, those nodes themselves; nodes are returned unchanged, and no part of them is copied or parsed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const SMALL: usize = 256 << 10;
 /// All small ones together, and all others together. With the answers, which are as long at most, and the lists of what is
 /// where in them, three times as much memory: 200 MiB.
 const TOGETHER: usize = 32 << 20;
-/// What is reserved comes in pieces of this size: a semaphore counts no further than to 2^29 on small machines.
+/// Memory is reserved in pieces of this size: a semaphore counts no further than to 2^29 on small machines.
 const PIECE: usize = 1 << 10;
 /// Bytes behind what counts that are read and thrown away: a client that is still sending when its connection ends loses the
 /// answer.
@@ -65,10 +65,10 @@ impl Bodies {
     /// Reads the body of a filter, and no more of it than counts.
     ///
     /// # Errors
-    /// When it does not come in time, or there was no room for it in time.
+    /// If it does not arrive in time, or there was no memory for it in time.
     pub async fn filter(&self, headers: &HeaderMap, body: Body) -> Result<Read, String> {
         let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        // A client that does not say how much comes may send as much as counts.
+        // A client that does not announce a length may send up to the limit.
         let length = length.unwrap_or(FILTER).min(FILTER);
         let pieces = u32::try_from(length / PIECE + 1).unwrap_or(u32::MAX);
         let room = Arc::clone(if length <= SMALL { &self.small } else { &self.large }).acquire_many_owned(pieces);
@@ -103,7 +103,7 @@ impl Read {
 /// Reads the body of a Bind, and no more of it than counts.
 ///
 /// # Errors
-/// When it does not come in time.
+/// If it does not arrive in time.
 pub async fn bind(body: Body) -> Result<Vec<u8>, String> {
     read(body, BIND).await
 }

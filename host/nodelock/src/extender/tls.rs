@@ -13,10 +13,10 @@ use super::options::ServingFiles;
 use topoloom_serving::Tls;
 use topoloom_serving::tls::{TlsError, certificates, key_file};
 
-/// How often the files are looked at. A certificate is made anew long before the old one ends.
+/// How often the files are read. A certificate is renewed long before the old one ends.
 pub const LOOKS: Duration = Duration::from_secs(10);
 
-/// Whom the server trusts, and what it compares that with.
+/// The clients that the server trusts, and the authority of the cluster to compare theirs with.
 pub struct Trust {
     /// Which clients of the authorities are served.
     pub clients: Arc<Clients>,

@@ -98,7 +98,7 @@ pub struct FilterResult<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Name<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-/// A list of nodes, which go back as they came.
+/// A list of nodes, which are returned unchanged.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct NodeList<'a> {
     /// Its own metadata.
@@ -301,7 +301,7 @@ mod tests {
         }
         let long = format!(r#"{{"PodName":"{}"}}"#, "x".repeat(bodies::BIND));
         assert!(bind(&long).unwrap_err().contains("unexpected EOF"));
-        // Whatever lies behind the first value may be as long as it wants.
+        // The bytes after the first value may be of any length.
         let behind = format!("{{}}{}", " ".repeat(2 * bodies::BIND));
         assert!(bind(&behind).is_ok());
     }

@@ -327,7 +327,7 @@ async fn n6_the_pod_of_a_lock_that_disappeared_is_read_until_the_watch_of_pods_h
         live.clear();
         assert!(view.node("n", &[Key::Shared], &live).unwrap().keys.remove(0).left.is_some());
     }
-    // What the watch shows of it counts for good, whether before or after the lock went.
+    // An outcome that the watch shows is final, before or after the lock is gone.
     let mut marked = unbound();
     kube::Resource::meta_mut(&mut marked).annotations =
         Some([("topoloom.dev/lock-revoked".to_owned(), value("p1"))].into());

@@ -1,4 +1,4 @@
-//! Who waits for changes of nodes: tasks of attempts, and the sweeper.
+//! The waiters for changes of nodes: tasks of attempts, and the sweeper.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use topoloom_core::nodelock::{NodeName, Sightings};
 
 use super::View;
 
-/// Those who wait.
+/// All waiters.
 #[derive(Default)]
 pub(super) struct Waiters {
     /// Tasks that wait for a node.

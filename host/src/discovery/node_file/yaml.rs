@@ -69,7 +69,7 @@ impl<R: BufRead> Iterator for Characters<'_, R> {
 
 /// One open mapping or sequence.
 enum Open {
-    /// The key whose value comes next; `None` when a key comes next.
+    /// The key whose value is next; `None` if a key is next.
     Mapping(Option<String>),
     Sequence,
 }

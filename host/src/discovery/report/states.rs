@@ -1,4 +1,4 @@
-//! How every source is, as a metric: 1 for the word that holds.
+//! The state of every source, as a metric: 1 for the present state.
 
 use std::fmt;
 use std::sync::Arc;

@@ -109,7 +109,7 @@ fn succeeded(source: &str, at: &str) -> DiscoverySourceStatus {
     DiscoverySourceStatus { last_success: Some(at.into()), ..status(source, "") }
 }
 
-/// What the writer said last about itself.
+/// The last report of the writer about itself.
 #[derive(Clone, Default)]
 struct Stands(Arc<Mutex<String>>);
 
@@ -201,7 +201,7 @@ async fn r8_a_drop_is_a_warning_about_the_source_and_counted() {
         text.lines().find_map(|line| line.strip_prefix(&start)).map(|number| number.parse::<f64>().unwrap())
     };
     write_with(options, &reports, &server, async {
-        // The first resync comes at 300 s and takes up what rests.
+        // The first resync is at 300 s and adds the dropped keys again.
         for (at, dropped, resting) in [(100 * S, 0.0, 0.0), (200 * S, 1.0, 1.0), (301 * S, 1.0, 0.0)] {
             tokio::time::sleep(at - server.begun.elapsed()).await;
             assert_eq!((shown("dropped_total"), shown("resting")), (Some(dropped), Some(resting)), "{at:?}");
@@ -402,7 +402,7 @@ async fn every_condition_says_of_which_generation_of_its_object_it_speaks() {
         server.until(|server| !server.times("a/status").is_empty()).await;
         assert_eq!(generations(&server), [json!([1, "Ready", 1])], "the one that the object was made with");
         tokio::time::sleep(S).await;
-        // Another client made it anew, or changed it.
+        // Another client created it again, or changed it.
         let mut object = DiscoverySource::new("a");
         (object.metadata.uid, object.metadata.generation) = (Some("1".into()), Some(7));
         object.status = reports.get("a").expect("it was said").observed(Some(1));

@@ -62,7 +62,7 @@ impl Writer {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long to wait because the CRD is absent. Who need not wait looks for it on behalf of all.
+    /// How long to wait because the CRD is absent. A caller that need not wait checks it for all.
     fn absent_for(&self) -> Option<Duration> {
         let mut trouble = self.trouble();
         let until = trouble.absent_until?;
@@ -138,8 +138,8 @@ impl Writer {
         }
     }
 
-    /// The version that the status is written over: a leader that is late must not undo what the next one said (decision
-    /// M4). Answers what was written, and the object.
+    /// The write names the version that it replaces: a leader that is late must not undo the report of the next one
+    /// (decision M4). Returns what was written, and the object.
     async fn apply(
         &self,
         mut status: DiscoverySourceStatus,

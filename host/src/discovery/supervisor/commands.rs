@@ -48,7 +48,7 @@ impl Supervisor {
         self.report.valid(entry.on_removal, warnings, runs);
         let changes = self.entry.take(entry, order);
         if changes.is_reordered && self.in_force.answer().is_some() {
-            // Which entry is earlier decides who has a tier name.
+            // The earlier entry gets a tier name.
             self.writing.decide(Instant::now());
         }
         if changes.is_moved {
@@ -56,7 +56,7 @@ impl Supervisor {
             self.serving.moved();
         }
         if changes.is_edited {
-            // A plugin that wants to serve is made with it from the beginning; what serves follows as soon as it may.
+            // A candidate is prepared with it again; the active plugin follows as soon as it may.
             self.serving.rollout.ask_for_wish();
             self.serving.try_last_again();
             self.happens(Event::Edited);

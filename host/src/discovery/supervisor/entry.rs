@@ -1,7 +1,7 @@
 //! The entry as it was last received, and how the active revision relates to it.
 //!
-//! Invariants: what serves may have an earlier entry than this one; an entry that was refused is tried again after pauses
-//! that grow, unless trying again cannot help; an edit begins anew.
+//! Invariants: the active plugin may have an earlier entry than this one; a refused entry is tried again after pauses
+//! that grow, unless trying again cannot help; an edit resets that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::config::EntryConfig;
 use crate::delivery::Refused;
 
-/// How often an entry is prepared again whose file may come.
+/// How often an entry is prepared again whose file may still appear.
 const PREPARE_AGAIN: Duration = Duration::from_secs(10);
 /// What fails by itself, a compile or a call, is tried less and less often, down to this.
 const PREPARE_SELDOM: Duration = Duration::from_secs(600);
@@ -40,11 +40,11 @@ pub(super) struct Changes {
     pub(super) is_reordered: bool,
     /// Anything but the verbs.
     pub(super) is_edited: bool,
-    /// Modules come from another place.
+    /// The place of the modules has changed.
     pub(super) is_moved: bool,
 }
 
-/// Who pauses the source by an annotation.
+/// Whether an annotation pauses the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pause {
     /// The operator stops rounds and writes.
@@ -92,7 +92,7 @@ impl Entry {
         self.is_paused_by_annotation = pause == Pause::On;
     }
 
-    /// Whether the operator wants neither rounds nor writes.
+    /// Whether the operator has stopped rounds and writes.
     pub(super) fn is_paused(&self) -> bool {
         self.is_paused_by_annotation || self.config.verbs.pause
     }
@@ -146,7 +146,7 @@ impl Entry {
         self.prepare_at = Some(now + PREPARE_AGAIN);
     }
 
-    /// What it needs of the Nodes is known, or cannot be known yet. Answers whether that is said for the first time.
+    /// What it needs of the Nodes is known, or cannot be known yet. Returns whether this is the first call.
     pub(super) fn is_first_end(&mut self) -> bool {
         std::mem::take(&mut self.is_unprepared)
     }

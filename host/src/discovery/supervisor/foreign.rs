@@ -24,7 +24,7 @@ pub(super) struct Foreign {
 
 /// Another program that writes our objects.
 pub(super) struct SecondWriter {
-    /// Who, how often, and what we do about it.
+    /// The other program, how often it wrote, and what we do about it.
     pub(super) message: String,
     /// Whether writing on would be a fight.
     pub(super) is_fight: bool,

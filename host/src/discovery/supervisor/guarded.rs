@@ -1,7 +1,7 @@
 //! What the guard holds and who confirmed it (decision H6).
 //!
-//! Invariants: each word of the operator counts for one decision, and each answer for one agreeing round; a word names the
-//! very result that it lets pass; while a result is held, no lost Node is forgotten.
+//! Invariants: each confirmation of the operator counts for one decision, and each answer for one agreeing round; a
+//! confirmation names exactly one result; while a result is held, no lost Node is forgotten.
 
 use jiff::Timestamp;
 use topoloom_core::topology::guard::{Bucket, Confirmation, Hold, Loss, Losses, Rule, Safety, Seen, Standing, Verdict};

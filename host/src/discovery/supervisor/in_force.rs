@@ -23,7 +23,7 @@ pub(super) struct InForce {
     pub(super) decided: decide::Memory,
     /// The nodes when a result was last completely applied.
     baseline: Option<View>,
-    /// The configuration that the objects in the cluster came from.
+    /// The configuration of the objects in the cluster.
     config_applied: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Answer {
     pub(super) forest: Arc<Forest>,
     /// The nodes of the answer.
     pub(super) view: View,
-    /// The configuration that it came from.
+    /// Its configuration.
     pub(super) config_hash: String,
 }
 
@@ -82,7 +82,7 @@ impl InForce {
         self.baseline.as_ref()
     }
 
-    /// Whether the answer came from another configuration than what the cluster holds.
+    /// Whether the answer is from another configuration than the objects in the cluster.
     pub(super) fn config(&self) -> guard::Config {
         match (&self.config_applied, &self.answer) {
             (Some(applied), Some(answer)) if *applied != answer.config_hash => guard::Config::Edited,

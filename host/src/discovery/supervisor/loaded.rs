@@ -24,10 +24,10 @@ pub(super) struct Loaded<'a> {
     pub(super) serving: Option<String>,
     /// Why the candidate with that digest was refused.
     pub(super) refused: Option<&'a (Digest, Refused)>,
-    /// Name and version of the candidate, once it has said them.
+    /// Name and version of the candidate, once they are known.
     pub(super) ready: Option<(String, String)>,
     pub(super) offer: &'a Offer,
-    /// What is delivered and waits, and who pins another one.
+    /// The delivered plugin that waits, and what pins another one.
     pub(super) waits: Option<(Digest, &'static str)>,
     /// How the last call failed that the plugin is to blame for.
     pub(super) fault: Option<&'a str>,

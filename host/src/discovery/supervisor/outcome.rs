@@ -113,7 +113,7 @@ impl Supervisor {
         decision
     }
 
-    /// Report: what was decided, whether the guard holds it, and who else writes.
+    /// Report: what was decided, whether the guard holds it, and whether another program writes.
     fn report_decision(&mut self, decision: &Decision, passage: Passage, safety: &guard::Safety) -> Others {
         self.report_passage(decision, passage);
         let (plan, named) = (&decision.plan, &decision.named);
@@ -183,8 +183,8 @@ impl Supervisor {
         }
     }
 
-    /// Takes in what a result costs that is about to be written. That is said before it is done: the replica that leads
-    /// after a crash has to count it, too.
+    /// Enters the losses of a result that is about to be written. They are stored before the write: the next leader
+    /// after a crash has to count them, too.
     async fn account(&mut self, confirmed: Option<Confirmation>, loss: &Loss, safety: &guard::Safety) {
         // What is remarked about coverage ends when this is forgotten.
         let forgotten = self.guarded.account(confirmed, loss, Timestamp::now(), safety);

@@ -57,7 +57,7 @@ fn passes(reason: Reason) -> bool {
     )
 }
 
-/// The wish of a source that wants no object.
+/// The result of a source that wants no object.
 fn nothing(source: &Arc<str>) -> Named {
     Named {
         source: Arc::clone(source),

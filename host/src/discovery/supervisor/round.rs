@@ -26,7 +26,7 @@ use crate::plugin::Round;
 /// How long a round waits for the first lists; the mailbox is read in between.
 const LIST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a look at the Nodes makes of what was said about them until then.
+/// What a look at the Nodes does to earlier notes about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum News {
     /// A round sees it.
@@ -71,8 +71,8 @@ impl Supervisor {
             loop {
                 self.shared.nodes.view(&keys).await;
                 if news == News::Known {
-                    // Before the look and not after it: what happens in between is then one round too many, not one
-                    // too few.
+                    // Before the look and not after it: a change in between then causes one round too many, not one too
+                    // few.
                     self.wake.take_nodes();
                 }
                 if let Some(view) = self.shared.nodes.view_now(&keys) {
@@ -127,7 +127,7 @@ impl Supervisor {
         tracing::debug!(source = &*self.source, outcome, ?took, "round");
     }
 
-    /// Asks the plugin. Nothing, where a command came that ends the round.
+    /// Calls the plugin. `None` if a command ended the round.
     async fn ask(
         &mut self,
         revision: &Arc<Revision>,

@@ -1,8 +1,8 @@
-//! Which bytes serve and which wait: the rollout, and what feeds it. That is what the place offers, what the operator and
-//! the entry name, and what served in an earlier life of the host.
+//! Which plugin is active and which waits: the rollout and its inputs. These are the offer of the place, what the
+//! operator and the entry name, and what was active before the host's restart.
 //!
-//! Invariants: what was said about a candidate (why it was refused, what it answered in the shadow) is about the candidate
-//! that there is; the operator counts before the entry, and the entry before what is delivered.
+//! Invariants: the facts about a candidate (why it was refused, its shadow answer) are about the present candidate; the
+//! operator counts before the entry, and the entry before the delivered plugin.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ impl<R: Clone> Serving<R> {
         again.then_some(Event::Again)
     }
 
-    /// Modules come from another place from now on.
+    /// The place of the modules has changed.
     pub(super) fn moved(&mut self) {
         self.offer = Offer::Pending;
         self.rollout.ask_for_wish();
@@ -120,7 +120,7 @@ impl<R: Clone> Serving<R> {
         self.rollout.ask_for_wish();
     }
 
-    /// What should serve, and who wants it so.
+    /// The plugin that should be active, and by whose request.
     pub(super) fn wanted(&self, pins: Pins) -> Option<(Digest, Cause)> {
         match (self.named.or(pins.serve), pins.pinned, &self.offer) {
             (Some(named), ..) => Some((named, Cause::Operator)),
@@ -219,7 +219,7 @@ impl<R: Clone> Serving<R> {
         GoOn::Now
     }
 
-    /// The candidate that waits for the word that the operator gave before.
+    /// The candidate that waits for the `continue` that the operator has already given.
     pub(super) fn early_go_on(&mut self) -> Option<Digest> {
         let waits = self.rollout.candidate().filter(|_| self.rollout.needs_person())?.digest;
         self.go_on.take_if(|digest| *digest == waits)

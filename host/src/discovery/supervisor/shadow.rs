@@ -1,4 +1,4 @@
-//! The shadow round: what wants to serve and what serves answer about the same nodes, and nothing is written.
+//! The shadow round: the candidate and the active plugin answer about the same nodes, and nothing is written.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -39,14 +39,14 @@ pub(super) const EXAMPLE: usize = 512;
 /// Objects that are named in a message; the rest is counted.
 const NAMED: usize = 3;
 
-/// The status of a source as it grows, and what was said before.
+/// The status of a source as it grows, and the one before.
 pub(super) struct Report {
     pub(super) status: DiscoverySourceStatus,
     /// The candidate that was last compared with what serves, and how far off it was.
     pub(super) compared: Option<(Digest, ComparisonStatus)>,
     /// What plugins called themselves.
     pub(super) names: BTreeMap<String, (String, String)>,
-    /// A candidate said that the entry is wrong.
+    /// A candidate refused the entry.
     pub(super) is_entry_blamed: bool,
     /// The removal that waits for a person, beside the reports of the source itself, which continue.
     pub(super) removal_held: Option<Held>,
@@ -497,7 +497,7 @@ impl Report {
         }
     }
 
-    /// The plugin failed for good, and the entry wants its HyperNodes to go then.
+    /// The plugin failed permanently, and the entry requires that its HyperNodes are deleted then.
     pub(super) fn removed_on_failure(&mut self, removal: &Removal) {
         self.not_held();
         let message = match &removal.left {

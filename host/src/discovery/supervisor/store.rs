@@ -28,7 +28,7 @@ pub(super) struct Storing {
     missing: Vec<Arc<Module>>,
     /// What was stored in this life of the host.
     stored: BTreeSet<Digest>,
-    /// All that the source wants to be kept.
+    /// All modules that the source needs stored.
     wanted: Vec<Digest>,
     pause: Duration,
 }

@@ -200,7 +200,7 @@ impl Supervisor {
     fn serve(&mut self, old: Option<&Revision>) {
         let Some(revision) = self.serving.rollout.revision().cloned() else { return };
         let interested = wake::Interested::new(Arc::clone(&self.wake), revision.keys.clone());
-        // The new interest exists before the old one goes, so columns that both want stay.
+        // The new interest exists before the old one is dropped, so columns of both stay.
         let interest = self.shared.nodes.register(revision.keys.clone(), Arc::new(interested));
         self.columns.required = Some(interest);
         let wake = Arc::clone(&self.wake);

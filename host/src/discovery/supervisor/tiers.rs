@@ -31,9 +31,9 @@ impl TierRegistry {
         self.lock().insert(Arc::clone(source), Registered { order, names, wake });
     }
 
-    /// The tier names of all that comes before a source: the entries above it, each with what it last wrote, or has
-    /// stored if it wrote nothing since the start of the host; and sources without an entry, whose objects were left in
-    /// the cluster. The earliest use of a name counts.
+    /// The tier names of everything before a source: the entries above it, each with what it last wrote, or has stored
+    /// if it wrote nothing since the start of the host; and sources without an entry, whose objects were left in the
+    /// cluster. The earliest use of a name counts.
     pub(super) fn before(&self, source: &Arc<str>, order: usize, observed: &Observed) -> TierNames {
         let mut inner = self.lock();
         if let Some(entry) = inner.get_mut(source) {

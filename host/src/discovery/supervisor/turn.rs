@@ -55,8 +55,8 @@ pub(super) enum Turn {
     Rest,
 }
 
-/// The next turn: what changes who serves comes before a round, a round before deciding again. Of what waits for a time the
-/// earliest comes first.
+/// The next turn: a change of the active plugin comes before a round, a round before deciding again. Of turns that wait
+/// for a time, the earliest is first.
 pub(super) fn due(facts: &Facts, now: Instant) -> Turn {
     if facts.is_wish_due {
         return Turn::Now(Step::Wish);

@@ -26,7 +26,7 @@ pub(super) struct Wake {
 pub(super) struct News {
     /// A required column changed.
     pub(super) columns: bool,
-    /// A node appeared or went.
+    /// A node appeared or disappeared.
     pub(super) names: bool,
     /// Tier names of an earlier entry changed.
     pub(super) tiers: bool,
@@ -62,7 +62,7 @@ impl Wake {
         std::mem::take(&mut self.lock())
     }
 
-    /// A round has just looked at the nodes: what was said about them until now is known.
+    /// A round has just read the nodes: earlier notes about them are known.
     pub(super) fn take_nodes(&self) {
         let mut news = self.lock();
         news.columns = false;
@@ -105,7 +105,7 @@ impl Owner for Wake {
     }
 }
 
-/// Notes for a source what happens under the columns of one revision.
+/// Notes for a source the changes in the columns of one revision.
 pub(super) struct Interested {
     wake: Arc<Wake>,
     keys: Vec<ColumnKey>,

@@ -35,7 +35,7 @@ impl Writing {
         self.decide_at = Some(now);
     }
 
-    /// The same for what happens so often that it must not end a pause.
+    /// The same for events that are so frequent that they must not end a pause.
     pub(super) fn decide_unless_pausing(&mut self, now: Instant) {
         self.decide_at.get_or_insert(now);
     }

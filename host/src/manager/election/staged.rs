@@ -1,4 +1,4 @@
-//! An election without a server: a test says who leads, and until when the lease is confirmed.
+//! An election without a server: a test sets the leader, and until when the lease is confirmed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

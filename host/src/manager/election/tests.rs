@@ -40,7 +40,7 @@ fn a_lease_is_claimed_renewed_and_given_back() {
     let Record { holder, released_by, transitions, duration, .. } = record(&given);
     assert_eq!((&*holder, released_by.as_deref(), transitions), ("", Some("me"), 4));
     assert_eq!(duration, Duration::from_secs(1));
-    // The next holder takes the word away, and keeps what others wrote.
+    // The next holder removes the annotation, and keeps those of others.
     let next = claim(Some(&given), &Wanted { holder: "next", ..WANTED }, Some("9"));
     assert_eq!(record(&next).released_by, None);
     assert_eq!(next.metadata.annotations, claimed.metadata.annotations);

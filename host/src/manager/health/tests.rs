@@ -106,7 +106,7 @@ async fn r6_a_leader_is_ready_with_its_caches_and_a_follower_with_its_lease() {
     let leads = "[+] election hypernode: leads";
     let follows_another = "[+] election hypernode: follows another";
     for (role, caches, code, lines) in [
-        // Who has not read the lease knows nothing.
+        // A replica that has not read the lease knows nothing.
         (
             Role::Unknown,
             starting,
@@ -131,7 +131,7 @@ async fn r6_a_leader_is_ready_with_its_caches_and_a_follower_with_its_lease() {
             200,
             ["[+] election hypernode: no replica leads", "[ ] caches not needed"],
         ),
-        // Who lost it ends.
+        // A replica that lost it ends.
         (lost(), filled, 503, ["[!] election hypernode: the lease is lost: ", "[+] caches ok"]),
         (lost(), starting, 503, ["[!] election hypernode: the lease is lost: ", "[ ] caches starting: waiting"]),
     ] {

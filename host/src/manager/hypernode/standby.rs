@@ -1,8 +1,8 @@
-//! What a follower keeps warm, so that its first round comes at once when the lease is free: for every enabled entry
+//! What a follower keeps warm, so that its first round starts at once when it gets the lease: for every enabled entry
 //! the compiled plugin, configured, and the columns of Nodes that it reads.
 //!
 //! It calls no service outside and writes nothing: no round runs here. What fails is tried again when the configuration
-//! or the plugin changes, and is reported by the leader, not by us.
+//! or the plugin changes; the leader reports it, not the follower.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Every metric there is: what it is called, what kind it is, and with which labels it comes.
+//! Every metric: its name, its kind, and its labels.
 //!
 //! Nothing is written down twice. All rooms are registered as the host registers them, each shows one series of each
 //! kind it can make, and the list is read from the text that a scraper would get. The documentation is made from it,

@@ -131,7 +131,7 @@ mod tests {
         assert!(resident > 1e6 && resident <= value(&text, "process_virtual_memory_bytes"), "{text}");
         assert!(value(&text, "process_threads") >= 1.0 && value(&text, "process_cpu_seconds_total") > 0.0, "{text}");
         assert!(value(&text, "process_open_fds") <= value(&text, "process_max_fds"), "{text}");
-        // It is read anew each time: more descriptors than any other test opens meanwhile.
+        // It is read again each time: more descriptors than any other test opens meanwhile.
         let open: Vec<_> = (0..200).map(|_| fs::File::open("/proc/self/status").unwrap()).collect();
         assert!(value(&shown(), "process_open_fds") > value(&text, "process_open_fds") + 100.0, "{text}");
         drop(open);

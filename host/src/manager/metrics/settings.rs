@@ -44,7 +44,7 @@ struct StateLabels {
 /// Every word for a configuration; see [`word`].
 const WORDS: [&str; 5] = ["invalid", "key-missing", "missing", "mistakes", "valid"];
 
-/// What a look at the configuration came to.
+/// The result of reading the configuration.
 fn word(load: &Load) -> &'static str {
     match load {
         Load::NoConfigMap => "missing",

@@ -86,7 +86,7 @@ impl Scene {
         Self { loads, events, crashes, registry, left, silent, reports, stop, running, _rival: rivals }
     }
 
-    /// A document with these sources, each with the plugin that it wants.
+    /// A document with these sources, each with its plugin.
     fn configure(&self, sources: &[(&str, &str)]) {
         let entry = |(source, plugin): &(&str, &str)| {
             format!("- {{source: {source}, enabled: true, plugin: {{builtin: {plugin}}}}}\n")
@@ -325,7 +325,7 @@ async fn what_is_said_about_a_source_while_it_waits_to_begin_anew_counts() {
     scene.end().await;
 }
 
-/// What a source said that ran well in an earlier life of the host.
+/// The status of a source that ran well before the host's restart.
 fn ran_well(source: &str) -> DiscoverySource {
     let applied = Condition::new(ConditionType::Applied, ConditionStatus::True, Reason::Ok, "all is written");
     let mut object = DiscoverySource::new(source);

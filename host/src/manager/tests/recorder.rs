@@ -60,7 +60,7 @@ async fn r12_equal_events_of_several_controllers_are_one_series_under_one_name()
     assert_eq!(names, [EVENT_COMPONENT; 3]);
 }
 
-/// A recorder keeps what it said for minutes, and a busy extender says something about every pod.
+/// A recorder keeps its Events for minutes, and a busy extender sends one for every pod.
 #[tokio::test]
 async fn a_series_ends_after_a_thousand_events_so_that_they_are_not_all_kept() {
     let asked = Asked::default();

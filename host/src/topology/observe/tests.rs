@@ -92,6 +92,6 @@ fn a_restore_with_a_raised_revision_shows_by_an_object_that_is_older_than_it_was
     let back = lists(&mut inner, Earlier::Valid, &[object("a", "1", 30, 1), object("b", "2", 60, 1)], 1_000_000);
     assert_eq!(back, Some(("50".into(), "30".into())));
     assert_eq!(known(&inner), ["a@30", "b@60"]);
-    // One that was made anew under its name has a version of its own.
+    // An object that was created again under its name has a version of its own.
     assert_eq!(lists(&mut inner, Earlier::Valid, &[object("a", "3", 20, 1)], 1_000_001), None);
 }

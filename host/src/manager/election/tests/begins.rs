@@ -1,4 +1,4 @@
-//! The thread of elections: who begins asks, and who does not leaves its lease to others.
+//! The thread of elections: an election that begins sends requests, and one that does not leaves its lease to others.
 
 use futures::FutureExt;
 use prometheus_client::registry::Registry;

@@ -46,7 +46,7 @@ impl Voucher {
         }
         let (closes, has_ended) = (Arc::new(Mutex::new(None::<Gate>)), Arc::new(AtomicBool::new(false)));
         let (to_close, ends) = (Arc::clone(&closes), Arc::clone(&has_ended));
-        // It is over as soon as it is there: every request asks anew.
+        // It expires at once: every request reads it again.
         let credential = json!({
             "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
             "status": {"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"},

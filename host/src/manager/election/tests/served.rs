@@ -26,7 +26,7 @@ pub(super) const SLOW: Timing = Timing {
     retry_period: Duration::from_secs(3600),
 };
 
-/// The next try comes at once, and the lease does not run out.
+/// The next try follows at once, and the lease does not expire.
 const BUSY: Timing = Timing { retry_period: Duration::from_millis(20), ..SLOW };
 
 /// What the server does with a request.
@@ -58,7 +58,7 @@ struct Server {
 struct Asked {
     method: Method,
     at: Instant,
-    /// As whom.
+    /// The identity of the writer.
     by: By,
 }
 
@@ -367,7 +367,7 @@ async fn a_lease_is_given_back_to_the_api_server_that_answers() {
 
 #[tokio::test]
 async fn what_others_hold_is_not_given_back() {
-    // A claim of ours came to nothing, and another one was faster.
+    // A claim of ours failed, and another one was faster.
     let server = Server::new(|store, method| {
         if *method != Method::POST {
             return Fate::Served;
@@ -382,7 +382,7 @@ async fn what_others_hold_is_not_given_back() {
     };
     tokio::join!(run(runner, &server), stops);
     assert_eq!((server.store.says().0, server.asked()), ("other".into(), "GET POST GET".into()));
-    // Who never tried to take it does not ask again.
+    // A replica that never tried to take it does not read it again.
     let server = Server::new(|_, _| Fate::Served);
     server.store.put(held_by("other"));
     let Replica { runner, mut role, release, .. } = replica(SLOW);
