@@ -175,7 +175,7 @@ pub enum Command {
     Leave,
 }
 
-/// What is remembered of a source from an earlier life of the host.
+/// What is remembered of a source from before the host's restart.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     /// The last status of the source.
@@ -199,7 +199,7 @@ impl Memory {
         rollout::Memory { previous, taken_back, watched }
     }
 
-    /// What served last.
+    /// The last active plugin.
     fn served_last(&self) -> Option<Digest> {
         self.status.plugin.as_ref().and_then(|plugin| Digest::parse(&plugin.digest))
     }

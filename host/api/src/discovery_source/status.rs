@@ -24,7 +24,7 @@ pub struct DiscoverySourceStatus {
     /// The active plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<PluginStatus>,
-    /// The plugin that wants to serve, if one does.
+    /// The candidate plugin, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidate: Option<CandidateStatus>,
     /// Plugins that served before, newest first: what a rollback can return to.

@@ -114,7 +114,7 @@ fn a_holder_renews_and_stops_at_its_deadline_counted_from_what_it_sent() {
     assert_eq!(me.next(seconds(8.0)), Order::Renew("11".into()));
     assert_eq!(me.next(seconds(11.99)), Order::Renew("11".into()));
     assert_eq!(me.next(seconds(12.0)), Order::Stop(Lost::Expired));
-    // An answer that comes too late changes nothing.
+    // A late answer changes nothing.
     me.answered(seconds(11.0), seconds(12.1), None, Answer::Confirmed("12".into()));
     assert_eq!(me.standing(), Standing::Lost(Lost::Expired));
 }

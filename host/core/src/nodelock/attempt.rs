@@ -59,7 +59,7 @@ pub struct Attempt {
     took: Vec<Reason>,
     /// Tries of the present kind that did not succeed.
     tries: u32,
-    /// The next try comes after a pause.
+    /// The next try follows after a pause.
     pause: bool,
     /// Values of foreign schedulers that have the name of this attempt's pod, one for each key at most, and whether the API
     /// server was asked for the pod after they were seen: only then is it this pod that they mean, and not a younger one of
@@ -67,8 +67,8 @@ pub struct Attempt {
     vouched: Vec<(LockValue, bool)>,
     /// A pod that is bound here without a lock, the position of its key, and since when that is known.
     unrecorded: Option<(PodId, usize, Duration)>,
-    /// Who held the node at the last look, until this attempt has tried to write its lock: a time that ends before is
-    /// contention, also where it ends between the look that finds the node free and that write.
+    /// The holder of the node at the last look, until this attempt has tried to write its lock: a deadline before that
+    /// is contention, also between the look that finds the node free and that write.
     held: Option<Held>,
 }
 

@@ -19,7 +19,7 @@ pub enum Decision {
     TakeOver {
         /// Why none does.
         reason: Reason,
-        /// From whom it is taken first, so that it can no longer be bound under it.
+        /// The pod from which it is revoked first, so that this pod can no longer be bound under it.
         revoke: Option<PodKey>,
     },
 }

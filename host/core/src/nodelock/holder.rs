@@ -200,7 +200,7 @@ pub fn judge(lock: &Lock, facts: &Facts<'_>) -> Standing {
     }
 }
 
-/// Who holds a node under a key that is not there.
+/// The holder of a node under a key that has no lock.
 #[must_use]
 pub fn judge_absent(facts: &Facts<'_>) -> Option<Held> {
     let waiting = facts.waiting.iter().find(|pod| pod.waits_on(facts.node))?;

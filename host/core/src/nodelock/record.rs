@@ -90,11 +90,11 @@ pub struct Note {
 pub struct Lock {
     /// The text under the key.
     pub value: LockValue,
-    /// Whom it names.
+    /// The pod that it names.
     pub named: Named,
 }
 
-/// Whom a value names.
+/// What a value names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
     /// A pod. Where a note of ours counts, with its UID.

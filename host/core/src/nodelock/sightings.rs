@@ -273,9 +273,9 @@ impl Sightings {
         }
     }
 
-    /// Whether the watch of pods has shown that the pod of a lock of this node was bound, or that it never will be under that
-    /// lock. What comes after a Binding is shown in its turn. Where a lock has no note, a pod of that name may be an earlier
-    /// one; if it waits here, no other pod gets the node anyway.
+    /// Whether the watch of pods has shown that the pod of a lock of this node was bound, or that it never will be
+    /// under that lock. The watch shows later states of a bound pod in their order. Where a lock has no note, a pod of
+    /// that name may be an earlier one; if it waits here, no other pod gets the node anyway.
     fn is_settled(&self, node: &str, lock: &Lock) -> bool {
         let Named::Pod { pod, time, note } = &lock.named else { return true };
         let seen = self.pods.get(&name_of(&pod.namespace, &pod.name)).map(|seen| &seen.pod);
@@ -324,7 +324,7 @@ impl Sightings {
         }
     }
 
-    /// A pod has changed: that concerns those who wait for it, and for its node.
+    /// A pod has changed: notifies the waiters for it, and for its node.
     fn wakes_for(&self, name: &Name, node: Option<NodeName>) -> Effect {
         Effect::wakes(self.named.get(name).into_iter().flatten().cloned().chain(node))
     }
@@ -371,7 +371,7 @@ impl Sightings {
         }
     }
 
-    /// Who keeps a pod with these keys from a node, as far as is known without a request.
+    /// The holder that keeps a pod with these keys from a node, as far as is known without a request.
     #[must_use]
     pub fn blocked(
         &self,

@@ -373,7 +373,8 @@ fn r20_a_lock_counts_as_taken_when_the_write_that_took_it_is_confirmed_and_not_b
     assert_eq!(attempt.took(), [Reason::Gone]);
 }
 
-/// Several processes that wait for one node all write when it is free, and all but one come too late. That is no failure.
+/// Several processes that wait for one node all write when it is free, and all but one are too late. That is no
+/// failure.
 #[test]
 fn n2_tries_that_others_won_do_not_count_after_a_wait() {
     use attempt::{Answer, Order};

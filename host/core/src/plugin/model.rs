@@ -14,7 +14,7 @@ pub struct Description {
     pub name: String,
     /// Semantic version.
     pub version: String,
-    /// Who made it.
+    /// Its vendor.
     pub vendor: String,
     /// One line, at most 200 bytes.
     pub summary: String,

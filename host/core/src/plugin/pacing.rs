@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::rollout::Time;
 use super::{Retry, Trigger};
 
-/// An edit that never comes to rest is looked at after this many settle times.
+/// Changes that never stop are looked at after this many settle times.
 const SETTLE_PATIENCE: u32 = 10;
 
 /// First pause after a failure.
@@ -34,7 +34,7 @@ pub struct Rhythm {
     pub names: Option<Duration>,
     /// A round this long after the last one.
     pub timer: Option<Duration>,
-    /// Column changes must have come to rest for this long.
+    /// Column changes must have stopped for this long.
     pub settle: Duration,
     /// What the source asks beside the cluster.
     pub reach: Reach,
@@ -102,7 +102,7 @@ impl Pacing {
         self.columns = Some(Waiting { first, last: now });
     }
 
-    /// A node appeared or went.
+    /// A node appeared or disappeared.
     pub fn names_changed(&mut self) {
         self.names = true;
     }

@@ -57,7 +57,7 @@ const REMEMBERED: usize = 16;
 /// Time since any fixed moment.
 pub type Time = Duration;
 
-/// What serves.
+/// The active plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serving<R> {
     /// Its bytes.
@@ -82,7 +82,7 @@ struct Quarantine {
     until: Time,
 }
 
-/// What wants to serve.
+/// The candidate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate<R> {
     /// Its bytes.
@@ -104,7 +104,7 @@ pub enum Stage {
     Preparing,
     /// It answers a round whose answer is thrown away.
     Shadow,
-    /// Its answer is too far from that of what serves.
+    /// Its answer differs too much from that of the active plugin.
     Held(Comparison),
     /// It failed.
     Refused {
@@ -129,19 +129,19 @@ pub struct Rollout<R> {
     previous: VecDeque<Digest>,
     /// The digests that were rolled back.
     taken_back: VecDeque<Digest>,
-    /// What an earlier life of the host was still watching.
+    /// The plugin that was watched when the host last stopped.
     watched: Option<Digest>,
     rails: Rails,
 }
 
-/// What an earlier life of the host knew.
+/// What the host knew before its restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
     /// What served before the last one, newest first.
     pub previous: Vec<Digest>,
     /// The digests that were rolled back.
     pub taken_back: Vec<Digest>,
-    /// What served last, if it was new and still watched.
+    /// The last active plugin, if it was new and still watched.
     pub watched: Option<Digest>,
 }
 
@@ -169,7 +169,7 @@ impl<R: Clone> Rollout<R> {
         rollout
     }
 
-    /// What serves.
+    /// The active plugin.
     #[must_use]
     pub fn serving(&self) -> Option<&Serving<R>> {
         self.serving.as_ref()
@@ -220,7 +220,8 @@ impl<R: Clone> Rollout<R> {
         self.taken_back.iter().copied()
     }
 
-    /// Enters bytes for a rollback: what served in an earlier life of the host and could not serve first in this one.
+    /// Enters bytes for a rollback: those that were active before the host's restart and could not be activated first
+    /// after it.
     pub fn remember(&mut self, digest: Digest) {
         if self.serving.as_ref().is_none_or(|serving| serving.digest != digest) {
             self.previous.retain(|kept| *kept != digest);
@@ -442,7 +443,7 @@ impl<R: Clone> Rollout<R> {
         }
     }
 
-    /// The candidate takes the place of what serves, which is kept.
+    /// The candidate replaces the active plugin, which is kept.
     fn swap(&mut self, now: Time) -> Option<Order> {
         let candidate = self.candidate.take_if(|candidate| candidate.ready.is_some())?;
         let Candidate { digest, cause, ready: Some(revision), .. } = candidate else { return None };
@@ -467,8 +468,8 @@ impl<R: Clone> Rollout<R> {
                 self.earlier = Some((old.digest, old.revision));
             }
         }
-        // Only what takes the place of another is new: after a restart it served before, and so did what a rollback brings
-        // back. A watch that a restart broke off begins anew.
+        // A plugin is new only if it replaces another: after a restart it was active before, and so was the plugin of a
+        // rollback. A watch that a restart interrupted starts again.
         let was_watched = self.watched.take() == Some(digest);
         let is_new = cause != Cause::Rollback && (!is_first || was_watched);
         let watch = is_new.then(|| Watch { calls: 0, until: now + WATCHED_FOR });

@@ -248,7 +248,7 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Whether a key may come in. Makes room where that loses nothing but a count of failures.
+    /// Whether a key may be added. Makes room if that loses only a count of failures.
     fn admit(&mut self, key: &K) -> Result<(), Refused> {
         if self.open == Openness::Closed {
             return Err(Refused::Closed);

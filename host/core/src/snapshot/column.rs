@@ -163,7 +163,7 @@ impl Tracked {
         }
     }
 
-    /// Writes dictionary and codes anew without the entries that no row has. Values stay, codes do not.
+    /// Rewrites dictionary and codes without the entries that no row has. Values stay, codes do not.
     fn compact(&mut self) {
         let mut dictionary = Packed::default();
         let mut users = Vec::with_capacity(self.users.len() - self.garbage);

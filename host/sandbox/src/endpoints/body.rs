@@ -103,7 +103,7 @@ impl Body {
         }
         let piece = self.piece(most).await;
         if let Err(error) = &piece {
-            // Nothing comes after an error.
+            // Nothing follows an error.
             (self.held, self.packed, self.ended) = (Vec::new(), Bytes::new(), true);
             self.broken = Some(error.clone());
         }

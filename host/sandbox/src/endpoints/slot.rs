@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(look().await, 0, "it could not be read");
         std::fs::write(folder.path().join("token"), "new").unwrap();
         assert_eq!(look().await, 1);
-        // Also beyond the tries to watch it that come in between.
+        // Also beyond the tries to watch it in between.
         for round in 0..2 * LOOKS as usize {
             std::fs::write(folder.path().join("token"), format!("token {round}")).unwrap();
             assert_eq!(look().await, 2 + round);

@@ -33,7 +33,7 @@ pub struct Anatomy {
 #[must_use]
 pub fn anatomy(bytes: &[u8], limits: &ScanLimits) -> Anatomy {
     let mut seen = Anatomy::default();
-    // What is wrong with it is for the one who loads it.
+    // Loading it reports what is wrong with it.
     let _ = scan::look(bytes, limits, &scan::Wanted::default(), &mut seen);
     seen
 }

@@ -53,12 +53,12 @@ pub const DEFAULT_SIZE: u64 = 256 << 20;
 /// than a second; a network disk without its server never answers.
 const DISK: Duration = Duration::from_secs(10);
 
-/// Where the cache is and who may seal its files.
+/// Where the cache is and which key seals its files.
 #[derive(Debug, Clone)]
 pub struct CacheOptions {
     /// The folder. It is created; one that exists has to be ours alone.
     pub folder: PathBuf,
-    /// Who seals.
+    /// The key that seals.
     pub key: CacheKey,
     /// Bytes of all images together; what was not used for the longest time goes first.
     pub size: u64,

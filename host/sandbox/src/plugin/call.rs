@@ -208,7 +208,7 @@ impl Job {
             }
             Ok(Err(NoAnswer::Known(error))) => Err(error.reported(|| trap::silent(store.data(), &budget))),
             Ok(Err(NoAnswer::Stopped(error))) => Err(trap::classify(&error, store.data(), &budget, frame)),
-            // The time went by while others held what it waited for.
+            // The time passed while others held what it waited for.
             Err(_elapsed) if store.data().limiter.is_waiting() => {
                 let report = trap::silent(store.data(), &budget);
                 let Exceeded { row, what } = store.data().limiter.late(started.elapsed());

@@ -57,7 +57,7 @@ pub(super) fn confine(bounds: &CompileLimits) -> wasmtime::Result<()> {
     rustix::process::nice(NICE)?;
     // Should memory run out all the same, this process goes and not the host. Best effort: not every sandbox lets us.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    // At the first number comes SIGXCPU, which says what happened; at the second SIGKILL, which could be anything.
+    // The first number causes SIGXCPU, which shows the reason; the second SIGKILL, which could have any reason.
     let seconds = seconds(bounds.cpu);
     limit(Resource::Cpu, seconds, seconds + 1)?;
     let memory = memory(left_in_cgroup(), bounds.memory as u64);

@@ -16,7 +16,7 @@ use wasmtime::ResourceLimiterAsync;
 use super::guest::Exceeded;
 use super::share::{Grown, Share, WAIT};
 
-/// What a growth comes to: the type that the engine's trait has, which is written with a macro there.
+/// The result of a growth: the type that the engine's trait has, which is written with a macro there.
 type Answer<'a> = Pin<Box<dyn Future<Output = wasmtime::Result<bool>> + Send + 'a>>;
 
 /// What one instance holds and may hold.

@@ -290,7 +290,7 @@ pub(super) fn reads_node_names(imports: &[String]) -> bool {
     imports.iter().any(|import| NAMING.iter().any(|function| import.contains(function)))
 }
 
-/// Refuses what could not even start. The limiter would refuse it too, but in every call anew.
+/// Refuses a plugin that could not even start. The limiter would refuse it too, but in every call again.
 pub(super) fn check_resources(component: &Component, limits: &StoreLimits) -> Result<(), LoadError> {
     let Some(needs) = needs(component) else { return Ok(()) };
     let check = |row, what, found: u64, limit: usize| {

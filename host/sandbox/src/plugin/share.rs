@@ -1,7 +1,7 @@
 //! What a call has of the memory of all plugins, and how it waits for more.
 //!
-//! `core::plugin::memory` decides who gets what; this waits, for a bounded time. A call that waits has given its thread
-//! back, and does not compute.
+//! `core::plugin::memory` decides which call gets memory; this waits, for a bounded time. A waiting call has released
+//! its thread, and does not compute.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -104,7 +104,7 @@ impl Share {
             return Grown::AfterWaiting;
         }
         let mut state = self.shares.state();
-        // It may have come in this very moment.
+        // It may have been granted at this very moment.
         if state.waiting.remove(&self.call).is_none() {
             return Grown::AfterWaiting;
         }

@@ -1,4 +1,4 @@
-//! Who vouches for a plugin: signatures over what it is, checked with keys that the operator keeps.
+//! Which plugins are trusted: signatures over what a plugin is, checked with keys of the operator.
 //!
 //! A `plugin.sig` beside a plugin is a few lines: name, version and digest of the plugin, the id of a key, and an
 //! ed25519 signature over all of them. It works without a network and without a service. The digest identifies the
@@ -52,7 +52,7 @@ pub enum Trust {
 pub struct TrustOptions {
     /// The least that is required. A source may require more.
     pub least: Trust,
-    /// Who may sign.
+    /// The keys that may sign.
     pub keys: TrustKeys,
 }
 
@@ -112,7 +112,7 @@ pub enum TrustError {
     UnknownKey {
         /// The id in the file.
         key: String,
-        /// Whom we know.
+        /// The trusted keys.
         trusted: String,
     },
     /// The signature is not valid.

@@ -48,7 +48,7 @@ pub(super) enum Word {
     Ignored(Option<String>),
 }
 
-/// Whether anything was decided in this life of the host.
+/// Whether anything was decided since the start of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rounds {
     /// No answer so far.

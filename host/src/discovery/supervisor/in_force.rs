@@ -39,7 +39,7 @@ pub(super) struct Answer {
 }
 
 impl InForce {
-    /// Nothing but what an earlier life of the host wrote with this configuration.
+    /// Only the objects that the host wrote with this configuration before its restart.
     pub(super) fn new(config_applied: Option<String>) -> Self {
         Self { config_applied, ..Self::default() }
     }

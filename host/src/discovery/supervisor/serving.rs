@@ -23,7 +23,7 @@ pub(super) struct Serving<R = Arc<Revision>> {
     offer: Offer,
     /// What the operator named.
     named: Option<Digest>,
-    /// What served in an earlier life of the host.
+    /// The plugin that was active before the host's restart.
     last: Last,
     /// The plugin that the operator let continue before it waited, since the start of the host.
     go_on: Option<Digest>,
@@ -155,7 +155,7 @@ impl<R: Clone> Serving<R> {
         (module.digest != named).then_some((module.digest, by))
     }
 
-    /// While nothing serves, what served last may do better with another entry, or at another time.
+    /// While no plugin is active, the last active one may be accepted with another entry, or at another time.
     pub(super) fn try_last_again(&mut self) {
         if self.rollout.serving().is_none() {
             self.last.try_again();

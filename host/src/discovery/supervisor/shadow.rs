@@ -67,7 +67,7 @@ impl Supervisor {
             candidate.named.objects.iter().map(|(name, object)| (name, &object.spec)).collect();
         let stored: Objects<'_> = match &serving {
             Some(serving) => serving.named.objects.iter().map(|(name, object)| (name, &object.spec)).collect(),
-            // It never answered in this life of the host; what it answered before is in the cluster.
+            // It never answered since the start of the host; its earlier answer is in the cluster.
             None => observed.of(&self.source).map(|object| (&object.name, &object.spec)).collect(),
         };
         let comparison = compare(&stored, &candidate, &shadow.view);

@@ -60,7 +60,7 @@ pub(super) struct Report {
     /// Which part of the entry the plugin left out.
     pub(super) left_out: Option<String>,
     pub(super) disabled: bool,
-    /// A revision has served in this life of the host, and the conditions that were set in it.
+    /// Whether a revision was active since the start of the host, and the conditions that were set since then.
     pub(super) has_served: bool,
     pub(super) fresh: BTreeSet<ConditionType>,
 }

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct Storing {
     missing: Vec<Arc<Module>>,
-    /// What was stored in this life of the host.
+    /// What was stored since the start of the host.
     stored: BTreeSet<Digest>,
     /// All modules that the source needs stored.
     wanted: Vec<Digest>,
@@ -123,7 +123,7 @@ impl Supervisor {
         }
     }
 
-    /// What serves should be there for the next life of the host, too: waits a moment for what is being stored.
+    /// The active plugin should be there after the host's restart, too: waits a moment for running writes of the store.
     pub(super) async fn finish_storing(&mut self) {
         let all = async {
             while let Some(Ok(unstored)) = self.storing_now.join_next().await {

@@ -23,7 +23,7 @@ enum Leftover {
 }
 
 impl Sources {
-    /// Sources that are not in the document any more and did not stop in this life of the host, or left HyperNodes
+    /// Sources that are no longer in the document and did not stop since the start of the host, or left HyperNodes
     /// behind when they did.
     pub(super) fn leftovers(&mut self) {
         self.leftovers_at = None;

@@ -65,7 +65,7 @@ impl Scene {
         scene
     }
 
-    /// No configuration was read yet, and an earlier life of the host left these objects.
+    /// No configuration was read yet, and the host left these objects before its restart.
     fn after(breaks: u32, earlier: Vec<DiscoverySource>) -> Self {
         let (sender, events) = unbounded_channel();
         let (left, silent) = (Arc::new(AtomicU32::new(breaks)), Arc::new(AtomicBool::new(false)));

@@ -36,7 +36,7 @@ pub enum Failure {
         node: NodeName,
         /// How long locks last.
         ttl: Duration,
-        /// Who holds it.
+        /// The holder.
         held: Held,
     },
     /// Others of this process that came earlier wait for the same node, and did until the end.
@@ -47,7 +47,7 @@ pub enum Failure {
     Behind {
         /// The node.
         node: NodeName,
-        /// Who holds the node, where that is known.
+        /// The holder of the node, if it is known.
         held: Option<Held>,
     },
     /// So many wait already that this one was refused.
@@ -57,7 +57,7 @@ pub enum Failure {
         node: NodeName,
         /// Where there was no room.
         full: Full,
-        /// Who holds the node, where that is known.
+        /// The holder of the node, if it is known.
         held: Option<Held>,
     },
     /// The lock was taken away before the pod was bound.
@@ -189,7 +189,7 @@ impl fmt::Display for What {
     }
 }
 
-/// Who holds a node, where that is known.
+/// The holder of a node, if it is known.
 struct Meanwhile<'a>(Option<&'a Held>);
 
 impl fmt::Display for Meanwhile<'_> {

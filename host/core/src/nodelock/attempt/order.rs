@@ -89,7 +89,7 @@ pub enum Order {
     AskWaiting,
     /// Wait until the node or the holder changes, and no longer than this.
     Wait {
-        /// Who holds it.
+        /// The holder.
         held: Held,
         /// By the steady clock.
         until: Duration,
@@ -170,7 +170,7 @@ pub struct Outcome {
     pub kept: bool,
 }
 
-/// How a pod came to be bound.
+/// When a pod was bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// By this attempt, or by another one meanwhile.

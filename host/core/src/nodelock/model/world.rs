@@ -1,4 +1,4 @@
-//! What is stored, who lives in this world, and what happens next.
+//! The state of the world: stored objects, processes, and what happens next.
 
 use super::*;
 
@@ -37,7 +37,7 @@ pub(super) struct Store {
     pub(super) pods: BTreeMap<usize, StoredPod>,
 }
 
-/// Who asks the API server.
+/// Who sends a request to the API server.
 #[derive(Debug, Clone)]
 #[allow(clippy::large_enum_variant, reason = "there are four of them")]
 pub(super) enum Machine {
@@ -169,7 +169,7 @@ pub(super) enum Deed {
     Catch(usize),
     /// The caller gives up.
     GiveUp(usize),
-    /// A process is killed and started anew.
+    /// A process is killed and restarted.
     Kill(usize),
     /// A kubelet or its device plugin takes the next step.
     Kubelet(usize),
@@ -194,8 +194,8 @@ pub(super) enum Deed {
     /// A person removes the lock of a pod that waits for its device plugin, or a scheduler of an earlier generation does,
     /// which goes by age alone.
     Strip(usize, usize),
-    /// A lock is taken from a pod that is being bound, and stays where it is: an operator wants that, a clock is wrong, or
-    /// the process that did it does not come to the rest.
+    /// A lock is revoked from a pod that is being bound, and stays on the node: an operator wants that, a clock is
+    /// wrong, or the process that did it does not finish.
     Revoke(usize, usize),
 }
 

@@ -6,7 +6,7 @@
 use super::Profile;
 use super::amount::Amount;
 
-/// Who may change a limit.
+/// Where a limit can be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
     /// The entry, under this key of `limits`.
@@ -49,7 +49,7 @@ pub struct Row {
     pub standard: Amount,
     /// The default for plugins that carry a language runtime.
     pub large: Amount,
-    /// Who may change it.
+    /// Where it can be changed.
     pub setting: Setting,
 }
 

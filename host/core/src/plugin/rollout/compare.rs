@@ -1,4 +1,4 @@
-//! How far the answer of a candidate is from that of what serves.
+//! How much the answer of a candidate differs from that of the active plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::topology::{Spec, guard};
 /// Two answers about one snapshot. Percentages are shares of Nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Comparison {
-    /// Nodes that what serves places.
+    /// Nodes that the active plugin places.
     pub placed: usize,
     /// Of these, those that the candidate places, too.
     pub kept: usize,
@@ -18,7 +18,7 @@ pub struct Comparison {
     pub moved: usize,
     /// Nodes that only the candidate places.
     pub gained: usize,
-    /// Groups by tier: of what serves, and of the candidate.
+    /// Groups by tier: of the active plugin, and of the candidate.
     pub groups: BTreeMap<u32, (usize, usize)>,
 }
 

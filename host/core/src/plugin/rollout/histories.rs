@@ -176,7 +176,7 @@ proptest! {
                 prop_assert!(rollout.is_wish_due(), "what is wanted may be something else by now");
                 world.served.insert(to);
             }
-            // What is kept served once, is not what serves, is there once, and is bounded.
+            // Each kept plugin was active once, is not the active one, and is there once; their number is bounded.
             let kept: Vec<Digest> = rollout.previous().collect();
             prop_assert!(kept.len() <= KEPT && kept.iter().all(|kept| world.served.contains(kept)));
             prop_assert_eq!(kept.iter().collect::<BTreeSet<_>>().len(), kept.len());
@@ -185,7 +185,7 @@ proptest! {
             // Each handle is that of the digest beside it.
             prop_assert!(new.is_none_or(|serving| serving.revision == serving.digest));
             prop_assert!(rollout.earlier().is_none_or(|earlier| kept.first() == Some(earlier)));
-            // The candidate is another one than what serves.
+            // The candidate is not the active plugin.
             let candidate = rollout.candidate();
             prop_assert!(candidate.is_none_or(|candidate| candidate.ready.is_none_or(|ready| ready == candidate.digest)));
             prop_assert!(candidate.is_none_or(|candidate| new.is_none_or(|serving| serving.digest != candidate.digest)));

@@ -7,10 +7,10 @@
 use super::Failed;
 use crate::plugin::Digest;
 
-/// Attempts to get what served last, before what is delivered serves without a comparison.
+/// Attempts to get the last active plugin, before the delivered one becomes active without a comparison.
 const TRIES: u32 = 4;
 
-/// What served last.
+/// The last active plugin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Last {
     /// The plugin to activate first; `None` once any plugin was active, or once it is given up.
@@ -39,7 +39,7 @@ pub enum Another {
 }
 
 impl Last {
-    /// Of an earlier life.
+    /// From before the host's restart.
     #[must_use]
     pub fn new(digest: Option<Digest>) -> Self {
         Self { first: digest, tries: 0, remembered: digest }

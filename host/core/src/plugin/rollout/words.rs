@@ -1,4 +1,4 @@
-//! What goes into the state machine, and what comes out.
+//! The events and the orders of the state machine.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Step {
     Compile,
     /// Its imports and exports fit the interface.
     Link,
-    /// It says who it is.
+    /// It describes itself.
     Describe,
     /// It accepts the entry's configuration.
     Configure,
@@ -26,7 +26,7 @@ pub enum Step {
     Grant,
     /// It answers a round whose answer is thrown away.
     Shadow,
-    /// Its answer is close enough to that of what serves.
+    /// Its answer is close enough to that of the active plugin.
     Compare,
     /// It answers the first real rounds.
     Watch,
@@ -79,7 +79,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Who wants bytes to serve.
+/// Who requests that bytes become active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// They were delivered.
@@ -106,15 +106,16 @@ pub enum Failed {
 pub enum Event<R> {
     /// These bytes should serve.
     Wanted(Digest, Cause),
-    /// Nothing but what serves should serve.
+    /// No plugin but the active one is wanted.
     Unwanted,
-    /// The entry was edited: what is prepared with the one before is prepared anew, and what was refused may do better.
+    /// The entry was edited: a plugin that is prepared with the old entry is prepared again, and a refused one is tried
+    /// again.
     Edited,
     /// What was refused may do better now: the operator asks, or something else is delivered.
     Again,
-    /// What serves is to be prepared once more, with the present entry.
+    /// The active plugin has to be prepared once more, with the present entry.
     Renew,
-    /// The candidate, or what serves and is prepared once more, has passed every step up to its grants.
+    /// The candidate, or the active plugin that is prepared once more, has passed every step up to its grants.
     Prepared(Digest, R),
     /// What is worked on failed.
     Failed(Digest, Step, Failed),
@@ -152,7 +153,7 @@ pub enum Order {
     Swap(Digest),
     /// Make a revision of these bytes, which serve, with the present entry.
     Renew(Digest),
-    /// What serves runs with another entry from now on.
+    /// The active plugin runs with another entry from now on.
     Renewed(Digest),
     /// The serving revision is at the end of its tries.
     Quarantine(Digest),

@@ -1,4 +1,4 @@
-//! What is worked on outside of the machine: at most one plugin, which is the candidate or what serves.
+//! What is worked on outside of the machine: at most one plugin, the candidate or the active one.
 
 use super::{Rollout, Stage};
 use crate::plugin::Digest;
@@ -10,7 +10,7 @@ pub enum Work {
     Prepare(Digest),
     /// The candidate answers a round whose answer is thrown away.
     Shadow(Digest),
-    /// What serves is prepared once more, with another entry.
+    /// The active plugin is prepared once more, with another entry.
     Renew(Digest),
 }
 
@@ -31,14 +31,14 @@ impl<R: Clone> Rollout<R> {
         self.work
     }
 
-    /// Whether what serves is being prepared with another entry.
+    /// Whether the active plugin is being prepared with another entry.
     #[must_use]
     pub fn is_renewing(&self) -> bool {
         matches!(self.work, Some(Work::Renew(_)))
     }
 
-    /// Whether what serves may be prepared with another entry: nothing is worked on, and no candidate is on its way or
-    /// waits for a person with an answer that was compared.
+    /// Whether the active plugin may be prepared with another entry: nothing is worked on, and no candidate is on its
+    /// way or waits for a person with an answer that was compared.
     #[must_use]
     pub fn may_renew(&self) -> bool {
         let stage = self.candidate.as_ref().map(|candidate| &candidate.stage);

@@ -30,7 +30,7 @@ struct Waiting {
     /// The last round that counted.
     counted: Timestamp,
     agreeing: u32,
-    /// Kept until the result is written or another one comes: a write that fails half-way must not need a second
+    /// Kept until the result is written or there is another one: a write that fails half-way must not need a second
     /// confirmation.
     by_operator: bool,
 }
@@ -75,8 +75,8 @@ impl Hold {
     /// The given rule holds this result (its hash). `operator` is the result that the operator confirmed, if any: it
     /// confirms exactly that result and no other.
     ///
-    /// A result that differs from the last one starts anew. The answer stays *confirmed* for the same result until
-    /// [`clear`](Self::clear), so that the host can continue writing after a failure.
+    /// A result that differs from the last one restarts the hold. The answer stays *confirmed* for the same result
+    /// until [`clear`](Self::clear), so that the host can continue writing after a failure.
     pub fn agree(
         &mut self,
         result: &str,

@@ -1,4 +1,4 @@
-//! A private folder of bounded size, whose files are whole or not there.
+//! A private folder of bounded size, whose files are complete or absent.
 //!
 //! Everything goes through one handle of the folder, taken when it was checked: an attacker who puts another folder in
 //! its place later gets nothing and gives nothing.
@@ -87,8 +87,8 @@ impl Folder {
         Ok(Some(Found { bytes, file }))
     }
 
-    /// Writes a file under another name, and gives it its own when it is whole and on the disk. Two who write the same
-    /// file do not meet: the later one stays. Returns how many files had to go.
+    /// Writes a file under another name, and gives it its own when it is whole and on the disk. Two writers of the same
+    /// file do not disturb each other: the later file stays. Returns how many files were evicted.
     pub(super) fn write(&self, name: &str, parts: &[&[u8]]) -> Result<usize, Trouble> {
         let size = parts.iter().map(|part| part.len() as u64).sum();
         if size > self.bound {
@@ -123,7 +123,7 @@ impl Folder {
     }
 
     /// Removes what was not used for the longest time, until that much more fits, and what writers left behind. Returns
-    /// how many images went.
+    /// how many images were evicted.
     fn make_room(&self, size: u64) -> io::Result<usize> {
         let mut images = Vec::new();
         for name in self.names()? {

@@ -1,4 +1,4 @@
-//! Who may seal an image.
+//! The key that seals images.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -25,7 +25,7 @@ pub enum OpenError {
         path: PathBuf,
         /// Its owner.
         owner: u32,
-        /// Who we are.
+        /// Our user.
         us: u32,
     },
     /// Others may write it. The mount of an `emptyDir` is such a folder.

@@ -1,5 +1,5 @@
-//! How much of one thing a guest may say. Checked where it comes in, before anything is copied or compared: what is cheap
-//! to say must not be dear to believe.
+//! How much of one kind a guest may send. Checked on arrival, before anything is copied or compared: data that is cheap
+//! to send must not be expensive to check.
 
 use topoloom_core::plugin::{CallError, Limit};
 
