@@ -301,7 +301,7 @@ fn prepare(args: &LogArgs, traces: Option<TraceLayer>) -> anyhow::Result<log::Co
     // All of TLS uses this one provider; a second installation is no failure.
     let _ = rustls::crypto::ring::default_provider().install_default();
     if let Err(error) = private::memory() {
-        tracing::warn!(%error, "a crash may leave a core, with the Secrets that are in it");
+        tracing::warn!(%error, "a crash may leave a core dump that contains Secrets");
     }
     Ok(log)
 }

@@ -76,7 +76,7 @@ impl Control {
         let parsed = parse(filter)?;
         self.handle.reload(parsed).map_err(|error| FilterError(error.to_string()))?;
         filter.clone_into(&mut self.text.lock().unwrap_or_else(PoisonError::into_inner));
-        tracing::info!(filter, "the log has another filter");
+        tracing::info!(filter, "the filter of the log was changed");
         Ok(())
     }
 }

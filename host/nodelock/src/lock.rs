@@ -136,7 +136,7 @@ impl NodeLock {
             let flight = lock.fly(pod.clone(), node.clone(), within, gone);
             // What is seen after a panic is what other attempts share too, and each locks it for a change that is whole.
             let report = AssertUnwindSafe(flight).catch_unwind().await.unwrap_or_else(|panic| {
-                tracing::error!(%pod, node = &*node, panic = text::of_panic(&*panic), "a Bind broke");
+                tracing::error!(%pod, node = &*node, panic = text::of_panic(&*panic), "a Bind crashed");
                 Report::broke()
             });
             observer.ended(&report);

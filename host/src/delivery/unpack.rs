@@ -36,7 +36,7 @@ pub enum Error {
     #[error("the module is packed with zstd and cannot be unpacked: {0}")]
     Broken(String),
     /// More than one frame, or something behind it.
-    #[error("the module has {0} bytes behind its zstd frame")]
+    #[error("the module has {0} bytes after its zstd frame")]
     Behind(usize),
 }
 

@@ -360,7 +360,7 @@ impl Judge for Slot {
     /// It works. Logs it once.
     fn pass(&self) {
         match self.set(State::Passing) {
-            Some(State::Failing(..)) => tracing::info!(check = self.name, "works again"),
+            Some(State::Failing(..)) => tracing::info!(check = self.name, "a check passes again"),
             Some(State::Passing) => {}
             _ => tracing::info!(check = self.name, "ready"),
         }
@@ -386,7 +386,7 @@ impl Judge for Slot {
             known
         };
         if !known {
-            tracing::warn!(check = self.name, reason = refusal.reason.as_str(), error = %refusal, "does not work");
+            tracing::warn!(check = self.name, reason = refusal.reason.as_str(), error = %refusal, "a check fails");
         }
     }
 
@@ -394,7 +394,7 @@ impl Judge for Slot {
     fn absent(&self, why: &str) {
         let next = State::Absent(why.to_owned());
         if self.set(next.clone()).as_ref() != Some(&next) {
-            tracing::warn!(check = self.name, why, "absent; continuing without it");
+            tracing::warn!(check = self.name, why, "a part is absent; the host continues without it");
         }
     }
 }

@@ -305,7 +305,7 @@ impl Parts {
         drained.finish().await;
         // A replica that waits for the lease begins when nothing of ours is under way any more.
         if tokio::time::timeout(LAST_REPORTS, counting.finish()).await.is_err() {
-            tracing::warn!("counts under way were not written in time");
+            tracing::warn!("the last node counts were not written in time");
         }
         counting.cut_off().await;
         // The last reports of the sources are still written, if that is possible.
@@ -335,5 +335,13 @@ impl Parts {
 /// A cache only saves time: without one every plugin is compiled.
 fn open_cache(options: CacheOptions) -> Option<Cache> {
     let opened = Cache::open(options);
-    opened.inspect_err(|error| tracing::warn!(error = client::chain(error), "plugins are compiled at every start")).ok()
+    opened
+        .inspect_err(|error| {
+            tracing::warn!(
+                error = client::chain(error),
+                "the plugin cache cannot be used; \
+        plugins are compiled at every start"
+            )
+        })
+        .ok()
 }

@@ -116,7 +116,7 @@ impl Controller for ExtenderController {
             .clone();
         tracing::info!(
             ttl = %Go(locks.lock.ttl), patience = %Go(options.patience()), takeover = ?locks.lock.takeover,
-            filter = ?options.filter, "the node lock of the extender"
+            filter = ?options.filter, "the extender uses the node lock"
         );
         let lock =
             NodeLock::bounded(shared.carrier(context.writes), locks.lock, options.crowd(), context.switch.clone());

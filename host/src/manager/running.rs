@@ -109,7 +109,12 @@ impl Running {
             if timeout(share, tasks.finish()).await.is_ok() {
                 tracing::debug!(controller = name, group = group.map(Group::as_str), "stopped");
             } else if to_stop > 1 {
-                tracing::warn!(controller = name, ?share, "takes longer to stop; the others stop meanwhile");
+                tracing::warn!(
+                    controller = name,
+                    ?share,
+                    "a controller takes longer to stop; the others stop \
+                    meanwhile"
+                );
             }
             to_stop -= 1;
         }

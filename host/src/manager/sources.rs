@@ -182,7 +182,7 @@ impl Sources {
     /// Writes were switched off or on: every source decides again what that means for it.
     fn switched(&mut self) {
         let read_only = self.shared.switch.is_read_only();
-        tracing::warn!(read_only, "writes are switched");
+        tracing::warn!(read_only, "writes were switched off or on");
         self.decide_again();
         if !read_only {
             self.leftovers();
@@ -229,10 +229,10 @@ impl Sources {
         };
         self.unreadable = None;
         for warning in &document.warnings {
-            tracing::warn!(%warning, "configuration");
+            tracing::warn!(%warning, "the configuration has a warning");
         }
         for problem in document.errors() {
-            tracing::warn!(%problem, "configuration");
+            tracing::warn!(%problem, "the configuration has a mistake");
         }
         tracing::info!(entries = document.entries.len(), enabled = document.enabled().count(), "configuration read");
         let mut named = std::collections::BTreeSet::new();
@@ -291,7 +291,7 @@ impl Sources {
 
     /// No source is removed by a document that cannot be read.
     fn unreadable(&mut self, reason: Reason, message: &str) {
-        tracing::warn!(reason = %reason, message, "configuration; the running sources continue");
+        tracing::warn!(reason = %reason, message, "the configuration cannot be used; the running sources continue");
         for running in self.running.values() {
             running.send(Command::Invalid(reason, message.to_owned()));
         }

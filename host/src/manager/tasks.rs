@@ -70,7 +70,7 @@ impl Tasks {
         while let Some(ended) = self.set.join_next_with_id().await {
             let ended = self.named(ended);
             if let Err(error) = &ended.how {
-                tracing::warn!(task = ended.name, error, "ended with an error while stopping");
+                tracing::warn!(task = ended.name, error, "a task ended with an error while the process stopped");
             }
         }
     }

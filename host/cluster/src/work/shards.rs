@@ -95,7 +95,8 @@ impl<K: Key + AsRef<str>, W: Work<K>> Work<K> for OwnKeys<K, W> {
             return self.work.work(key).await;
         }
         let queue = self.shards.of(key);
-        tracing::warn!(queue = queue.name(), %key, shard = self.number, own, "a key in the wrong shard is passed on");
+        tracing::warn!(queue = queue.name(), %key, shard = self.number, own, "a key was in the wrong shard; it is \
+            passed on");
         Ok(match queue.add(key.clone()) {
             Err(Refused::Full) => Outcome::Again(NO_ROOM),
             _ => Outcome::Done,

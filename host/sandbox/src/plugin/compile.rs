@@ -109,7 +109,7 @@ pub(super) fn embedded(engine: &Engine, builtin: &Builtin) -> Option<Component> 
         [] => return None,
         image => load_image(engine, image),
     };
-    loaded.map_err(|error| tracing::info!(plugin = builtin.name, %error, "compiling a builtin plugin anew")).ok()
+    loaded.map_err(|error| tracing::info!(plugin = builtin.name, %error, "a builtin plugin is compiled again")).ok()
 }
 
 /// Gives the bytes to the compiler and takes what it says. All three pipes at once: a full one would block the others.

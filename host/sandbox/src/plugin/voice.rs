@@ -67,10 +67,10 @@ impl Voice {
             let Speaker { source, plugin, digest, call } = &self.speaker;
             let (source, plugin, digest, call) = (&**source, &**plugin, &**digest, *call);
             match level {
-                Level::Debug => tracing::debug!(source, plugin, digest, call, line, "plugin says"),
-                Level::Info => tracing::info!(source, plugin, digest, call, line, "plugin says"),
-                Level::Warn => tracing::warn!(source, plugin, digest, call, line, "plugin says"),
-                Level::Error => tracing::error!(source, plugin, digest, call, line, "plugin says"),
+                Level::Debug => tracing::debug!(source, plugin, digest, call, line, "log line of the plugin"),
+                Level::Info => tracing::info!(source, plugin, digest, call, line, "log line of the plugin"),
+                Level::Warn => tracing::warn!(source, plugin, digest, call, line, "log line of the plugin"),
+                Level::Error => tracing::error!(source, plugin, digest, call, line, "log line of the plugin"),
             }
         } else {
             self.dropped += 1;

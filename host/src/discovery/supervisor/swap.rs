@@ -185,7 +185,7 @@ impl Supervisor {
                 false => (Urgency::Normal, Reason::Swapped, "is now active in place of"),
             };
             let note = format!("plugin {} {words} {}", named(new), named(old));
-            tracing::info!(source = &*self.source, note, "swap");
+            tracing::info!(source = &*self.source, note, "the active plugin has changed");
             self.report.tell(urgency, reason, note);
             old.endpoints.unfollow();
         }

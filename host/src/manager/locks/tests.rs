@@ -23,7 +23,7 @@ async fn a_rule_that_is_missing_is_one_line_per_kind_and_few_lists() {
     let (client, asked) = forbidding();
     let (lines, _guard) = Lines::of_warnings();
     let _ = tokio::time::timeout(Duration::from_secs(60), shared.watch(client)).await;
-    assert_eq!(lines.count("does not work"), 2, "{}", lines.text());
+    assert_eq!(lines.count("a check fails"), 2, "{}", lines.text());
     assert_eq!((lines.count("lock-nodes"), lines.count("lock-pods")), (1, 1), "{}", lines.text());
     let asked = asked.load(Ordering::SeqCst);
     assert!(asked <= 2 * 11, "{asked} lists in a minute");

@@ -61,7 +61,8 @@ pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table)
     let (busy, looks) = (busy?, looks?);
     pushed?;
 
-    let swaps: Vec<Timestamp> = lines(&host, SOURCE, &["swap"])?.into_iter().map(|line| line.at).collect();
+    let swaps: Vec<Timestamp> =
+        lines(&host, SOURCE, &["the active plugin has changed"])?.into_iter().map(|line| line.at).collect();
     let swaps_done = swaps.len();
     ensure!(swaps_done >= options.runs(SWAPS), "there were {swaps_done} swaps");
     let failed = metric(&host, "topoloom_rounds_total", &[]).await?

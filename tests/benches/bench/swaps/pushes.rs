@@ -29,7 +29,7 @@ const STEPS: [(&str, &str); 4] = [
     ("a plugin is prepared", "write and watch"),
     ("a candidate plugin is compared with the active one", "unpacked, compiled, linked, described, configured"),
     ("a candidate plugin answered", "shadow round"),
-    ("swap", "compared"),
+    ("the active plugin has changed", "compared"),
 ];
 
 pub(super) async fn measure(stage: &Stage, options: &Options, table: &mut Table) -> Result<()> {
