@@ -268,8 +268,8 @@ fn from_now(time: Timestamp) -> Instant {
     Instant::now() + time.duration_since(Timestamp::now()).try_into().unwrap_or(Duration::ZERO)
 }
 
-/// The recent losses of results that the host wrote before its restart. What it held when it ended had kept all of it
-/// from being forgotten.
+/// The recent losses of results that the host wrote before its restart. A result that was held at the restart has kept
+/// them all from being forgotten.
 #[must_use]
 pub fn losses(status: &DiscoverySourceStatus, now: Timestamp) -> Losses {
     let bucket = |kept: &LostNodes| {
