@@ -32,7 +32,7 @@ pub struct Held {
     pub standing: Standing,
     /// Its holder, or its last holder; empty if it has none.
     pub holder: String,
-    /// Since when, RFC 3339.
+    /// When the holder got the lease, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// How long ago it was renewed.

@@ -51,7 +51,7 @@ struct Findings {
     file: String,
     /// How many mistakes there are; the exit code is 1 where there are any.
     mistakes: usize,
-    /// What it is, and everything that is wrong with it, in the order in which it was found.
+    /// What the file is, and all its problems, in the order in which they were found.
     findings: Vec<Finding>,
 }
 
@@ -60,7 +60,7 @@ struct Findings {
 #[serde(rename_all = "camelCase")]
 struct Finding {
     kind: Kind,
-    /// With the line of the file, where there is one.
+    /// The message, with the line of the file if there is one.
     message: String,
 }
 

@@ -50,12 +50,12 @@ struct UnderSource {
     source: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin: Option<Plugin>,
-    /// What the plugin could read of it.
+    /// The labels and annotations that the plugin could read.
     read: Vec<Column>,
     /// Why a round has no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Each place that a round gives it now; none: it is not placed.
+    /// Each place that a round gives it now; empty if it has none.
     placements: Vec<Placement>,
     /// Findings of the plugin about it.
     because: Vec<Remark>,

@@ -47,9 +47,9 @@ pub(super) struct StatusArgs {
 pub(super) struct Status {
     /// When, by the clock of the API server, RFC 3339.
     time: String,
-    /// Its version.
+    /// The version of the API server.
     server: String,
-    /// Of this command.
+    /// The version of this command.
     version: &'static str,
     /// Where the configuration is.
     config: String,
@@ -58,7 +58,7 @@ pub(super) struct Status {
     leases: Vec<Lease>,
     replicas: Vec<Replica>,
     sources: Vec<Source>,
-    /// What of the configuration waits for a person.
+    /// Parts of the configuration that wait for a person.
     waits: Vec<Waiting>,
     second_writers: SecondWriters,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ pub(super) struct Replica {
     name: String,
     /// The groups that it leads.
     leads: Vec<&'static str>,
-    /// Of its pod, where it could be seen.
+    /// The state of its pod, if it could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<Pod>,
 }
@@ -123,7 +123,7 @@ pub(super) struct Source {
     waits: Vec<Waiting>,
 }
 
-/// Who else writes HyperNodes.
+/// Other programs that write HyperNodes.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SecondWriters {

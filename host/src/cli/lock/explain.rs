@@ -24,7 +24,7 @@ const SHOWN: usize = 300;
 #[serde(rename_all = "camelCase")]
 pub(in crate::cli) struct Locks {
     node: String,
-    /// None: the node has no lock, and no pod that is bound there waits for its device plugin.
+    /// Empty if the node has no lock, and no pod that is bound there waits for its device plugin.
     locks: Vec<Explained>,
 }
 
@@ -46,12 +46,12 @@ struct Explained {
     written: Option<String>,
     /// The pod that the lock is about, and its state.
     pod: String,
-    /// The pod that waits for its device plugin here, where it is another one.
+    /// The pod that waits for its device plugin here, if the lock names another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits: Option<String>,
     /// The state of the lock, in a word: `leaked` if it is orphaned.
     state: &'static str,
-    /// Why.
+    /// The reason for the state.
     why: String,
     /// What happens if no one acts.
     next: String,

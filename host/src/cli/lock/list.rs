@@ -50,7 +50,7 @@ struct Row {
     pod: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<String>,
-    /// Since its time, by the clock of this machine.
+    /// The age of the lock, by the clock of this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     age_seconds: Option<i64>,
     /// A word: `leaked` if the lock is orphaned, `unknown` if the node could not be read.

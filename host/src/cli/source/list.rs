@@ -44,7 +44,7 @@ struct Source {
     /// What it is doing, in one word.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'static str>,
-    /// Why.
+    /// The reason for the state.
     message: String,
     /// The active plugin.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,7 @@ use super::advice::Configuration;
 /// One thing that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(in crate::cli) struct Waiting {
-    /// What, and for whom.
+    /// What waits, and for whom.
     pub(super) what: String,
     /// What to do, a command if there is one; empty if it continues by itself, or if the cause is elsewhere.
     pub(super) command: String,

@@ -54,7 +54,7 @@ pub(super) struct Stored {
     /// Existing Nodes below it, counted now.
     #[serde(skip_serializing_if = "Option::is_none")]
     node_count: Option<u64>,
-    /// What its status says about them.
+    /// The count in its status.
     #[serde(skip_serializing_if = "Option::is_none")]
     stored_node_count: Option<i64>,
 }

@@ -102,7 +102,7 @@ pub(super) struct AskedEndpoint {
     pub(super) name: String,
     pub(super) purpose: String,
     pub(super) methods: Vec<String>,
-    /// Empty: all paths.
+    /// The paths; empty means all of them.
     pub(super) paths: Vec<String>,
     /// Where it is, in words.
     pub(super) location: String,
@@ -123,7 +123,7 @@ pub(super) struct SignatureFile {
     /// The key that made it, by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) key: Option<String>,
-    /// Whether a key that was given made it.
+    /// Whether one of the given keys made it.
     pub(super) verified: bool,
     /// Why a host that requires a signature would refuse this one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ use crate::plugin::trust::{self, Claim, MAX_SIGNATURE_FILE, TrustKeys};
 pub(super) struct Signature {
     file: String,
     claim: Option<Claim>,
-    /// Whether a key that was given made it.
+    /// Whether one of the given keys made it.
     is_verified: bool,
     /// Why a host that asks for a signature would not take this one. A key that was not given is no one's fault.
     pub(super) problem: Option<String>,
