@@ -53,7 +53,7 @@ pub struct Module {
     pub bytes: Arc<[u8]>,
     /// Its identity.
     pub digest: Digest,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
     /// Bytes as they were delivered, where that was packed.
     pub packed: Option<usize>,
@@ -64,7 +64,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Of bytes that came without anything beside them.
+    /// For bytes without anything beside them.
     #[must_use]
     pub fn plain(bytes: Arc<[u8]>, origin: Origin) -> Self {
         Self { digest: Digest::of(&bytes), bytes, origin, packed: None, declared: None, signature: None }
@@ -133,7 +133,7 @@ impl Teller {
         }
     }
 
-    /// Whether a module was said last.
+    /// Whether the last offer was a module.
     fn has_module(&self) -> bool {
         matches!(*self.offers.borrow(), Offer::Module(_))
     }

@@ -372,7 +372,7 @@ fn initialise(parts: &mut Parts<'_>, registry: Registry) -> Result<Vec<Ready>, E
 /// Initialises one controller; the inner result is its own.
 fn start(parts: &mut Parts<'_>, controller: Box<dyn Controller>) -> Result<Result<Initialized, String>, Error> {
     let of_group = |group| parts.elections.iter().find(|election| election.group() == group).cloned();
-    // Who needs no lease works from the beginning.
+    // A controller without a lease works from the beginning.
     let election = match controller.group() {
         Some(group) => of_group(group).unwrap_or_else(|| Election::off(group, parts.switch)),
         None => Election::off(Group::NodeLock, parts.switch),

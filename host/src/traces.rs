@@ -49,7 +49,7 @@ pub struct Settings {
     pub endpoint: Uri,
     /// What the collector asks for in every request, a token for instance.
     pub headers: HeaderMap,
-    /// Who may have signed its certificate.
+    /// The authorities that may have signed its certificate.
     pub authorities: Authorities,
 }
 

@@ -163,11 +163,11 @@ words! {
         RolledBack,
         /// A plugin could not be stored for a rollback; storing it is tried again.
         StoreFailed,
-        /// A task of the host for this source crashed, which is a defect of topoloom; the source was started anew.
+        /// A task of the host for this source crashed, which is a defect of topoloom; the source was restarted.
         Crashed,
         /// The plugin failed too often and is left alone for a while.
         Quarantined,
-        /// The plugin said that it failed.
+        /// The plugin reported a failure.
         GuestError,
         /// The plugin crashed.
         Trap,

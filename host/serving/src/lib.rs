@@ -184,8 +184,8 @@ async fn connection(
     }
 }
 
-/// Answers requests until the peer goes, the server stops, or the connection is too old; one that is under way then is
-/// answered.
+/// Answers requests until the peer leaves, the server stops, or the connection is too old; one that is under way then
+/// is answered.
 async fn requests<S>(stream: S, routes: Router, seat: &Arc<Seat>, stop: CancellationToken, bounds: Bounds)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -181,7 +181,7 @@ mod tests {
         drop(first.work());
         let fourth = seats.try_seat().unwrap();
         assert_eq!([&first, &second, &third, &fourth].map(|seat| has_left(seat)), [false, true, false, false]);
-        // What comes too late counts no more.
+        // A late end of work no longer counts.
         drop(second.work());
         drop(second);
         let _fifth = seats.try_seat().unwrap();

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// Who has no answer by then never gets one.
+/// A client without an answer by then never gets one.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PROBE: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 

@@ -26,7 +26,7 @@ pub(super) struct HostArgs {
     leader_elect_resource_namespace: Option<String>,
 }
 
-/// Who else may write HyperNodes.
+/// Other programs that may write HyperNodes.
 #[derive(Debug, Clone, Args)]
 pub(super) struct RivalArgs {
     /// Leases of Volcano's own HyperNode controller, in any namespace: while another program holds one of them, no

@@ -149,7 +149,7 @@ impl Live {
         let serving = serving.round(&self.store, &objects, &applied).await.pop().context("there is no such source")?;
         let candidate =
             candidate.round(&self.store, &objects, &applied).await.pop().context("there is no candidate")?;
-        // Whom a selector chooses is seen only under the labels that it reads.
+        // The choice of a selector is known only with the labels that it reads.
         let read = keys.len();
         for shot in [&serving, &candidate] {
             let selected = shot.result.iter().flat_map(|found| found.decision.forest.selector_keys());
@@ -234,7 +234,7 @@ where
     Ok(list.items)
 }
 
-/// The configuration; `None` when there is no ConfigMap, which is said on the console.
+/// The configuration; `None` when there is no ConfigMap, which is printed.
 async fn document(args: &ClusterArgs, client: &kube::Client) -> anyhow::Result<Option<Document>> {
     let location = args.location();
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), &location.namespace);

@@ -1,4 +1,4 @@
-//! `topoloom status`: who leads, what the replicas are, how each source is and what waits for a person.
+//! `topoloom status`: the leader, the replicas, the state of each source and what waits for a person.
 //!
 //! It only reads. A right that is missing makes a remark and not a failure: at three in the morning half an answer is
 //! worth more than none.

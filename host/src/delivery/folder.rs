@@ -23,7 +23,7 @@ use super::{Offer, Teller, builtin_offer};
 pub const POLL: Duration = Duration::from_secs(60);
 /// A swap is several events; after so much silence it is over.
 const SILENCE: Duration = Duration::from_millis(200);
-/// A folder that never comes to rest is read all the same.
+/// A folder that never stops changing is read anyway.
 const RESTLESS: Duration = Duration::from_secs(2);
 
 /// What is looked for.
@@ -112,7 +112,7 @@ impl Ears {
     }
 
     /// Listens to those folders that exist. One that was replaced is another folder of the same name, so the watch is
-    /// made anew each time.
+    /// created again each time.
     fn listen(&mut self, folders: &[PathBuf]) {
         let Some(watcher) = &mut self.watcher else { return };
         for folder in self.on.drain(..) {

@@ -31,7 +31,7 @@ const SIGNATURE_KEY: &str = "plugin.sig";
 /// The ending of its file, where it lies in a folder.
 const SIGNATURE_FILE: &str = "sig";
 
-/// Why it cannot be said whether a module is kept.
+/// Why it is not known whether a module is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FindError {
     /// What happened.
@@ -70,7 +70,7 @@ pub enum ClusterError {
     Refused {
         /// Of the ConfigMap.
         name: String,
-        /// What the API server said.
+        /// The refusal of the API server.
         refusal: Refusal,
     },
 }
@@ -86,7 +86,7 @@ pub enum FolderError {
     Write {
         /// Of the file.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         error: std::io::Error,
     },
 }
@@ -101,7 +101,7 @@ pub struct Modules {
     turn: tokio::sync::Mutex<()>,
 }
 
-/// The modules that a source wants by its status: what serves, what served before, and what waits.
+/// The modules that a source wants by its status: the active, the earlier and the waiting one.
 pub fn wanted(status: &DiscoverySourceStatus) -> BTreeSet<Digest> {
     let serving = status.plugin.as_ref().map(|plugin| &plugin.digest);
     let waiting = status.candidate.as_ref().map(|candidate| &candidate.digest);
@@ -131,7 +131,7 @@ impl Modules {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says which modules a source wants by its status, without storing any: what earlier lives of the host stored,
+    /// Sets the modules that a source wants by its status, without storing any: those stored before the host's restart,
     /// also for a source that does not run now.
     pub fn remember(&self, source: &Arc<str>, status: &DiscoverySourceStatus) {
         self.lock().entry(Arc::clone(source)).or_default().extend(wanted(status));

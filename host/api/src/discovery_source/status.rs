@@ -175,7 +175,7 @@ pub struct PluginStatus {
 pub struct CandidateStatus {
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// Its own name, once it has said it.
+    /// Its own name, once it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its own version.

@@ -27,7 +27,7 @@ const PAGE: u32 = 500;
 /// Nodes that are judged at once.
 const AT_ONCE: usize = 16;
 
-/// What was read, and who reads more.
+/// What was read, and the client that reads more.
 pub(super) struct Look {
     pub(super) carrier: Carrier,
     pub(super) terms: Options,

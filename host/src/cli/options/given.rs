@@ -68,7 +68,7 @@ fn shown(value: &str) -> String {
 /// What was given, and what is wrong with it.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Given {
-    /// What was said about each flag, defaults included; the first counts.
+    /// What was set for each flag, defaults included; the first counts.
     pub(super) settings: BTreeMap<String, Vec<Setting>>,
     /// Flags with a value that cannot be used; their defaults replace them, and rules across flags leave them out.
     pub(super) broken: BTreeSet<String>,

@@ -60,7 +60,7 @@ pub(in crate::cli) fn read(command: &Command, arguments: &[OsString], outside: &
     settle(command, &flags, vec![line, variables, file], given)
 }
 
-/// Reads an options file alone, as if nothing else had been said.
+/// Reads an options file alone, as if nothing else were set.
 pub(in crate::cli) fn read_file(command: &Command, path: &Path, file: OptionsFile) -> Reading {
     let mut given = Given::default();
     let flags = flags::all(command);

@@ -57,7 +57,7 @@ impl Call<'_> {
         read(&COMMAND, &arguments, &outside)
     }
 
-    /// What it comes to, with every rule applied.
+    /// The result, with every rule applied.
     fn settled(&self) -> (Options, Given) {
         let (told, given) = self.settings(Depth::Rules);
         (told.options, given)

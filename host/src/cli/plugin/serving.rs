@@ -104,7 +104,7 @@ pub(in crate::cli) struct ContinueArgs {
     digest: Option<String>,
 }
 
-/// Shows what serves where.
+/// Shows the plugins of all sources.
 pub(super) async fn show(args: ListArgs) -> anyhow::Result<ExitCode> {
     let client = args.cluster.connect().await?;
     let mut sources = list::<DiscoverySource>(&client).await.context("listing DiscoverySources")?;

@@ -61,7 +61,7 @@ async fn served(client: &kube::Client, version: &str, plural: &str) -> Result<bo
     }
 }
 
-/// Who leads each group.
+/// The leader of each group.
 pub(super) async fn leaders(client: &kube::Client, setting: &Setting, now: Timestamp) -> Vec<Line> {
     let Some((namespace, name)) = &setting.leases else { return Vec::new() };
     let mut lines = Vec::new();

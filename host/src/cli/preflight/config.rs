@@ -77,7 +77,7 @@ async fn objects(client: &kube::Client, document: &Document) -> Result<BTreeMap<
     Ok(objects)
 }
 
-/// What a document that can be read comes to, with what plugins say of it.
+/// The lines about a readable document, with the checks of plugins.
 fn judged(place: &str, document: &Document, said: Said) -> Vec<Line> {
     let enabled: Vec<&str> = document.enabled().map(|entry| entry.source.as_str()).collect();
     let errors: Vec<String> = document.errors().map(ToString::to_string).chain(said.refused).collect();

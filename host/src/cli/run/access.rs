@@ -25,7 +25,7 @@ pub(super) struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// The limit, if there is one. Where one of both is broken nothing is said about the other.
+    /// The limit, if there is one. If one of both is invalid, nothing is reported about the other.
     pub(super) fn rate(&self, given: &Given) -> Option<Rate> {
         let is_wanted = self.kube_api_qps.is_some() || self.kube_api_burst.is_some();
         let rate = Rate { qps: self.kube_api_qps.unwrap_or(QPS), burst: self.kube_api_burst.unwrap_or(BURST) };

@@ -42,7 +42,7 @@ pub(super) struct ElectionArgs {
 }
 
 impl ElectionArgs {
-    /// Who may write. `own` is our own namespace.
+    /// How the writing replica is elected. `own` is our own namespace.
     pub(super) fn election(self, own: &str, given: &mut Given) -> Election {
         if given.is_given("lock-object-namespace") {
             given.warn(&["lock-object-namespace"], "is deprecated; use --leader-elect-resource-namespace");

@@ -76,7 +76,7 @@ fn headers(path: &Path) -> Result<HeaderMap, String> {
     parse(&String::from_utf8(bytes).map_err(|_| "is not UTF-8 text")?)
 }
 
-/// What is wrong is said by its line: values are secrets.
+/// An error names the line: values are secrets.
 fn parse(text: &str) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));

@@ -98,7 +98,7 @@ impl Configuration<'_> {
             }
             Reason::WriteFailed => "topoloom preflight".to_owned(),
             Reason::NameTaken => "delete or rename the object that has the name".to_owned(),
-            // By itself, or said elsewhere already.
+            // It continues by itself, or is reported elsewhere.
             Reason::Ok
             | Reason::Pending
             | Reason::Crashed

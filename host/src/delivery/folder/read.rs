@@ -163,7 +163,7 @@ fn locate(wanted: &Wanted) -> Option<Files> {
             let folder = settled(folder);
             let beside = own.iter().find(|file| folder.join(file).exists()).map(|file| Files::of(&folder, file));
             beside.or_else(|| usual(&settled(&folder.join(name)))).or_else(|| {
-                // A ConfigMap that is mounted as the folder itself says in its declaration who it is.
+                // A ConfigMap that is mounted as the folder itself has the plugin's name in its declaration.
                 usual(&folder).filter(|files| declares(&files.declaration, name))
             })
         }
