@@ -1,6 +1,6 @@
-//! `topoloom lock …`: who holds which node, why, and how a lock is taken away by hand (decision N9).
+//! `topoloom lock …`: the holders of nodes, why they hold them, and the release of a lock by hand (decision N9).
 //!
-//! What a verdict needs is read anew; nothing is believed that a cache says. Only `release` writes.
+//! Every verdict is made of live reads; no cache is trusted. Only `release` writes.
 
 pub(super) mod explain;
 pub(super) mod list;
