@@ -23,6 +23,13 @@ const WORST: &[(&str, &str)] = &[
     ("are told", "are notified, are shown"),
     ("way back", "rollback"),
     ("ways back", "rollbacks"),
+    ("goes on", "continues"),
+    ("go on", "continue"),
+    ("given back", "released"),
+    ("gives back", "releases"),
+    ("in the clear", "unencrypted"),
+    ("stands for", "means"),
+    ("anew", "again"),
 ];
 
 /// Where one of the words stands.

@@ -84,7 +84,7 @@ impl Restores {
         );
         registry.register(
             "outdated_watches",
-            "Watches that have not listed anew since the API server went back; nothing is written until it is 0",
+            "Watches that have not listed again since the API server went back; nothing is written until it is 0",
             shared.outdated.clone(),
         );
     }

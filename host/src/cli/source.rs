@@ -130,7 +130,7 @@ pub(super) async fn run(verb: SourceVerb) -> anyhow::Result<ExitCode> {
         SourceVerb::Pause(args) => {
             let api: Api<DiscoverySource> = Api::all(args.cluster.connect().await?);
             annotate(&api, &args.source, PAUSE_ANNOTATION, (!args.resume).then_some("true")).await?;
-            let what = if args.resume { "goes on" } else { "is paused: no rounds, no writes" };
+            let what = if args.resume { "continues" } else { "is paused: no rounds, no writes" };
             print::out(&format!("source {} {what}\n", args.source));
             Ok(ExitCode::SUCCESS)
         }
