@@ -70,7 +70,7 @@ pub enum Failure {
     #[error("this replica of the extender stops; another replica takes the next try")]
     Stopping,
     /// There was no time left.
-    #[error("there was not enough time")]
+    #[error("the time for this Bind was too short")]
     TooLate,
     /// The API server refuses something.
     #[error("{0} was refused: {1}")]
