@@ -75,7 +75,7 @@ fn map(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What stands between backticks and looks like a path: with a slash, or the name of a source.
+/// Texts between backticks that look like a path: with a slash, or the name of a source.
 fn paths(page: &str) -> impl Iterator<Item = &str> {
     let quoted = page.split('`').skip(1).step_by(2);
     quoted.filter(|text| {

@@ -1,4 +1,5 @@
-//! Which room of the host's library may use which: what the compiler keeps between crates, kept within one.
+//! Which room of the host's library may use which: the rule that the compiler enforces between crates, within one
+//! crate.
 //!
 //! Two rooms that use each other are one room with two names: neither can be read, tested or moved alone. So every arrow
 //! stands in `ALLOWED`, and the list is in the order of the rooms, from those that use nothing to those that use most:
@@ -22,7 +23,7 @@ const ALLOWED: [(&str, &[&str]); 8] = [
     ("cli", &["traces", "log", "config", "topology", "delivery", "discovery", "manager"]),
 ];
 
-/// Crates whose names stand in the library as if they were rooms.
+/// Crates whose names the library uses as if they were rooms.
 const BELOW: [&str; 8] = ["authorities", "cluster", "endpoints", "extender", "nodelock", "plugin", "serving", "work"];
 
 /// Looks at every source of the library.
@@ -87,7 +88,7 @@ fn used(text: &str) -> BTreeSet<String> {
     words
 }
 
-/// Of a group such as `log, work::{Key, Work}}`: what stands at its own level.
+/// Of a group such as `log, work::{Key, Work}}`: the items at its own level.
 fn first_words(group: &str) -> Vec<String> {
     let (mut depth, mut words, mut begins) = (0_usize, Vec::new(), true);
     for (at, c) in group.char_indices() {

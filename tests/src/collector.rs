@@ -132,13 +132,13 @@ impl Collector {
         &self.url
     }
 
-    /// What came so far.
+    /// The requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.kept.requests.borrow().clone()
     }
 
-    /// Waits until what came is enough.
+    /// Waits until the requests are enough.
     ///
     /// # Errors
     /// When it is not after some time.

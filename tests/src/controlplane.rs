@@ -56,10 +56,10 @@ use shared::Baseline;
 const APISERVER_DEADLINE: Duration = Duration::from_secs(10);
 const ETCD_DEADLINE: Duration = Duration::from_secs(5);
 
-/// A running control plane. Dropping it kills the servers and removes the folder; [`stop`](Self::stop) asks them first. A
-/// [shared](Self::shared) one is given back by both.
+/// A running control plane. Dropping it kills the servers and removes the folder; [`stop`](Self::stop) asks them first.
+/// Both return a [shared](Self::shared) one.
 pub struct ControlPlane {
-    /// Until it is stopped or given back.
+    /// Until it is stopped or returned.
     servers: Option<Servers>,
     client: kube::Client,
     gateway: Gateway,
@@ -78,7 +78,7 @@ struct Servers {
     folder: TempDir,
     /// What the next test begins with, where there is a next one.
     baseline: Option<Baseline>,
-    /// Whether a test did to the servers what no clean-up of the data takes back.
+    /// Whether a test changed the servers in a way that no clean-up of the data reverts.
     spoiled: AtomicBool,
 }
 
@@ -279,8 +279,8 @@ impl ControlPlane {
     }
 
     /// Starts controllers of Kubernetes, each as the user that it is in a cluster, by the names that
-    /// kube-controller-manager has for them. The garbage collector knows the definitions that are there by then; it hears of
-    /// later ones every half minute.
+    /// kube-controller-manager has for them. The garbage collector knows the definitions that are there by then; it
+    /// looks for later ones every half minute.
     ///
     /// # Errors
     ///
@@ -292,7 +292,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Ends everything in order and removes the folder; a shared one is given back instead.
+    /// Ends everything in order and removes the folder; a shared one is returned instead.
     ///
     /// # Errors
     ///

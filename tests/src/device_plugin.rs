@@ -62,7 +62,7 @@ pub enum Fate {
     ReleasesEarly,
     /// It refuses, says `failed` and gives the lock back.
     Fails,
-    /// It says `success` and dies before it gives the lock back. The kubelet has its answer and goes on.
+    /// It answers `success` and dies before it releases the lock. The kubelet has its answer and continues.
     KeepsLock,
     /// It never answers. The kubelet waits until the pod is gone, and then for the next pod.
     Silent,
@@ -94,7 +94,7 @@ pub enum Outcome {
     Completed,
     /// Other containers still wait for their devices, so the lock stays.
     Partly,
-    /// These were the last devices of the pod, and the lock stays: the plugin died, or could not give it back.
+    /// These were the last devices of the pod, and the lock stays: the plugin died, or could not release it.
     KeptLock,
     /// With these words.
     Failed(String),

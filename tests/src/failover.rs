@@ -1,4 +1,5 @@
-//! What the stories of a failover are judged by, from what the servers wrote down and from when the machine stood still.
+//! How the stories of a failover are judged: by the records of the servers and by the times at which the machine was
+//! frozen.
 
 pub mod log;
 pub mod proof;

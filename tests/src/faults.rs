@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use crate::controlplane::ControlPlane;
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// It is refused with this status, and nothing happens.
@@ -125,7 +125,7 @@ impl Faults {
         self.shared.told().met
     }
 
-    /// What is [held](Fault::Held) goes on.
+    /// Requests that are [held](Fault::Held) continue.
     pub fn release(&self) {
         self.shared.released.send_modify(|count| *count += 1);
     }

@@ -1,4 +1,4 @@
-//! Guests: plugins of this workspace that only tests run, built from source so that they speak the interface of today.
+//! Guests: plugins of this workspace that only tests run, built from source so that they use today's interface.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -97,7 +97,7 @@ pub fn owner(value: &str) -> Result<Option<(&str, &str)>> {
     Ok(pod)
 }
 
-/// Whether a lock is that pod's, as one who gives it back sees it: by its end.
+/// Whether a lock is that pod's, as the program that releases it sees it: by its end.
 #[must_use]
 pub fn is_of(value: &str, namespace: &str, name: &str) -> bool {
     value.ends_with(&format!(",{namespace},{name}"))

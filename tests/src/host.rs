@@ -95,7 +95,7 @@ impl Host {
         Self::launch_as("host", kubeconfig, arguments).await
     }
 
-    /// The same as one of several replicas: `instance` stands in its lease and in its user agent.
+    /// The same as one of several replicas: `instance` is in its lease and in its user agent.
     ///
     /// # Errors
     /// When it ends before its first line.
@@ -274,7 +274,7 @@ impl Host {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    /// Waits for its end, whatever ends it.
+    /// Waits for its end, by any cause.
     ///
     /// # Errors
     /// When it does not end.

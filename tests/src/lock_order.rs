@@ -151,7 +151,7 @@ impl Judge {
         if is_of(value, namespace, name) { Ok(lock) } else { Err(format!("the lock of node {node} is {value}")) }
     }
 
-    /// The same, and that what stands beside the lock names it too.
+    /// The same, and that the note beside the lock names it too.
     fn is_locked_for(&self, node: &str, key: &str, pod: &Pod) -> Result<(), String> {
         match self.is_named(node, key)?.uid() {
             Some(uid) if uid != pod.uid => {

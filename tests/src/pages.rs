@@ -1,4 +1,4 @@
-//! Code that stands on pages of documentation, as a reader copies it: whole blocks, nothing added and nothing left out.
+//! Code on pages of documentation, as a reader copies it: whole blocks, nothing added and nothing left out.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +26,7 @@ pub fn root() -> Result<PathBuf> {
 /// What a page says of a block of commands, in an HTML comment on the line before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Run {
-    /// Nothing: it is run as it stands there.
+    /// Nothing: it is run as it is.
     Whole,
     /// `run until stopped`: it runs while the reader does what comes next.
     UntilStopped,

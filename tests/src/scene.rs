@@ -364,8 +364,8 @@ pub fn by_hand(name: &str, tier: u32, kind: &str, members: &[&str]) -> serde_jso
     })
 }
 
-/// What an object stands for: its labels without the source's; or source and identity, where it has no such label; or
-/// its name, where it has no owner.
+/// What an object means: its labels without the source's; or source and identity, where it has no such label; or its
+/// name, where it has no owner.
 pub fn title(object: &HyperNode) -> String {
     let metadata = &object.metadata;
     let labels = metadata.labels.clone().unwrap_or_default();

@@ -178,7 +178,7 @@ async fn trouble(
     Ok(replicas)
 }
 
-/// Measures for ever, or until that fails.
+/// Measures until that fails.
 #[allow(clippy::print_stdout, reason = "progress")]
 async fn measure(plan: &Plan, began: Instant, probe: &Probe, record: &Mutex<Record>, counts: &Counts) -> anyhow::Error {
     let mut tick = interval(plan.sample);

@@ -32,7 +32,7 @@ const WORST: &[(&str, &str)] = &[
     ("anew", "again"),
 ];
 
-/// Where one of the words stands.
+/// The place of one of the words.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     line: usize,
@@ -40,7 +40,7 @@ struct Found {
     instead: &'static str,
 }
 
-/// Fails with every place where one of the words stands.
+/// Fails with every place of one of the words.
 ///
 /// # Errors
 /// The places, and what to write there; or a file that cannot be read.
@@ -171,7 +171,7 @@ fn raw(text: &str) -> usize {
     body.get(1..).and_then(|body| body.find(&end)).map_or(text.len(), |at| 1 + hashes + 1 + at + end.len())
 }
 
-/// A page with blanks in place of what stands between backticks.
+/// A page with blanks in place of the text between backticks.
 fn without_code(text: &str) -> String {
     let mut is_code = false;
     let blank = |c: char| {

@@ -73,7 +73,7 @@ impl Server {
         while self.ended()?.is_none() && Instant::now() < deadline {
             tokio::time::sleep(POLL).await;
         }
-        // What is left is killed by Drop.
+        // Drop kills the others.
         Ok(())
     }
 

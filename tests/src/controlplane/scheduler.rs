@@ -1,4 +1,4 @@
-//! A real kube-scheduler, with whatever configuration a test gives it.
+//! A real kube-scheduler, with the configuration that a test gives it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Control planes that one test gives back and the next one takes: a start costs more than most tests.
+//! Control planes that one test returns and the next one takes: a start costs more than most tests.
 //!
 //! What a test left in etcd is taken back under the apiserver, which follows as it follows any other writer of etcd. Where
 //! that is not sure to take back everything, the servers end and the next test gets new ones.
@@ -34,7 +34,7 @@ const ITS_OWN: [&str; 4] = [
     "/registry/masterleases/",
     "/registry/ranges/",
 ];
-/// The same for what it made at its start; what others add is taken back.
+/// The same for objects of its start; those that others add are removed.
 const ITS_OWN_FROM_THE_START: [&str; 2] = ["/registry/flowschemas/", "/registry/prioritylevelconfigurations/"];
 /// What the apiserver acts on some time after it has changed, without a sign: new definitions, webhooks and policies.
 const SLOW: [&str; 3] =

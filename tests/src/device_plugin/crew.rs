@@ -1,4 +1,4 @@
-//! Which kubelet hears of which pod.
+//! Which kubelet sees which pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Crew {
                 Some(ended) = self.kubelets.join_next() => pass_on(ended),
                 event = events.next() => match event {
                     Some(Ok(event)) => self.hear(event),
-                    // The API server is away, and is asked again.
+                    // The API server does not answer, and the request is repeated.
                     Some(Err(_)) => sleep(PAUSE).await,
                     None => break,
                 },

@@ -69,7 +69,7 @@ impl Kubelet {
             }
             let (node, client) = (Arc::clone(&self.node), self.client.clone());
             let plugin = DevicePlugin { vendor, node, client, answers_after: self.settings.answers_after };
-            // The plugin learns no more than this; its fate is the test's word, not the kubelet's.
+            // The plugin gets no more than this; the test sets its fate, not the kubelet.
             let answer = plugin.allocate(count, fate).await;
             self.judges(vendor, &asked, &answer).await;
             let Answer { found, result } = answer;

@@ -24,7 +24,7 @@ pub(super) struct DevicePlugin {
     pub(super) answers_after: Duration,
 }
 
-/// What comes of an Allocate.
+/// The outcome of an Allocate.
 pub(super) struct Answer {
     /// The pod that it was taken for.
     pub(super) found: Option<PodName>,
@@ -34,11 +34,11 @@ pub(super) struct Answer {
 /// Why no devices are given.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// What stands on the node leads to no pod; nothing was changed.
+    /// The lock of the node leads to no pod; nothing was changed.
     NoPod(String),
     /// The API server did not answer; nothing was changed.
     Away(String),
-    /// The pod cannot be served: it has the phase `failed`, and its lock was given back.
+    /// The pod cannot be served: it has the phase `failed`, and its lock was released.
     Refused(String),
 }
 
@@ -145,7 +145,7 @@ impl DevicePlugin {
         _ = release(&self.client, &self.node, self.vendor, name).await;
     }
 
-    /// The lock is given back whether or not this could be written.
+    /// The lock is released whether or not this could be written.
     async fn ends_as(&self, name: &PodName, phase: &str) {
         _ = self.annotate(name, &json!({BIND_PHASE: phase})).await;
     }
@@ -159,7 +159,7 @@ impl DevicePlugin {
     }
 }
 
-/// Whether a plugin takes a pod of its node for the one that it is asked for, where no lock says it.
+/// Whether a plugin takes a pod of its node for the requested one, if no lock names it.
 fn is_on_its_way(pod: &Pod, node: &str) -> bool {
     let says = |key| annotation(&pod.metadata, key);
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());

@@ -14,7 +14,7 @@ pub(super) enum News {
     All(Vec<Pod>),
 }
 
-/// What is to be done.
+/// What has to be done.
 #[derive(Debug)]
 pub(super) enum Work {
     /// A pod asks to be admitted. The token says that it is gone.
@@ -113,7 +113,7 @@ pub(super) fn uid_of(pod: &Pod) -> &str {
     pod.metadata.uid.as_deref().unwrap_or_default()
 }
 
-/// By when, and by which write, a pod that was not seen before was bound: the best that a list tells.
+/// By when, and by which write, a pod that was not seen before was bound: the best that a list shows.
 fn bound_at(pod: &Pod) -> (Option<jiff::Timestamp>, u64) {
     let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
     let scheduled = conditions.filter(|condition| condition.type_ == "PodScheduled" && condition.status == "True");

@@ -28,7 +28,7 @@ const PATH: &str = "/usr/bin";
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 const BOM: &str = "usr/share/sbom/topoloom.cdx.json";
 
-/// What is said about the image, the same for all processors.
+/// The description of the image, the same for all processors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     /// The version of the host, which is also the name of the image in the layout.
@@ -53,7 +53,7 @@ pub struct Part<'a> {
 /// What was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assembled {
-    /// The digest of the index: what stands for the image as a whole.
+    /// The digest of the index, which identifies the whole image.
     pub digest: String,
     /// The digest of each manifest, and the compressed size of its layers.
     pub parts: BTreeMap<Platform, (String, u64)>,

@@ -46,7 +46,7 @@ pub(super) struct Layer {
     pub unpacked: String,
 }
 
-/// Makes a layer. Its entries are sorted by path, so a folder stands before what is in it.
+/// Makes a layer. Its entries are sorted by path, so a folder is before its content.
 pub(super) fn layer(mut entries: Vec<Entry<'_>>) -> Result<Layer> {
     entries.sort_by_key(|entry| entry.path);
     // flate2 writes no time, no name and no system into the header, and the compressor is the one in Cargo.lock.

@@ -12,7 +12,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// All of them, in the order in which they stand in the index.
+    /// All of them, in the order of the index.
     pub const ALL: [Self; 2] = [Self::Amd64, Self::Arm64];
 
     /// The one of this machine, if there are images for it.

@@ -7,7 +7,7 @@ use crate::hami::{BIND_PHASE, SHARED_LOCK, Vendor};
 /// The host's own note beside the lock: one object, or a list of them.
 const NOTE: &str = "topoloom.dev/node-lock";
 
-/// What stands on a node.
+/// The lock of a node.
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     pub(super) value: Option<String>,

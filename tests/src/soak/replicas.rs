@@ -76,7 +76,7 @@ impl Replicas {
         .await
     }
 
-    /// Ends the one that leads, and starts it again once another leads.
+    /// Ends the leader, and starts it again once another replica leads.
     pub(super) async fn end_the_leader(&mut self) -> Result<()> {
         let place = self.leader().await;
         self.board.change(|places| places[place] = None);
@@ -134,7 +134,7 @@ impl Replicas {
         });
     }
 
-    /// Stops the steady one, or lets it go on.
+    /// Stops the steady one, or lets it continue.
     fn freeze(&self, standing: Standing, signal: Signal) -> Result<()> {
         let host = self.hosts[STEADY].as_ref().context("the steady replica runs")?;
         if standing == Standing::Changing {
