@@ -12,7 +12,7 @@ use topoloom_core::nodelock::attempt::{Answer, Attempt, Failure, Node, Order, Ou
 use topoloom_core::nodelock::needs::Key;
 use topoloom_core::nodelock::sightings::{LiveReads, PodSighting};
 use topoloom_core::nodelock::sweep::{self, Sweep};
-use topoloom_core::nodelock::{LockValue, NodeName, Note, Pod, PodId, PodKey, Value, bare};
+use topoloom_core::nodelock::{LockValue, NodeName, Note, Pod, PodId, PodKey, Sightings, Value, bare};
 use topoloom_core::version::ResourceVersion;
 
 use super::crowd::Place;
@@ -121,11 +121,8 @@ impl Carrier {
                         Err(refusal) => attempt.unread(refusal.message.into()),
                     }
                 }
-                Order::AskWaiting => match requests.bound(&node).await {
-                    Ok(pods) => {
-                        live.listed(pods);
-                        attempt.holder_asked();
-                    }
+                Order::AskWaiting => match self.ask_waiting(&requests, &node, &mut live).await {
+                    Ok(()) => attempt.holder_asked(),
                     Err(refusal) => attempt.unread(refusal.message.into()),
                 },
                 Order::AskUnrecorded { pod: owner } => match self.read(&requests, &owner.named()).await {
@@ -207,7 +204,7 @@ impl Carrier {
                     sweep.holder_asked();
                 }
                 sweep::Order::AskWaiting => {
-                    live.listed(requests.bound(node).await?);
+                    self.ask_waiting(requests, node, &mut live).await?;
                     sweep.holder_asked();
                 }
                 sweep::Order::Revoke { pod, value } => {
@@ -251,6 +248,12 @@ impl Carrier {
         Ok(())
     }
 
+    async fn ask_waiting(&self, requests: &Requests, node: &str, live: &mut LiveReads) -> Result<(), Refusal> {
+        let before = self.view.known(Sightings::moment);
+        live.listed(requests.bound(node).await?, before);
+        Ok(())
+    }
+
     /// Changes keys of a node in the version that was decided on, and enters the outcome.
     async fn patch_node(
         &self,
@@ -265,7 +268,7 @@ impl Carrier {
         };
         let (answer, meta) = requests.patch_node(name, &wire::node_patch(version, &locks, changes)).await;
         if let Some(meta) = meta {
-            self.view.node_written(&meta);
+            self.view.node_written(version, &meta);
         }
         answer
     }
@@ -372,3 +375,6 @@ pub(super) fn stamp(wall: Timestamp, token: u32) -> Timestamp {
     let nanoseconds = i32::try_from(token % 1_000_000_000).unwrap_or_default();
     Timestamp::new(wall.as_second(), nanoseconds).unwrap_or(wall)
 }
+
+#[cfg(test)]
+mod tests;

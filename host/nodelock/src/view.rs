@@ -4,6 +4,9 @@
 //! two watches, the senders, and the histogram of how long locks of this process existed. Nodes are watched as metadata
 //! only. Both watches may be behind. That is enough to decide: every write carries the versions that it was decided on.
 //!
+//! The pods are listed after the nodes: only such a list shows every pod that was bound under a lock which came and went
+//! before the nodes were listed, and without one the pods of each node are listed before its first Bind.
+//!
 //! # Failure story
 //!
 //! A broken watch is opened again with back-off, and readers keep the last contents meanwhile. A relist replaces them
@@ -27,6 +30,7 @@ use topoloom_core::nodelock::attempt::Node;
 use topoloom_core::nodelock::needs::{Backend, Key};
 use topoloom_core::nodelock::sightings::{Blocks, Effect, LiveReads, PodSighting, Wake};
 use topoloom_core::nodelock::{Clock, GRACE, Held, LockValue, NodeName, Pod, PodId, PodKey, Sightings};
+use topoloom_core::version::ResourceVersion;
 
 use super::lock;
 use super::pods::{self, Slice};
@@ -43,6 +47,10 @@ pub use waiters::Listener;
 
 /// Objects per page of a list.
 const PAGE: u32 = 500;
+
+/// How long the first list of pods waits for that of nodes: without it there would be no list of pods where nodes may not be
+/// listed, and so no word of what else is missing.
+const NODES_FIRST: Duration = Duration::from_secs(15);
 
 /// What the steady clock shows at the beginning, so that there is a time long enough before it.
 const BEGINS: Duration = GRACE;
@@ -160,11 +168,11 @@ impl View {
         inner.sightings.sight(&name, keys, reads)
     }
 
-    /// A node as a write of this process left it. Other waiters are notified by the watch.
-    pub fn node_written(&self, meta: &NodeMeta) {
+    /// A node as a write of this process, in exactly the version `from`, has left it. Other waiters are notified by the watch.
+    pub fn node_written(&self, from: &ResourceVersion, meta: &NodeMeta) {
         let (name, read) = read_of(meta);
         let mut inner = self.lock();
-        let effect = inner.sightings.read(&name, read, self.now());
+        let effect = inner.sightings.written(&name, from, read, self.now());
         self.follow(&inner, effect);
     }
 
@@ -250,6 +258,9 @@ impl View {
     }
 
     async fn follow_pods(&self, client: kube::Client, report: impl Fn(Result<(), &Refusal>)) {
+        let mut synced = self.synced.subscribe();
+        // The sender lives as long as this view, and a list that comes too early costs requests and no more.
+        let _ = tokio::time::timeout(NODES_FIRST, synced.wait_for(|synced| synced.first() == Some(&true))).await;
         let api = kube::Api::<Slice>::all(client);
         let config = Config::of(&self.restores).page_size(PAGE).fields("status.phase!=Succeeded,status.phase!=Failed");
         let mut events = std::pin::pin!(watches::events(api, config));
@@ -267,7 +278,7 @@ impl View {
         }
     }
 
-    fn pod_event(&self, event: Event<Slice>) {
+    pub(super) fn pod_event(&self, event: Event<Slice>) {
         let mut inner = self.lock();
         let Inner { sightings, pods, .. } = &mut *inner;
         if let Some(step) = pods.take(&mut Pods { sightings, backends: &self.backends }, event) {

@@ -32,7 +32,9 @@ pub fn decide(lock: Option<&Lock>, claimant: &Pod, facts: &Facts<'_>) -> Decisio
         // behind does not know it.
         let left = facts.left.filter(|pod| !pod.may_be(&claimant.key));
         let left = left.map(|pod| Held { holder: Some(pod.clone()), left: None, why: Why::Unconfirmed });
-        return judge_absent(facts).or(left).map_or(Decision::Acquire, Decision::HeldBy);
+        // The same may be true of the pod of a lock that was never seen here.
+        let missed = facts.missed.then_some(Held { holder: None, left: None, why: Why::Unlisted });
+        return judge_absent(facts).or(left).or(missed).map_or(Decision::Acquire, Decision::HeldBy);
     };
     if let Named::Pod { pod, time, note } = &lock.named {
         let noted = note.is_some();

@@ -87,6 +87,9 @@ pub struct Facts<'a> {
     /// The pod named by the last lock, while the node has no lock and the watch of pods has not shown that pod's
     /// outcome.
     pub left: Option<&'a PodKey>,
+    /// Whether the node was seen in a version before which a lock may have come and gone unseen, and the API server was not
+    /// asked for the pods of the node since.
+    pub missed: bool,
     /// When this process first saw exactly this value.
     pub first_seen: Duration,
     /// Now.
@@ -146,7 +149,8 @@ pub enum Why {
     Unrecorded,
     /// Its pod has to be read first.
     Unconfirmed,
-    /// It names no pod and has expired; the pods that are bound here have to be listed first.
+    /// It names no pod and has expired, or there is none and one may have come and gone unseen: the pods that are bound here
+    /// have to be listed first.
     Unlisted,
 }
 
@@ -323,7 +327,7 @@ impl fmt::Display for Why {
                 "this pod is bound to this node and waits for the device plugin, but the lock does not name this pod"
             }
             Self::Unconfirmed => "topoloom has not read the state of its pod yet",
-            Self::Unlisted => "the lock names no pod, and topoloom has not listed the pods of this node yet",
+            Self::Unlisted => "topoloom has not listed the pods of this node yet",
         })
     }
 }

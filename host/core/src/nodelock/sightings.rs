@@ -10,6 +10,9 @@
 //! * A pod that is not here proves nothing (decision N6): its holder is [`Holder::Unconfirmed`] until a live read.
 //! * When a lock disappears before the watch of pods has shown what became of the pod that it names, that lock is kept
 //!   as [`Sight::left`]: the pod may be bound and wait for the device plugin of another vendor.
+//! * When a read or a list passes over versions of a node that the watch has not shown, a lock may have come and gone in
+//!   them. Such a node is [`Sight::missed`] until the watch has shown those versions, until the pods of the node, or all
+//!   pods, were listed by a request that was sent after that, or until the node has a lock that names a pod.
 
 mod node;
 mod reads;
@@ -25,9 +28,9 @@ use super::needs::Key;
 use super::record::{Lock, Named, PodId, PodKey};
 use crate::version::ResourceVersion;
 
-use node::NodeSighting;
+use node::{Closes, NodeSighting};
 pub use node::{Locks, NodeRead};
-pub use reads::LiveReads;
+pub use reads::{LiveReads, Moment};
 
 /// Namespace and name of a pod.
 type Name = (Arc<str>, Arc<str>);
@@ -116,13 +119,27 @@ pub struct Sightings {
     named: BTreeMap<Name, BTreeSet<NodeName>>,
     /// Since when the locks that this process wrote exist, by their values.
     ours: BTreeMap<LockValue, Duration>,
+    /// When versions of a node were passed over last.
+    passed_over: Moment,
+    /// When the list of pods that is under way began.
+    lists_pods: Option<Moment>,
 }
 
 /// Steps: what a watch, a read or a write has shown.
 impl Sightings {
     /// The watch of nodes has shown a node.
     pub fn node(&mut self, name: &NodeName, read: NodeRead, now: Duration) -> Effect {
-        let stood = self.read(name, read, now).stood;
+        let version = read.version.clone();
+        let stood = match self.known_before(name, &version) {
+            Some(known) => self.replace(name, known, read, now),
+            None => {
+                self.made_up_for(name, read.locks);
+                Vec::new()
+            }
+        };
+        if let Some(seen) = self.nodes.get_mut(name) {
+            seen.shown(&version);
+        }
         Effect { stood, ..Effect::wakes([name.clone()]) }
     }
 
@@ -136,14 +153,24 @@ impl Sightings {
         Effect::wakes([name])
     }
 
-    /// A node was read or written by a request. Waiters are notified by the watch, which shows the same later.
+    /// A node was read by a request. Waiters are notified by the watch, which shows the same later.
     pub fn read(&mut self, name: &NodeName, read: NodeRead, now: Duration) -> Effect {
-        let known = self.nodes.get(name);
-        if known.is_some_and(|known| !is_later(&read.version, known.version())) {
-            return Effect::default();
+        let version = read.version.clone();
+        let Some(known) = self.known_before(name, &version) else { return Effect::default() };
+        let passes_over = *known.version() != version;
+        let stood = self.replace(name, known, read, now);
+        if passes_over {
+            self.pass_over(name, Closes::Shown(version));
         }
-        let known = known.cloned().unwrap_or_default();
-        Effect { stood: self.replace(name, known, read, now), ..Effect::default() }
+        Effect { stood, ..Effect::default() }
+    }
+
+    /// A write of this process, in exactly the version `from`, has left a node like this: there is no version in between.
+    pub fn written(&mut self, name: &NodeName, from: &ResourceVersion, read: NodeRead, now: Duration) -> Effect {
+        match self.nodes.get(name).filter(|known| known.version() == from).cloned() {
+            Some(known) => Effect { stood: self.replace(name, known, read, now), ..Effect::default() },
+            None => self.read(name, read, now),
+        }
     }
 
     /// The watch of nodes has listed all of them.
@@ -153,7 +180,13 @@ impl Sightings {
         let mut stood = Vec::new();
         for (name, read) in all {
             let known = known.remove(&name).unwrap_or_default();
+            let passes_over = *known.version() != read.version;
             stood.append(&mut self.replace(&name, known, read, now));
+            if passes_over {
+                self.pass_over(&name, Closes::Never);
+            } else if let Some(seen) = self.nodes.get_mut(&name) {
+                seen.listed_again();
+            }
         }
         // No event reports the locks that disappeared together with their nodes.
         let standing: BTreeSet<&LockValue> = self.nodes.values().flat_map(NodeSighting::values).collect();
@@ -201,6 +234,11 @@ impl Sightings {
         Effect::default()
     }
 
+    /// The watch of pods is about to list all of them, as they are then.
+    pub fn lists_pods(&mut self) {
+        self.lists_pods = Some(self.passed_over);
+    }
+
     /// The watch of pods has listed all of them.
     pub fn relisted_pods(&mut self, all: impl IntoIterator<Item = PodSighting>) -> Effect {
         self.pods.clear();
@@ -208,6 +246,9 @@ impl Sightings {
         for seen in all {
             // Everybody is notified anyway.
             let _ = self.put(seen);
+        }
+        if let Some(began) = self.lists_pods.take() {
+            self.nodes.values_mut().for_each(|seen| seen.pods_listed(began));
         }
         Effect { wake: Wake::All, stood: Vec::new() }
     }
@@ -245,16 +286,44 @@ impl Sightings {
         self.nodes.values_mut().for_each(NodeSighting::has_stood);
     }
 
+    /// What is known of a node, unless that is in a later version.
+    fn known_before(&self, name: &str, version: &ResourceVersion) -> Option<NodeSighting> {
+        let known = self.nodes.get(name);
+        let is_later = known.is_none_or(|known| is_later(version, known.version()));
+        is_later.then(|| known.cloned().unwrap_or_default())
+    }
+
+    /// Versions of a node before the known one were passed over.
+    fn pass_over(&mut self, name: &str, closes: Closes) {
+        self.passed_over = self.passed_over.next();
+        if let Some(seen) = self.nodes.get_mut(name) {
+            seen.pass_over(self.passed_over, closes);
+        }
+    }
+
+    /// The watch has shown these locks of a node, in a version that was passed over.
+    fn made_up_for(&mut self, name: &NodeName, locks: Locks) {
+        let Some(mut seen) = self.nodes.get(name).cloned() else { return };
+        seen.made_up_for(locks);
+        seen.retain_left(|lock| !self.is_settled(name, lock));
+        self.leave(name);
+        self.enter(name.clone(), seen);
+    }
+
     /// Enters a node as it was read. Returns how long those locks of this process existed that are gone now.
     fn replace(&mut self, name: &NodeName, mut seen: NodeSighting, read: NodeRead, now: Duration) -> Vec<Duration> {
         let over = seen.replace(read, now);
         seen.retain_left(|lock| !self.is_settled(name, lock));
         self.leave(name);
-        for pod in seen.names() {
-            self.named.entry(pod).or_default().insert(name.clone());
-        }
-        self.nodes.insert(name.clone(), seen);
+        self.enter(name.clone(), seen);
         over.iter().filter_map(|value| Some(now.saturating_sub(self.ours.remove(value)?))).collect()
+    }
+
+    fn enter(&mut self, node: NodeName, seen: NodeSighting) {
+        for pod in seen.names() {
+            self.named.entry(pod).or_default().insert(node.clone());
+        }
+        self.nodes.insert(node, seen);
     }
 
     fn leave(&mut self, node: &str) {
@@ -290,10 +359,7 @@ impl Sightings {
             let Some(mut seen) = self.nodes.get(&node).filter(|seen| seen.has_left()).cloned() else { continue };
             self.unname(&node, &seen);
             seen.retain_left(|lock| !settled(self, &node, lock));
-            for pod in seen.names() {
-                self.named.entry(pod).or_default().insert(node.clone());
-            }
-            self.nodes.insert(node, seen);
+            self.enter(node, seen);
         }
     }
 
@@ -350,8 +416,9 @@ impl Sightings {
         let waiting = cached.chain(reads.bound()).filter(|seen| seen.keys.contains(&key));
         let waiting = waiting.map(|seen| &seen.pod).chain(found).cloned().collect();
         let left = left.filter(|lock| !reads.has_asked(&lock.value)).cloned();
+        let missed = seen.passed_over(key).is_some_and(|moment| !reads.has_listed_after(moment));
         let first_seen = seen.first_seen(key).unwrap_or(Duration::MAX);
-        Sight { lock, holder, confirmed, waiting, listed: reads.has_listed(), left, first_seen }
+        Sight { lock, holder, confirmed, waiting, listed: reads.has_listed(), left, missed, first_seen }
     }
 
     fn holder(&self, node: &NodeSighting, key: Key, lock: &Lock, reads: &LiveReads) -> Holder {
@@ -392,6 +459,12 @@ impl Sightings {
             (_, Blocks::Held) => true,
             (why, Blocks::Stuck) => why == Why::Stuck,
         })
+    }
+
+    /// Now: a list of the pods of a node that is asked for from here on shows every pod that was bound there before.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        self.passed_over
     }
 
     /// A pod with this UID.

@@ -35,6 +35,8 @@ struct Row {
     waiting: Option<Pod>,
     /// The last lock was that of pod B, and the outcome of that pod is not known.
     left: bool,
+    /// Versions of the node were passed over.
+    missed: bool,
 }
 
 /// The moment of the table.
@@ -84,6 +86,7 @@ fn rows() -> Vec<Row> {
         listed: true,
         waiting: None,
         left: false,
+        missed: false,
     };
     let gone = |seconds: u64| Holder::Gone { since: STEADY - Duration::from_secs(seconds) };
     let waits = || {
@@ -104,6 +107,15 @@ fn rows() -> Vec<Row> {
             ..row(
                 "nothing; the last lock was that of pod B",
                 "not bound, according to the cache",
+                None,
+                Holder::Unconfirmed,
+            )
+        },
+        Row {
+            missed: true,
+            ..row(
+                "nothing; versions of the node were not seen",
+                "the pods of the node were not listed",
                 None,
                 Holder::Unconfirmed,
             )
@@ -166,6 +178,7 @@ fn decided(row: &Row, claimant: &Pod) -> Decision {
         waiting: &waiting,
         listed: row.listed,
         left: left.as_ref(),
+        missed: row.missed,
         first_seen: if row.late { STEADY - GRACE } else { STEADY },
         clock: Clock { wall: now(), steady: STEADY },
         ttl: TTL,

@@ -1,5 +1,6 @@
 //! The state table of A10 as decisions N5 and N6 change it, the examples of AX that are decisions, and what is no evidence.
 
+mod passed_over;
 mod refused;
 
 use std::time::Duration;
@@ -56,6 +57,7 @@ struct World {
     waiting: Vec<Pod>,
     listed: bool,
     left: Option<PodKey>,
+    missed: bool,
     seen_for: Duration,
     now: Timestamp,
     takeover: Takeover,
@@ -69,6 +71,7 @@ impl World {
             waiting: Vec::new(),
             listed: true,
             left: None,
+            missed: false,
             seen_for: Duration::ZERO,
             now: time(NOW),
             takeover: Takeover::State,
@@ -84,6 +87,7 @@ impl World {
             waiting: &self.waiting,
             listed: self.listed,
             left: self.left.as_ref(),
+            missed: self.missed,
             first_seen: steady - self.seen_for,
             clock: Clock { wall: self.now, steady },
             ttl: TTL,
@@ -270,8 +274,16 @@ fn attempt_of(value: &str, time: Duration) -> attempt::Attempt {
 }
 
 fn node_with(version: &str, lock: Option<Lock>, holder: Holder, waiting: Vec<Pod>) -> Option<attempt::Node> {
-    let first_seen = BEGIN;
-    let sight = attempt::Sight { lock, holder, confirmed: true, waiting, listed: true, left: None, first_seen };
+    let sight = attempt::Sight {
+        lock,
+        holder,
+        confirmed: true,
+        waiting,
+        listed: true,
+        left: None,
+        missed: false,
+        first_seen: BEGIN,
+    };
     Some(attempt::Node { version: version.into(), keys: vec![sight] })
 }
 

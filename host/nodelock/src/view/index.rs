@@ -87,6 +87,7 @@ impl Index<Slice> for Pods<'_> {
     type Change = Step;
 
     fn begin(&mut self, earlier: Earlier) -> PodList {
+        self.sightings.lists_pods();
         (earlier, Vec::new())
     }
 

@@ -52,7 +52,7 @@ async fn an_older_sight_of_a_node_changes_nothing_and_a_later_one_everything() {
     assert_eq!(sight(&view, "n").lock.unwrap().value, value("p1").into());
     assert_eq!(view.known(|known| known.node_uid("n")).as_deref(), Some("node-uid"));
     // What a write left is known before the watch shows it.
-    view.node_written(&node("n", 9, json!({LOCK: value("p2")})));
+    view.node_written(&"7".into(), &node("n", 9, json!({LOCK: value("p2")})));
     view.node_event(&Event::Apply(node("n", 8, json!({}))));
     assert_eq!(sight(&view, "n").lock.unwrap().value, value("p2").into());
     view.node_event(&Event::Delete(node("n", 10, json!({}))));

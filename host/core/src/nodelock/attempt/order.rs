@@ -25,6 +25,9 @@ pub struct Sight {
     pub listed: bool,
     /// The last lock of a key that has none now, until the outcome of the pod that it names is known.
     pub left: Option<Lock>,
+    /// Whether versions of the node were passed over in which a lock may have come and gone, and its pods were not listed
+    /// since.
+    pub missed: bool,
     /// When exactly this value was first seen.
     pub first_seen: Duration,
 }
@@ -40,6 +43,7 @@ impl Sight {
             waiting: &self.waiting,
             listed: self.listed,
             left: self.left.as_ref().and_then(Lock::pod),
+            missed: self.missed,
             first_seen: self.first_seen,
             clock,
             ttl,

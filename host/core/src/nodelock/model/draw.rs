@@ -77,11 +77,15 @@ impl World {
                     add(6, Deed::Lose(at));
                 }
             }
-            if process.nodes < latest {
+            if process.lists_nodes.is_some() {
+                add(8, Deed::RelistNodes(at));
+            } else if process.nodes < latest {
                 add(8, Deed::Nodes(at));
                 add(23, Deed::RelistNodes(at));
             }
-            if process.pods < latest {
+            if process.lists_pods.is_some() {
+                add(9, Deed::RelistPods(at));
+            } else if process.pods < latest {
                 add(9, Deed::Pods(at));
                 add(24, Deed::RelistPods(at));
             }

@@ -112,17 +112,7 @@ impl World {
     pub(super) fn early(&mut self, node: usize) {
         let Some((slot, uid, vendor, Asked::Served)) = self.kubelets[node].asks.clone() else { return };
         let key = KEY_OF[vendor];
-        let lock = self.store().nodes[node].locks[key].value.clone();
-        let (name, of) = (name_of(node), Key::ALL[key]);
-        let knows = |process: &Process| {
-            let mut locks = process.sightings.locks(&name).into_iter().flatten();
-            locks.any(|(key, known)| *key == of && Some(&known.value) == lock.as_ref())
-        };
-        let never_saw: Vec<usize> = (0..=SWEEPER).filter(|at| !knows(&self.processes[*at])).collect();
         if self.kubelets[node].has_work(slot, &uid, key) {
-            for at in never_saw {
-                self.catch_up_pods(at);
-            }
             self.early.insert((uid.clone(), key));
             self.plugin_releases(node, slot, key);
             self.kubelets[node].asks = Some((slot, uid, vendor, Asked::Released));

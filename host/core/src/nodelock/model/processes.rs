@@ -34,6 +34,9 @@ impl World {
         let changed: Vec<_> = changed.map(|node| self.read_of(node, &after.nodes[node])).collect();
         let now = self.now;
         let process = &mut self.processes[at];
+        if process.lists_nodes.is_some() {
+            return;
+        }
         process.nodes += 1;
         for (name, read) in changed {
             let _ = process.known().node(&name, read, now);
@@ -47,6 +50,9 @@ impl World {
         let (before, after) = (Arc::clone(before), Arc::clone(after));
         let shown: Vec<_> = after.pods.iter().map(|(slot, stored)| (*slot, self.pod_of(*slot, stored))).collect();
         let process = &mut self.processes[at];
+        if process.lists_pods.is_some() {
+            return;
+        }
         process.pods += 1;
         for (slot, old) in before.pods.iter().filter(|(_, old)| !old.pod.finished) {
             let same = after.pods.get(slot).filter(|new| new.pod.key == old.pod.key && !new.pod.finished);
@@ -62,24 +68,48 @@ impl World {
         }
     }
 
+    /// Both are listed, the pods after the nodes.
+    pub(super) fn relist_all(&mut self, at: usize) {
+        for _ in 0..2 {
+            self.relist_nodes(at);
+        }
+        for _ in 0..2 {
+            self.relist_pods(at);
+        }
+    }
+
+    /// A list of nodes begins, or is whole.
     pub(super) fn relist_nodes(&mut self, at: usize) {
-        let latest = self.history.len() - 1;
-        let all: Vec<_> = (0..NODES).map(|node| self.read_of(node, &self.store().nodes[node])).collect();
+        let Some(then) = self.processes[at].lists_nodes.take() else {
+            self.processes[at].lists_nodes = Some(self.history.len() - 1);
+            return;
+        };
+        let listed = Arc::clone(&self.history[then]);
+        let all: Vec<_> = (0..NODES).map(|node| self.read_of(node, &listed.nodes[node])).collect();
         let now = self.now;
-        self.processes[at].nodes = latest;
+        self.processes[at].nodes = then;
         let _ = self.processes[at].known().relisted_nodes(all, now);
     }
 
+    /// A list of pods begins, or is whole.
     pub(super) fn relist_pods(&mut self, at: usize) {
-        let latest = self.history.len() - 1;
-        let pods = self.store().pods.iter().filter(|(_, stored)| !stored.pod.finished);
+        let Some(then) = self.processes[at].lists_pods.take() else {
+            self.processes[at].lists_pods = Some(self.history.len() - 1);
+            self.processes[at].known().lists_pods();
+            return;
+        };
+        let listed = Arc::clone(&self.history[then]);
+        let pods = listed.pods.iter().filter(|(_, stored)| !stored.pod.finished);
         let all: Vec<_> = pods.map(|(slot, stored)| self.pod_of(*slot, stored)).collect();
-        self.processes[at].pods = latest;
+        self.processes[at].pods = then;
         let _ = self.processes[at].known().relisted_pods(all);
     }
 
     pub(super) fn catch_up(&mut self, at: usize) {
         let latest = self.history.len() - 1;
+        if self.processes[at].lists_nodes.is_some() {
+            self.relist_nodes(at);
+        }
         while self.processes[at].nodes < latest {
             self.watch_nodes(at);
         }
@@ -87,6 +117,9 @@ impl World {
     }
 
     pub(super) fn catch_up_pods(&mut self, at: usize) {
+        if self.processes[at].lists_pods.is_some() {
+            self.relist_pods(at);
+        }
         while self.processes[at].pods < self.history.len() - 1 {
             self.watch_pods(at);
         }
@@ -110,8 +143,15 @@ impl World {
         let then = version.parse::<usize>().ok().and_then(|version| self.history.get(version)).cloned();
         let Some(then) = then.filter(|then| then.version > 0) else { return };
         match order {
-            Order::Claim { .. } | Order::Release { .. } | Order::Restore { .. } => {
-                self.node_read(at, node, &then.nodes[node])
+            Order::Claim { version: from }
+            | Order::Release { version: from, .. }
+            | Order::Restore { version: from, .. } => {
+                let ((name, read), now) = (self.read_of(node, &then.nodes[node]), self.now);
+                // A server that does not mind the version may have written over others in between.
+                let _ = match self.mutation {
+                    Mutation::NodeVersionDropped => self.processes[at].known().read(&name, read, now),
+                    _ => self.processes[at].known().written(&name, from, read, now),
+                };
             }
             Order::Revoke { .. } | Order::Fence { .. } => {
                 if let Some(stored) = then.pods.get(&slot) {
@@ -139,6 +179,7 @@ impl World {
                 }
                 Mutation::FirstSightCounts => sight.first_seen = sight.first_seen.saturating_sub(GRACE),
                 Mutation::LostLockForgotten => sight.left = None,
+                Mutation::PassedOverForgotten => sight.missed = false,
                 _ => {}
             }
             self.judge_in_time(at, node, sight);
@@ -290,7 +331,8 @@ impl World {
             }
             _ => locks,
         };
-        Sent { order, node, pod, locks, half: false, reply: None }
+        let after = self.processes[at].sightings.moment();
+        Sent { order, node, pod, locks, half: false, after, reply: None }
     }
 
     /// The lock of a pod that had lost it.
@@ -437,10 +479,16 @@ impl World {
     }
 
     pub(super) fn answer(&mut self, at: usize) {
-        let Some(Sent { reply: Some(reply), order, node, pod: (slot, _), .. }) = self.processes[at].sent.clone() else {
+        let Some(Sent { reply: Some(reply), order, node, pod: (slot, _), after, .. }) = self.processes[at].sent.clone()
+        else {
             return;
         };
         self.processes[at].sent = None;
+        if let Reply::Waiting(found) = &reply {
+            let stored = |pod: &Pod| StoredPod { pod: pod.clone(), phase: "" };
+            let found = found.iter().map(|(slot, pod)| self.pod_of(*slot, &stored(pod))).collect();
+            self.processes[at].reads.listed(found, after);
+        }
         if let Reply::Wrote(Answer::Done(version)) = &reply {
             self.written(at, node, slot, &order, version);
         }
@@ -487,15 +535,8 @@ impl World {
                     Machine::Sweep(sweep) => sweep.looked(clock, Some(seen)),
                 }
             }
-            (Some(Reply::Waiting(found)), machine) => {
-                let stored = |pod: Pod| StoredPod { pod, phase: "" };
-                let found = found.into_iter().map(|(slot, pod)| self.pod_of(slot, &stored(pod))).collect();
-                self.processes[at].reads.listed(found);
-                match machine {
-                    Machine::Bind { attempt, .. } => attempt.holder_asked(),
-                    Machine::Sweep(sweep) => sweep.holder_asked(),
-                }
-            }
+            (Some(Reply::Waiting(_)), Machine::Bind { attempt, .. }) => attempt.holder_asked(),
+            (Some(Reply::Waiting(_)), Machine::Sweep(sweep)) => sweep.holder_asked(),
             (Some(Reply::Pod(pod)), machine) => {
                 if let Some(pod) = &pod {
                     self.pod_read(at, slot, pod);
@@ -541,8 +582,7 @@ impl World {
     pub(super) fn kill(&mut self, at: usize) {
         let process = std::mem::take(&mut self.processes[at]);
         self.late.extend(process.sent.filter(|sent| sent.reply.is_none()));
-        self.relist_nodes(at);
-        self.relist_pods(at);
+        self.relist_all(at);
     }
 }
 

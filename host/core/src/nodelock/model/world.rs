@@ -66,6 +66,8 @@ pub(super) struct Sent {
     pub(super) locks: Vec<(usize, StoredLock)>,
     /// The first half of a take-over in two writes is done.
     pub(super) half: bool,
+    /// What its sender had seen of nodes when it was sent.
+    pub(super) after: Moment,
     pub(super) reply: Option<Reply>,
 }
 
@@ -92,6 +94,9 @@ pub(super) struct Process {
     /// How much of the history its watches have shown.
     pub(super) nodes: usize,
     pub(super) pods: usize,
+    /// As of when it lists them.
+    pub(super) lists_nodes: Option<usize>,
+    pub(super) lists_pods: Option<usize>,
     /// What it knows: the very index that a process has.
     pub(super) sightings: Arc<Sightings>,
     /// What its attempt or sweep has read from the API server.
@@ -161,9 +166,9 @@ pub(super) enum Deed {
     Nodes(usize),
     /// A watch of Pods shows more.
     Pods(usize),
-    /// A watch of Nodes broke, and lists them all.
+    /// A watch of Nodes broke, and begins to list them all; or that list, which shows them as they were then, is whole.
     RelistNodes(usize),
-    /// A watch of Pods broke, and lists them all.
+    /// The same of Pods.
     RelistPods(usize),
     /// Both watches have shown everything.
     Catch(usize),
@@ -176,8 +181,7 @@ pub(super) enum Deed {
     /// The device plugin fails what it was asked for.
     Fail(usize),
     /// The device plugin gives the lock back that another vendor still needs. Requirement R18 forbids it, and the plugins of
-    /// the original protocol do it all the same. A process that never saw that lock has seen the pod bound: without either
-    /// it could know nothing of it.
+    /// the original protocol do it all the same.
     Early(usize),
     /// The device plugin is killed before it gives the lock back.
     Crash(usize),
@@ -257,8 +261,7 @@ impl World {
         };
         (0..PODS).for_each(|slot| world.make(slot));
         for at in 0..=SWEEPER {
-            world.relist_nodes(at);
-            world.relist_pods(at);
+            world.relist_all(at);
         }
         world
     }

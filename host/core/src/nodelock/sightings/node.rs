@@ -1,10 +1,12 @@
-//! One node: its locks, what is remembered of their values, and the locks that disappeared.
+//! One node: its locks, what is remembered of their values, the locks that disappeared, and the versions that were passed
+//! over.
 
 use std::time::Duration;
 
 use super::super::names::{LockValue, Uid};
 use super::super::needs::Key;
 use super::super::record::Lock;
+use super::reads::Moment;
 use super::{Name, name_of};
 use crate::version::ResourceVersion;
 
@@ -31,6 +33,29 @@ pub(super) struct NodeSighting {
     /// The last locks of keys that have none now, until the watch of pods has shown the outcome of the pods that they
     /// name: the watch may be behind, and such a pod may be bound and wait for the device plugin of another vendor.
     left: Locks,
+    /// Versions that were passed over.
+    gap: Option<Gap>,
+}
+
+/// Versions of a node that were passed over: a lock may have come and gone in them, and its pod be bound and wait for the
+/// device plugin of another vendor, while the watch of pods is behind.
+#[derive(Debug, Clone)]
+struct Gap {
+    /// The keys that this concerns: those without a lock that names a pod. Such a lock was written when the pod of the lock
+    /// before it was known to wait no longer.
+    keys: Vec<Key>,
+    /// When the last version was passed over.
+    opened: Moment,
+    closes: Closes,
+}
+
+/// What closes a gap, besides a list of pods that was asked for after it opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Closes {
+    /// The watch, once it has shown this version, and every one before it.
+    Shown(ResourceVersion),
+    /// Nothing: the watch has listed, and never shows what was before its list.
+    Never,
 }
 
 /// What is remembered of a value until it is replaced.
@@ -66,7 +91,51 @@ impl NodeSighting {
                 self.remembered.push(Remembered { key: *key, value, first_seen: now, gone: None });
             }
         }
+        if let Some(gap) = &mut self.gap {
+            gap.keys.retain(|key| names_no_pod(&self.read.locks, *key));
+        }
+        self.gap.take_if(|gap| gap.keys.is_empty());
         over
+    }
+
+    /// Versions before the known one were passed over.
+    pub(super) fn pass_over(&mut self, opened: Moment, closes: Closes) {
+        let keys: Vec<Key> = Key::ALL.into_iter().filter(|key| names_no_pod(&self.read.locks, *key)).collect();
+        let never = self.gap.as_ref().is_some_and(|gap| gap.closes == Closes::Never);
+        let closes = if never { Closes::Never } else { closes };
+        self.gap = (!keys.is_empty()).then_some(Gap { keys, opened, closes });
+    }
+
+    /// The watch has listed this very version, and never shows one before it.
+    pub(super) fn listed_again(&mut self) {
+        if let Some(gap) = &mut self.gap {
+            gap.closes = Closes::Never;
+        }
+    }
+
+    /// The watch has shown a version that was passed over: the pods that its locks name.
+    pub(super) fn made_up_for(&mut self, passed: Locks) {
+        let Some(Gap { keys, closes: Closes::Shown(_), .. }) = &self.gap else { return };
+        for (key, lock) in passed.into_iter().filter(|(key, lock)| keys.contains(key) && lock.pod().is_some()) {
+            self.left.retain(|(of, _)| *of != key);
+            self.left.reserve_exact(1);
+            self.left.push((key, lock));
+        }
+    }
+
+    /// The watch has shown this version, and every one before it.
+    pub(super) fn shown(&mut self, version: &ResourceVersion) {
+        self.gap.take_if(|gap| matches!(&gap.closes, Closes::Shown(last) if version >= last));
+    }
+
+    /// All pods are known as they were at that moment or later.
+    pub(super) fn pods_listed(&mut self, at: Moment) {
+        self.gap.take_if(|gap| gap.opened <= at);
+    }
+
+    /// When versions were passed over in which a lock may have come and gone under a key.
+    pub(super) fn passed_over(&self, key: Key) -> Option<Moment> {
+        self.gap.as_ref().filter(|gap| gap.keys.contains(&key)).map(|gap| gap.opened)
     }
 
     pub(super) fn version(&self) -> &ResourceVersion {
@@ -131,6 +200,10 @@ impl NodeSighting {
     pub(super) fn has_stood(&mut self) {
         self.remembered.iter_mut().for_each(|it| it.first_seen = Duration::ZERO);
     }
+}
+
+fn names_no_pod(locks: &Locks, key: Key) -> bool {
+    of(locks, key).is_none_or(|lock| lock.pod().is_none())
 }
 
 fn of(locks: &Locks, key: Key) -> Option<&Lock> {

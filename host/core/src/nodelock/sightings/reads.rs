@@ -6,6 +6,17 @@ use super::super::holder::Pod;
 use super::super::names::LockValue;
 use super::PodSighting;
 
+/// A moment in the order in which versions of nodes were passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// The next one.
+    pub(super) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
 /// Live reads of one attempt or sweep. They count until it waits or ends: what they found may change after that.
 #[derive(Debug, Clone, Default)]
 pub struct LiveReads {
@@ -13,14 +24,15 @@ pub struct LiveReads {
     pods: BTreeMap<LockValue, Pod>,
     /// Values that name a pod that is not there.
     absent: BTreeSet<LockValue>,
-    /// The pods that are bound to the node.
-    bound: Option<Vec<PodSighting>>,
+    /// The pods that are bound to the node, and the moment before they were asked for.
+    bound: Option<(Moment, Vec<PodSighting>)>,
 }
 
 impl LiveReads {
-    /// These pods are bound to the node, and no others.
-    pub fn listed(&mut self, pods: Vec<PodSighting>) {
-        self.bound = Some(pods);
+    /// These pods are bound to the node, and no others. They were asked for after that moment
+    /// ([`Sightings::moment`](super::Sightings::moment)).
+    pub fn listed(&mut self, pods: Vec<PodSighting>, after: Moment) {
+        self.bound = Some((after, pods));
     }
 
     /// Nothing of it counts any more.
@@ -49,7 +61,12 @@ impl LiveReads {
         self.bound.is_some()
     }
 
+    /// Whether the pods of the node were asked for after that moment.
+    pub(super) fn has_listed_after(&self, moment: Moment) -> bool {
+        self.bound.as_ref().is_some_and(|(after, _)| *after >= moment)
+    }
+
     pub(super) fn bound(&self) -> impl Iterator<Item = &PodSighting> {
-        self.bound.iter().flatten()
+        self.bound.iter().flat_map(|(_, pods)| pods)
     }
 }
