@@ -112,7 +112,7 @@ impl Builder {
             Event::Alias(anchor) => {
                 let Some(node) = self.anchors.get(&anchor).cloned() else {
                     // The parser knows the name, so the anchor is one of those that are not finished.
-                    return Err(self.syntax_at(start, "an alias inside of what it stands for"));
+                    return Err(self.syntax_at(start, "an alias inside of its own anchor"));
                 };
                 self.put(node, start)?;
             }

@@ -175,7 +175,7 @@ fn one_tier_name_belongs_to_one_tier_but_a_tier_may_have_several() {
     assert!(run(&answer(vec![named("a", 1, 0, "x"), named("b", 1, 1, "y"), named("c", 2, 2, "")])).is_ok());
     refused(
         vec![named("a", 1, 0, "x"), named("b", 2, 1, "x")],
-        &["group \"b\": tier name \"x\" stands for tier 2 here and for tier 1 in group \"a\""],
+        &["group \"b\": tier name \"x\" means tier 2 here and tier 1 in group \"a\""],
     );
 }
 
